@@ -44,7 +44,7 @@ def to_opendp(noise: Noise, states: Sequence[State] = (), length: int | None = N
     amount = lattice_amount(noise, length)
     distance: Any
     moved: Any
-    if isinstance(noise, DiscreteGaussian):
+    if noise.shape == "discrete-gaussian":
         distance, moved, draw = dp.l2_distance(T=float), query.euclidean(length), dp.m.then_gaussian
     else:
         steps = int(query.sensitivity()) if query.integral else query.lattice().steps

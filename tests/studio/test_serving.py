@@ -6,12 +6,12 @@ import subprocess
 import sys
 from pathlib import Path
 
-import httpx
+import httpx2 as httpx
 import pytest
 
 from tests.studio.conftest import found
 from undertow.errors import InvalidInput
-from undertow.studio.serving import _bound
+from undertow.serving.http import listening
 
 ROOT = Path(__file__).parents[2]
 
@@ -56,10 +56,10 @@ def test_it_prints_its_address_answers_and_ends_cleanly(running, tmp_path):
 
 
 def test_a_port_that_is_taken_is_refused_in_words():
-    with _bound(0) as taken:
+    with listening("127.0.0.1", 0) as taken:
         taken.listen()
-        with pytest.raises(InvalidInput, match="cannot be taken"):
-            _bound(taken.getsockname()[1])
+        with pytest.raises(InvalidInput, match="cannot listen"):
+            listening("127.0.0.1", taken.getsockname()[1])
 
 
 def test_files_and_accounts_that_are_not_there_are_refused_before_anything_is_served(running):

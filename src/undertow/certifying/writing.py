@@ -152,9 +152,8 @@ def _described(mechanism: object, model: MarkovChain) -> dict[str, Any]:
                 raise _refused(f"of a level above {LARGEST:g}", "such a level protects nothing")
             return {"kind": "pure-dp", "epsilon": float(mechanism.epsilon)}
         case Laplace() | DiscreteLaplace():
-            kind = "laplace" if isinstance(mechanism, Laplace) else "discrete-laplace"
             query = mechanism.query
-            told = {"kind": kind, "scale": float(mechanism.scale)}
+            told = {"kind": mechanism.kind, "scale": float(mechanism.scale)}
             if mechanism.scale < 1 / LARGEST:
                 raise _refused("with so little noise", "such noise protects nothing")
             if type(query) in (Count, BinaryHistogram):

@@ -189,12 +189,10 @@ _RELEASES = "{} on the same records keep the limit together, each with this nois
 
 def level_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return what one release costs: its DP level, or the mu and rho of Gaussian noise."""
-    from undertow.mechanisms import DiscreteGaussian, Gaussian
-
-    noise = plan.noise
-    if isinstance(noise, DiscreteGaussian):
+    noise: Any = plan.noise
+    if noise.shape == "discrete-gaussian":
         return [("zCDP", f"rho {above(noise.rho_upper(plan.length))}")]
-    if isinstance(noise, Gaussian):
+    if noise.shape == "gaussian":
         mu, rho = noise.mu_upper(plan.length), noise.rho_upper(plan.length)
         return [("GDP", f"mu {above(mu)}, which is rho {above(rho)} of zCDP")]
     return [("DP level", above(plan.dp_epsilon))]

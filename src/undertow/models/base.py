@@ -10,6 +10,7 @@ from undertow.errors import UnknownState
 if TYPE_CHECKING:
     from undertow.models.checks import Check
     from undertow.models.hidden_law import HiddenLaw
+    from undertow.models.markov import MarkovChain
 
 __all__ = ["Model"]
 
@@ -86,6 +87,10 @@ class Model:
 
     def endless(self) -> "Model | None":
         """Return the model for series of any length, None if there is none."""
+        return None
+
+    def first_order(self) -> "MarkovChain | None":
+        """Return the chain of order one with the same pairs of neighbours, of a longer memory."""
         return None
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":

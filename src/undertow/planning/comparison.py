@@ -14,7 +14,6 @@ from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.checks import Check
-from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, freeze
 from undertow.plan import Plan
@@ -274,10 +273,11 @@ def compare(
 
 def _order_one(question: Question[Any], best: Plan[Any]) -> Plan[Any] | None:
     """Return the same method's plan for order one, where the model is of order two."""
-    if not isinstance(question.model, SecondOrderChain) or question.query.task == "redact":
+    first = question.model.first_order()
+    if first is None or question.query.task == "redact":
         return None
     shape: Shape = "laplace" if question.query.task != "answer" else best.noise.shape
-    before = replace(shaped(question, shape), model=question.model.first_order())
+    before = replace(shaped(question, shape), model=first)
     try:
         return plan_by(METHODS[question.query.task][best.method], before)
     except NotSupported:

@@ -133,8 +133,8 @@ def _task(question: Question[Series], spent: float) -> _FlipTask:
 
 def _followed(model: AnyModel) -> list[MarkovChain]:
     """Return chains with the laws of single records: of order two, that of the same pairs."""
-    second = [m for m in model.members() if isinstance(m, SecondOrderChain)]
-    return [*chains_of(model), *(member.first_order() for member in second)]
+    first = (member.first_order() for member in model.members())
+    return [*chains_of(model), *(chain for chain in first if chain is not None)]
 
 
 def _two_states(question: Question[Series], spent: float, method: str) -> _FlipTask:

@@ -249,8 +249,7 @@ def compare_orders(
         )
         if tick is not None:
             tick()
-    pieces = isinstance(data, FittedChain | Tally) or getattr(data, "piece", None) is not None
-    notes = (PIECES,) if pieces and (wanted[-1] > 2 or hidden) else ()
+    notes = (PIECES,) if _counted(data) and (wanted[-1] > 2 or hidden) else ()
     measured = memory(counted, cases[0].model) if isinstance(cases[0].model, MarkovChain) else None
     return OrderTable(
         tuple(cases), int(counted.visits.sum()), limit, against, measured, notes,
@@ -266,10 +265,9 @@ def _fits(
     prior: float, starts: int, seed: int,
 ) -> tuple[Iterator[Fit], Tally]:  # fmt: skip
     """Return the fits, one by one, and what was counted of the records."""
-    if isinstance(data, FittedChain | Tally) or getattr(data, "piece", None) is not None:
-        counted = data.tally if isinstance(data, FittedChain) else None
-        if counted is None and not isinstance(data, FittedChain):
-            counted = fit_chain(data, states, prior=1.0, public=True).tally
+    if _counted(data):
+        fitted = isinstance(data, FittedChain)
+        counted = (data if fitted else fit_chain(data, states, prior=1.0, public=True)).tally
         if counted is None or counted.triples is None:
             raise NotSupported(
                 "orders are compared on the records themselves, and only transitions were counted; "
@@ -284,6 +282,11 @@ def _fits(
     series = np.repeat(np.arange(len(read.ends)), np.diff(read.ends, prepend=0))
     counted = tally(read.codes, read.states, series=series)
     return _in_memory(read, orders, hidden, prior, starts, seed), counted
+
+
+def _counted(data: Any) -> bool:
+    """Return whether counts are all that there is of the records: of a fit, or of pieces."""
+    return isinstance(data, FittedChain | Tally) or getattr(data, "piece", None) is not None
 
 
 def _in_memory(
@@ -358,7 +361,7 @@ def _case(
 
 def _asked(model: AnyModel, hidden: HiddenChain, against: Against) -> AnyModel:
     """Return the model as whoever proves the most about it knows it."""
-    return hidden if against == "ignorant" and isinstance(model, SecondOrderChain) else model
+    return hidden if against == "ignorant" and model.family == "second-order" else model
 
 
 def _noise(model: AnyModel, limit: float, against: Against) -> tuple[float, float | None]:

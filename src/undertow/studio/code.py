@@ -2,7 +2,7 @@
 
 import shlex
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, TypeGuard
 
 from undertow.models.contagion import Contagion
 from undertow.models.gaussian import MultivariateGaussian
@@ -127,18 +127,18 @@ def model_python(work: Work, model: AnyModel | None, length: int | None = None) 
 def _given(work: Work, model: AnyModel | None, asked: Asked) -> str:
     """Return the options that give the model to a command."""
     length = asked.length if asked.kind == "redacted" else None
-    if isinstance(model, MarkovChain) and _typed(model):
+    if model is not None and _typed(model):
         rows = ";".join(",".join(repr(float(p)) for p in row) for row in model.transition)
         told = f"--transition {shlex.quote(rows)}"
         if model.states != tuple(range(len(model.states))):
             told += f" --states {shlex.quote(','.join(map(str, model.states)))}"
         length = model.length or length
         return told + (f" --length {length}" if length else "")
-    open_ended = model is None or (isinstance(model, MarkovChain) and model.length is None)
+    open_ended = model is None or (model.family == "chain" and model.length is None)
     return "--model model.json" + (f" --length {length}" if length and open_ended else "")
 
 
-def _typed(model: AnyModel) -> bool:
+def _typed(model: AnyModel) -> TypeGuard[MarkovChain]:
     """Return whether a chain can be typed: few states, plain names, a stationary start."""
     return (
         isinstance(model, MarkovChain)

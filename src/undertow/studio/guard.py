@@ -12,11 +12,11 @@ from http.cookies import CookieError, SimpleCookie
 from secrets import compare_digest
 from urllib.parse import parse_qs
 
-from starlette.datastructures import Headers, MutableHeaders
-from starlette.exceptions import HTTPException
+from starlette.datastructures import Headers
 from starlette.responses import PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
+from undertow.serving.http import announced, counted, with_headers
 from undertow.studio.settings import Settings
 
 __all__ = ["HEADERS", "Guard"]
@@ -64,18 +64,18 @@ class Guard:
         headers = Headers(scope=scope)
         refusal = self._refusal(scope, headers)
         if refusal is not None:
-            await refusal(scope, receive, _with_headers(send))
+            await refusal(scope, receive, with_headers(send, HEADERS))
             return
         upload = scope["path"].endswith(UPLOADS)
         most = self.settings.upload if upload else self.settings.body
         seconds = self.settings.upload_seconds if upload else self.settings.seconds
-        if _announced(headers) > most:
-            await _too_large(most)(scope, receive, _with_headers(send))
+        if announced(headers) > most:
+            await _too_large(most)(scope, receive, with_headers(send, HEADERS))
             return
-        sending = _Sending(_with_headers(send))
+        sending = _Sending(with_headers(send, HEADERS))
         try:
             async with asyncio.timeout(seconds):
-                await self.app(scope, _counted(receive, most), sending)
+                await self.app(scope, counted(receive, most, _size_words(most)), sending)
         except TimeoutError:
             if not sending.begun:
                 await _said(503, "this took longer than a request may take; try again")(
@@ -146,40 +146,6 @@ class _Sending:
     async def __call__(self, message: Message) -> None:
         self.begun = True
         await self.send(message)
-
-
-def _with_headers(send: Send) -> Send:
-    """Return how to send an answer with the headers of every answer."""
-
-    async def sending(message: Message) -> None:
-        if message["type"] == "http.response.start":
-            found = MutableHeaders(scope=message)
-            for name, value in HEADERS.items():
-                found[name] = value
-        await send(message)
-
-    return sending
-
-
-def _counted(receive: Receive, most: int) -> Receive:
-    """Return how to receive a body of at most so many bytes; more end the request."""
-    found = 0
-
-    async def receiving() -> Message:
-        nonlocal found
-        message = await receive()
-        found += len(message.get("body", b""))
-        if found > most:
-            raise HTTPException(413, _size_words(most))
-        return message
-
-    return receiving
-
-
-def _announced(headers: Headers) -> int:
-    """Return how many bytes a request says that it has; 0 where it does not say."""
-    text = headers.get("content-length", "0")
-    return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def _cookies(lines: Iterable[str]) -> Iterable[tuple[str, str]]:

@@ -226,8 +226,7 @@ def asked_of(plan: "Plan[Any]") -> Asked:
         case Histogram():
             told["kind"] = "histogram"
         case Sum() | Mean() as query:
-            kind = "sum" if isinstance(query, Sum) else "mean"
-            told |= {"kind": kind, "low": float(query.lower), "high": float(query.upper)}
+            told |= {"kind": query.kind, "low": float(query.lower), "high": float(query.upper)}
         case Series():
             told["kind"] = "series"
         case Redacted() as query:

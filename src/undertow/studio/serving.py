@@ -2,12 +2,11 @@
 
 import contextlib
 import logging
-import socket
 import webbrowser
 from collections.abc import Callable
 from dataclasses import replace
 
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import NotSupported
 from undertow.studio.settings import Settings
 
 __all__ = ["check_installed", "serve"]
@@ -36,10 +35,11 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     """
     import uvicorn
 
+    from undertow.serving.http import listening
     from undertow.studio.app import create_app
 
-    listening = _bound(settings.port)
-    settings = replace(settings, port=listening.getsockname()[1])
+    bound = listening(_LOOPBACK, settings.port)
+    settings = replace(settings, port=bound.getsockname()[1])
     _quiet()
     config = uvicorn.Config(
         create_app(settings), log_config=None, access_log=False, server_header=False,
@@ -50,22 +50,8 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     told(settings.first_address)
     if browser:
         webbrowser.open(settings.first_address)
-    with listening, contextlib.suppress(KeyboardInterrupt):  # which is how it ends
-        server.run(sockets=[listening])
-
-
-def _bound(port: int) -> socket.socket:
-    listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM)
-    try:
-        listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        listening.bind((_LOOPBACK, port))
-    except OSError as error:
-        listening.close()
-        reason = (error.strerror or "it is not free").lower()
-        raise InvalidInput(
-            f"port {port} cannot be taken: {reason}; choose another, or 0 for any that is free"
-        ) from None
-    return listening
+    with bound, contextlib.suppress(KeyboardInterrupt):  # which is how it ends
+        server.run(sockets=[bound])
 
 
 class _NoQuotes(logging.Filter):

@@ -182,7 +182,7 @@ def _attained(
     mechanism: Levelled | LocalMechanism,
 ) -> tuple[float, Witness | None]:  # fmt: skip
     """Return the best attack over all pairs of states."""
-    everywhere = not isinstance(mechanism, PureDP | LocalMechanism)
+    everywhere = hasattr(mechanism, "query")  # a count is of all records
     length = model.length
     room = None if length is None else (length // 2, length - 1 - length // 2)
     best: tuple[float, FoundPattern | None, _Direction | None] = (0.0, None, None)
@@ -210,9 +210,9 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
         place = mechanism.names(model.states).index(one.shown)
         return np.asarray(mechanism.matrix[shown, place])
     wanted = {one.state}
-    if not isinstance(mechanism, PureDP):
-        named = getattr(mechanism, "query").named  # noqa: B009 - levelled mechanisms that count
-        counted = {place for place, state in enumerate(model.states) if state in named}
+    query = getattr(mechanism, "query", None)
+    if query is not None:
+        counted = {place for place, state in enumerate(model.states) if state in query.named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
     inside = np.isin(shown, list(wanted))
     return np.asarray(np.exp((one.attained or 0.0) * inside))
@@ -254,7 +254,7 @@ def _witness(
     codes.sort()
     known = tuple((record, model.states[code]) for record, code in codes if code != SHOWN)
     shown = tuple((record, one.shown) for record, code in codes if code == SHOWN)
-    pure = isinstance(mechanism, PureDP)
+    pure = mechanism.kind == PureDP.kind
     return Witness(
         place, length, known, model.states[one.state], model.states[one.other],
         sets=shown if pure else (), outputs=() if pure else shown,  # type: ignore[arg-type]
