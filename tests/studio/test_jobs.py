@@ -1,7 +1,11 @@
 """Work in processes of its own: results, refusals, crashes, cancelling, and one at a time."""
 
 import os
+import signal
+import subprocess
+import sys
 import time
+from pathlib import Path
 
 import pytest
 
@@ -61,3 +65,37 @@ def test_a_process_that_dies_takes_nothing_with_it(jobs):
     after = jobs.ask("process", todo.process)
     assert after.wait(60)
     assert after.result != os.getpid()
+
+
+ROOT = Path(__file__).parents[2]
+KILLED = """
+import os, signal
+from tests.studio.work_to_do import process, say_nothing_for_long
+from undertow.studio.jobs import Jobs
+
+if __name__ == "__main__":
+    jobs = Jobs()
+    first = jobs.ask("first", process)
+    while not first.ended:
+        pass
+    long = jobs.ask("long", say_nothing_for_long)
+    while long.status != "running":
+        pass
+    print(first.result, flush=True)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+
+
+def test_workers_end_with_a_studio_that_is_killed(tmp_path):
+    script = tmp_path / "killed.py"
+    script.write_text(KILLED)
+    done = subprocess.run(
+        [sys.executable, script], capture_output=True, text=True, check=False,
+        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+    )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, done.stderr
+    state = Path(f"/proc/{int(done.stdout)}/stat")
+    end = time.monotonic() + 120
+    while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
+        assert time.monotonic() < end, "the worker outlives its studio"
+        time.sleep(0.05)

@@ -32,3 +32,7 @@ def die():
 
 def process():
     return os.getpid()
+
+
+def say_nothing_for_long():
+    time.sleep(3000)

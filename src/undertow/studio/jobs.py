@@ -6,6 +6,7 @@ The same piece of work, by its key, is done once: a page that is loaded again fi
 """
 
 import multiprocessing
+import os
 import threading
 import time
 import warnings
@@ -221,6 +222,7 @@ def work(wire: Connection) -> None:
 
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # Ctrl-C is the server's, which ends the workers
     warnings.simplefilter("ignore")  # what a warning says is said on the page
+    threading.Thread(target=_end_with_the_studio, daemon=True).start()
     while True:
         try:
             call, arguments = wire.recv()
@@ -236,6 +238,17 @@ def work(wire: Connection) -> None:
             wire.send(
                 ("failed", f"this failed in a way that it should not ({type(error).__name__})")
             )
+
+
+def _end_with_the_studio() -> None:
+    """End this process when the studio is gone, killed ones included: nobody reads its answer.
+
+    What a release has reserved by then is finished by the next run, as after any crash.
+    """
+    studio = multiprocessing.parent_process()
+    if studio is not None:
+        studio.join()
+        os._exit(1)
 
 
 class _Teller:

@@ -95,7 +95,8 @@ class BudgetYear:
         ends = self.exhausted()
         if ends is not None:
             fit = sum(level <= self.budget for _, level in self.weeks())
-            return f"{now} A weekly release fits {fit} more times, and no longer on {_day(ends)}."
+            times = "once more" if fit == 1 else f"{fit} more times"
+            return f"{now} A weekly release fits {times}, and no longer on {_day(ends)}."
         over = self.budget - self.weeks()[-1][1]
         return (
             f"{now} A weekly release to the end of the year would leave {over / self.budget:.0%}."
