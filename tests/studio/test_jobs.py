@@ -89,12 +89,14 @@ if __name__ == "__main__":
 def test_workers_end_with_a_studio_that_is_killed(tmp_path):
     script = tmp_path / "killed.py"
     script.write_text(KILLED)
-    done = subprocess.run(
-        [sys.executable, script], capture_output=True, text=True, check=False,
-        env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
-    )  # fmt: skip
-    assert done.returncode == -signal.SIGKILL, done.stderr
-    state = Path(f"/proc/{int(done.stdout)}/stat")
+    told = tmp_path / "told"  # no pipe: a worker that lives on would hold it open
+    with told.open("w") as out:
+        done = subprocess.run(
+            [sys.executable, script], stdout=out, stderr=out, check=False,
+            env=os.environ | {"PYTHONPATH": os.pathsep.join([str(ROOT), str(ROOT / "src")])},
+        )  # fmt: skip
+    assert done.returncode == -signal.SIGKILL, told.read_text()
+    state = Path(f"/proc/{int(told.read_text())}/stat")
     end = time.monotonic() + 120
     while state.exists() and state.read_text().rpartition(")")[2].split()[0] != "Z":
         assert time.monotonic() < end, "the worker outlives its studio"
