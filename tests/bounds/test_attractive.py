@@ -194,3 +194,8 @@ def test_attractiveness_speaks_for_itself():
     assert Attractiveness(0.0)
     assert Attractiveness(-1.0, alternating=0.2).relabelled
     assert not Attractiveness(-1.0, alternating=-0.2).relabelled
+
+
+def test_what_is_no_model_is_refused():
+    with pytest.raises(ut.errors.InvalidInput, match="a model is required"):
+        ut.is_attractive(3)

@@ -23,6 +23,7 @@ from typing import Any
 
 import numpy as np
 
+from undertow.errors import InvalidInput
 from undertow.models.base import Model
 from undertow.numerics import Array, log_error
 
@@ -90,6 +91,8 @@ def is_attractive(model: Model) -> Attractiveness:
     >>> bool(is_attractive(breathing)), round(is_attractive(breathing).margin, 2)
     (False, -1.25)
     """
+    if not hasattr(model, "describe"):
+        raise InvalidInput(f"a model is required, found {type(model).__name__}")
     known: dict[str, Callable[[Any], Attractiveness]] = {
         "markov-chain": _chain,
         "second-order-chain": _second_order,

@@ -52,6 +52,10 @@ STUBBORN = 512
 DEEPEST = 512
 """Greatest distance at which a long series is cut (cost)."""
 
+SETTLED = 64
+"""Steps from which a depth that tells no more than half of it ends the search (cost: depth^3 where
+any number of records may lie on either side)."""
+
 _TILTS = tuple(float(tilt) for tilt in np.geomspace(1e-4, 4.0, 36))
 """Exponents at which moments are compared for a lower end."""
 
@@ -231,12 +235,15 @@ def _long(
 ) -> float:
     """Return an upper end for a stationary series of any length, inf if no depth yields one."""
     backward = chain.reverse().transition
-    upper, depth = math.inf, 16
+    upper, depth, settled = math.inf, 16, False
     while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
         left, right = (_side(kernel, marks, depth) for kernel in (backward, chain.transition))
         if left is not None and right is not None:
-            upper = min(upper, _at_depth(left, right, marks, pairs, records, chain.length, depth))
-        if upper <= lower or (math.isfinite(upper) and depth * chain.size**2 >= 2 * DEEPEST):
+            found = _at_depth(left, right, marks, pairs, records, chain.length, depth)
+            settled = depth >= SETTLED and found >= upper  # twice as deep told no more
+            upper = min(upper, found)
+        enough = settled or depth * chain.size**2 >= 2 * DEEPEST
+        if upper <= lower or (math.isfinite(upper) and enough):
             break
         depth *= 2
     return upper
