@@ -198,4 +198,4 @@ def test_attractiveness_speaks_for_itself():
 
 def test_what_is_no_model_is_refused():
     with pytest.raises(ut.errors.InvalidInput, match="a model is required"):
-        ut.is_attractive(3)
+        ut.is_attractive(3)  # type: ignore[arg-type]
