@@ -15,7 +15,7 @@ import pytest
 
 SOURCE = Path(__file__).parents[2] / "src"
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
-PATIENCE = 300_000.0
+PATIENCE = 120_000.0
 """Milliseconds after which a page that does not come is a failure: many times what it takes."""
 
 SHOTS = os.environ.get("UNDERTOW_SHOTS")
