@@ -268,3 +268,39 @@ def test_a_killed_studio_is_said_and_a_new_one_knows_nothing(browser, folder):
         assert "Traceback" not in second.end()
         assert second.process.returncode == 0
     context.close()
+
+
+@pytest.mark.soak
+def test_five_million_rows(browser, tmp_path):
+    """The page answers while a large table is read, and says how far it is."""
+    import polars as pl
+
+    each = 1_250_000
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=(0, 1))
+    steps = pl.Series("steps", chain.simulate(each, seed=1), dtype=pl.Int64)
+    times = pl.int_range(each, eager=True).alias("at")
+    persons = [pl.DataFrame({"at": times, "steps": steps}) for _ in range(4)]
+    table = pl.concat([
+        one.with_columns(who=pl.lit(f"w{number}")) for number, one in enumerate(persons)
+    ])  # fmt: skip
+    table.write_csv(tmp_path / "large.csv")
+    with studio("large.csv", folder=tmp_path) as running:
+        context = browser.new_context()
+        tab = Tab(context, running.base)
+        tab.page.set_default_timeout(900_000)
+        tab.page.goto(running.first)
+        tab.press("Use large.csv")
+        tab.headed("What are its columns?")
+        tab.page.get_by_label("The record", exact=True).select_option("steps")
+        tab.page.get_by_label("Whose record it is").select_option("who")
+        tab.page.get_by_label("When it was").select_option("at")
+        tab.page.get_by_label("The step of time").fill("1")
+        tab.press("Fit the model")
+        tab.headed("Working on it")
+        other = Tab(context, running.base)  # another tab is answered meanwhile
+        other.open("/draw/chain?states=2")
+        assert tab.page.get_by_role("heading", name="Working on it", level=1).count()
+        tab.page.get_by_role("heading", name="What depends on what", level=1).wait_for()
+        assert "5,000,000" in tab.page.content()
+        assert not tab.troubles + other.troubles
+        context.close()
