@@ -99,7 +99,8 @@ def test_sets_and_other_fits_say_what_they_were_fitted_to(drifting):
         heights = ut.MultivariateGaussian.fit([[1, 2.1], [2, 3.9], [3, 6.2], [4, 7.7]])
     for model in (day.periodic(length=24), day.over(["day"] * 9), longer, heights):
         assert {check.basis for check in model.checks} == {"not private"}
-        assert {check.outcome for check in model.checks} == {"not tested"}
+        tested = {check.name for check in model.checks if check.outcome != "not tested"}
+        assert tested <= ({"sample", "memory", "time"} if model is longer else set())
 
 
 def test_a_person_plan_needs_no_price(drifting):

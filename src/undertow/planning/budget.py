@@ -241,7 +241,7 @@ def largest_level(
 
 def _mixed(model: AnyModel) -> bool:
     """Return whether chains of order two are among several models, whose brackets are wider."""
-    members = model.members()
+    members = model.members() if hasattr(model, "members") else []  # else refused when measured
     return len(members) > 1 and any(each.kind == "second-order-chain" for each in members)
 
 

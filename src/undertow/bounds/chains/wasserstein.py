@@ -236,11 +236,13 @@ def _long(
     """Return an upper end for a stationary series of any length, inf if no depth yields one."""
     backward = chain.reverse().transition
     upper, depth, settled = math.inf, 16, False
+    few = chain.length is not None or records is not None
     while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
         left, right = (_side(kernel, marks, depth) for kernel in (backward, chain.transition))
         if left is not None and right is not None:
             found = _at_depth(left, right, marks, pairs, records, chain.length, depth)
-            settled = depth >= SETTLED and found >= upper  # twice as deep told no more
+            # twice as deep told no more, where all pairs of rooms are compared
+            settled = not few and depth >= SETTLED and found >= upper
             upper = min(upper, found)
         enough = settled or depth * chain.size**2 >= 2 * DEEPEST
         if upper <= lower or (math.isfinite(upper) and enough):

@@ -42,6 +42,8 @@ _LABELS = {
     "zhao-multistep": "zhao, several steps",
     "gaussian-bound": "lange",
     "optimal": "least noise",
+    "influence-curve": "influence curve",
+    "temporal": "temporal privacy leakage",
 }
 
 
