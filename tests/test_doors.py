@@ -179,10 +179,10 @@ def test_a_plan_is_a_measurement_of_the_same_level(query, model):
 
 @pytest.mark.statistical
 def test_its_noise_has_the_law_of_the_plan():
-    """Null: discrete Laplace noise of the plan's scale; 1,500 draws, false alarms below 1e-9."""
+    """Null: discrete Laplace noise of the plan's scale; 5,000 draws, false alarms below 1e-9."""
     plan = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
     found, records = plan.to_opendp(), ["inactive", "active", "unknown"] * 10
-    noise = [found(records) - 10 for _ in range(1500)]
+    noise = [found(records) - 10 for _ in range(5000)]
 
     assert laplace_p_value(noise, plan.noise.scale) > 1e-9
     for factor in (0.7, 1.3):
