@@ -13,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from tests.grids import telling
+from tests.remembering import Remembered
 
 # Matrices here are small and the workers already take every core: threads of their own only wait
 # for each other (a sixth of the gate). Read when numpy and torch are first loaded.
@@ -26,16 +27,30 @@ os.environ["UNDERTOW_STATE"] = STATE.name  # what is remembered of ledgers never
 
 
 @pytest.fixture(autouse=True)
-def own_state(monkeypatch):
+def own_state(request):
     """Every test remembers ledgers in a folder of its own, made when the first is written.
 
-    Nothing waits for the disk: no test cuts the power, and processes see the same without.
+    Nothing waits for the disk: no test cuts the power, and processes see the same without. Answers
+    of other tests are used where the test changes nothing of the library.
     """
-    monkeypatch.setenv("UNDERTOW_STATE", str(Path(STATE.name) / uuid.uuid4().hex))
-    monkeypatch.setattr(os, "fsync", lambda _: None)
-    for name in ("store", "memory"):
-        if module := sys.modules.get(f"undertow.ledger.{name}"):
-            monkeypatch.setattr(module, "DURABILITY", "OFF")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERTOW_STATE", str(Path(STATE.name) / uuid.uuid4().hex))
+        patch.setattr(os, "fsync", lambda _: None)
+        for name in ("store", "memory"):
+            if module := sys.modules.get(f"undertow.ledger.{name}"):
+                patch.setattr(module, "DURABILITY", "OFF")
+        if engine := sys.modules.get("undertow.bounds.engine"):
+            if not isinstance(engine._answered, Remembered):
+                engine._answered = Remembered(engine._answered)
+            names = request.fixturenames
+            changes = request.getfixturevalue("monkeypatch") if "monkeypatch" in names else None
+            engine._answered.begin("anew" in names, changes)
+        yield
+
+
+@pytest.fixture
+def anew():
+    """Nothing is remembered of other tests: for those that look on while the library works."""
 
 
 GATE = tomllib.loads((ROOT / "tests" / "gate.toml").read_text("utf-8"))

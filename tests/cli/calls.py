@@ -4,12 +4,17 @@ import json
 import os
 import subprocess
 import sysconfig
+from functools import cache
 from pathlib import Path
 
+import typer.testing
 from typer.testing import CliRunner
 
 from tests.processes import program
 from undertow.cli.app import app
+
+# Commands are built once in a process, as where they are called, not for every call.
+typer.testing._get_command = cache(typer.testing._get_command)  # type: ignore[attr-defined]
 
 ROWS = "0.882,0.118;0.305,0.695"
 CHAIN = ("--transition", ROWS)

@@ -1,8 +1,8 @@
 """Spark: the same numbers, refusals and flips as in memory, on a cluster that is killed in parts.
 
 Starting a cluster takes most of the time of these tests, so one test starts one, and runs all that
-`tests.spark.checks` lists, each as a subtest: in the gate on one machine, where a worker that is
-killed is a process of Python, and in the soak with executors that are killed.
+`tests.spark.checks` and `output_checks` list, each as a subtest: in the gate on one machine, where
+a worker that is killed is a process of Python, and in the soak with executors that are killed.
 """
 
 import os
@@ -11,6 +11,7 @@ import time
 import pytest
 
 from tests.grids import thinned
+from tests.spark import output_checks  # noqa: F401  (adds its own to the list)
 from tests.spark.checks import CHECKS, SECRET
 from tests.spark.cluster import MACHINES, ONE_MACHINE, cluster, needs_spark
 
@@ -19,15 +20,16 @@ ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
 
 TELLING = {
     "answers_are_those_of_a_frame_in_memory",
-    "tallies_for_a_fit_are_those_of_a_frame_in_memory",
-    "flips_are_those_of_a_frame_in_memory",
     "what_is_written_is_one_set_of_flips",
     "a_ledger_stands_at_the_driver",
     "a_worker_that_is_killed_loses_and_adds_nothing",
-    "rows_that_are_wrong_are_named_by_column_and_number",
     "records_that_change_between_readings_are_not_released",
 }
-"""What the gate runs on one machine: each takes seconds. All of them run in the soak."""
+"""What the gate runs on one machine: each takes seconds. All of them run in the soak.
+
+What is done with one partition, and how the parts are joined, is tested without a cluster in
+`tests/spark/test_partitions.py`.
+"""
 
 
 @pytest.mark.slow

@@ -183,7 +183,8 @@ def _torch() -> ModuleType:
         raise NotSupported(
             "the neural attacker needs torch; install it with: pip install 'undertow[neural]'"
         ) from error
-    return torch
+    found: ModuleType = torch
+    return found
 
 
 def _device(torch: Any, wanted: str | None) -> Any:

@@ -1,0 +1,40 @@
+"""A question that many tests ask is answered once in a process.
+
+Leakages are functions of what was asked, and plans ask a hundred of them. A test that changes what
+the library does, by ``monkeypatch``, or that wants to see it work, by ``anew``, gets its answers
+anew.
+"""
+
+from collections import OrderedDict
+
+MOST = 20_000
+"""Answers that are kept (memory: a kilobyte each)."""
+
+
+class Remembered:
+    """A function of frozen values that keeps its answers while nothing in the library changes."""
+
+    def __init__(self, function):
+        self.function, self.kept = function, OrderedDict()
+        self.begin(True, None)
+
+    def begin(self, anew, changes):
+        """Begin a test: whether it wants to see the work done, and what it changes, if anything."""
+        self.anew, self.changes = anew, changes
+
+    def __call__(self, mechanism, model, against, more, question):
+        wanted = (mechanism, model, against, more, question)
+        if self.anew or (self.changes is not None and self.changes._setattr):
+            return self.function(*wanted)
+        # 1, 1.0 and True are equal, and are different names of states
+        names = repr((mechanism, getattr(model, "states", None), against))
+        try:
+            key = (mechanism, model, against, tuple(sorted(more.items())), question, names)
+            found = self.kept.get(key)
+        except TypeError:  # something that has no hash
+            return self.function(*wanted)
+        if found is None:
+            found = self.kept[key] = self.function(*wanted)
+            if len(self.kept) > MOST:
+                self.kept.popitem(last=False)
+        return found
