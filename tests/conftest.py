@@ -45,7 +45,7 @@ def own_state(request):
             names = request.fixturenames
             changes = request.getfixturevalue("monkeypatch") if "monkeypatch" in names else None
             engine._answered.begin("anew" in names, changes)
-        yield
+        yield patch
 
 
 @pytest.fixture

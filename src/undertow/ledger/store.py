@@ -12,6 +12,7 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
+from functools import lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -246,7 +247,10 @@ def _path(text: str | None) -> Path:
         raise InvalidInput("the path of the ledger cannot be resolved") from None
 
 
+@lru_cache(maxsize=16)
 def _sqlite(path: Path, mode: str) -> sa.Engine:
+    """Return what opens a file; statements that it has compiled serve the next ledger there."""
+
     def connect() -> sqlite3.Connection:
         return sqlite3.connect(
             f"{path.as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None
