@@ -9,6 +9,7 @@ import tempfile
 import tomllib
 import uuid
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -39,7 +40,8 @@ def own_state(request):
         for name in ("store", "memory"):
             if module := sys.modules.get(f"undertow.ledger.{name}"):
                 patch.setattr(module, "DURABILITY", "OFF")
-        if engine := sys.modules.get("undertow.bounds.engine"):
+        engine: Any = sys.modules.get("undertow.bounds.engine")
+        if engine is not None:
             if not isinstance(engine._answered, Remembered):
                 engine._answered = Remembered(engine._answered)
             names = request.fixturenames
