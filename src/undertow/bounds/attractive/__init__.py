@@ -1,0 +1,1 @@
+"""Attractive laws: the worst likelihood is known, so sums over all series are all there is to do."""
