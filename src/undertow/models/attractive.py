@@ -29,6 +29,7 @@ from undertow.numerics import Array, log_error
 
 __all__ = [
     "Attractiveness",
+    "attractive_order",
     "hidden_margin",
     "is_attractive",
     "kernel_margin",
@@ -318,3 +319,45 @@ def _pair_margin(
                 )
             least = min(least, _signed(*sides))
     return least
+
+
+def attractive_order(
+    tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], variables: int
+) -> tuple[bool, ...] | None:
+    """Return which variables are to be read in reverse for a positive product to be attractive.
+
+    Reversing the order of one variable's values turns the sign of all its second differences, so
+    every pair asks for the same order of both, or for opposite ones; a walk through the pairs
+    finds out whether all can be had at once. All False where the law is attractive as it is, None
+    where no choice is. Records of two states are relabelled so.
+
+    >>> step = np.array([[.2, .8], [.7, .3]])
+    >>> attractive_order([np.array([.5, .5]), step, step], [(0,), (0, 1), (1, 2)], 3)
+    (False, True, False)
+    """
+    pairs = sorted({pair for scope in scopes for pair in combinations(sorted(scope), 2)})
+    asked: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
+    for pair in pairs:
+        turned = [
+            np.flip(table, scope.index(pair[0])) if pair[0] in scope else table
+            for table, scope in zip(tables, scopes, strict=True)
+        ]
+        fits = [_pair_margin(each, scopes, pair) >= 0 for each in (tables, turned)]
+        if not any(fits):
+            return None
+        if not all(fits):  # a pair that fits both ways asks for nothing
+            for one, other in (pair, pair[::-1]):
+                asked[one].append((other, fits[1]))
+    found: dict[int, bool] = {}
+    for root in range(variables):
+        stack = [] if root in found else [root]
+        found.setdefault(root, False)
+        while stack:
+            one = stack.pop()
+            for other, apart in asked[one]:
+                if other not in found:
+                    found[other] = found[one] ^ apart
+                    stack.append(other)
+                elif found[other] != found[one] ^ apart:
+                    return None
+    return tuple(found[variable] for variable in range(variables))

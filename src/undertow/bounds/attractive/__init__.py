@@ -1,1 +1,1 @@
-"""Attractive laws: the worst likelihood is known, so sums over all series are all there is to do."""
+"""Attractive laws: the worst likelihood is known, and sums over series are all there is to do."""

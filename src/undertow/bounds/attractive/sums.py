@@ -7,7 +7,8 @@ records tells a high value of the target from a low one best,
 
     max ln E[f | u, x_K] / E[f | u', x_K] = ln N(u) / N(u') - ln N~(u) / N~(u'),      u > u',
 
-    N(u) = sum over all records with x_i = u and the known x_K of Pr[records] w_i(u) prod_t w_t(x_t),
+    N(u) = sum over x with x_i = u and the known x_K of Pr[x] prod of w_t(x_t) over the target and
+           the unknown records,
 
 N~ the same with all weights 1. Where the law is not attractive it is what this F attains, and no
 bound. Here N for all values of target and known records at once: `Sums`; of chains by products
@@ -88,9 +89,7 @@ def check_cases(size: int, known: int) -> None:
         )
 
 
-def best_case(
-    seen: Sums, plain: Sums, pair: tuple[int, int], shape: Sequence[int]
-) -> Best | None:
+def best_case(seen: Sums, plain: Sums, pair: tuple[int, int], shape: Sequence[int]) -> Best | None:
     """Return the worst values of the known records, None if both values never occur together.
 
     ``pair`` is the value and the other one, ``shape`` the number of values of each known record.
@@ -125,7 +124,7 @@ def chain_sums(
     >>> plain = chain_sums(law, np.ones((1, 2)), 0, (), None)
     >>> found = best_case(seen, plain, (1, 0), ())
     >>> round(found.value, 6), found.error < 1e-12  # half of 4.499453 + 1, a target at an end
-    (2.749726, True)
+    (2.749727, True)
     """
     depth = _checked(law, weights)
     anchors = sorted((target, *known))

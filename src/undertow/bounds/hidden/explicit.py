@@ -60,14 +60,14 @@ def explicit(
     """Return what one adversary learns: an attained value, a bound or inf, and the attack.
 
     ``whole`` says that the answer is about all records, as a count is; others may look away.
-    ``pure``: the witness names sets of an algorithm instead of outputs. Cost O(m^3 log n) for each known record
-    and m^2 for each of their values.
+    ``pure``: the witness names sets of an algorithm instead of outputs. Cost
+    O(m^3 log n) for each known record and m^2 for each of their values.
 
     >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
     >>> sides = [Side(1, 0, 1.0, np.exp([-1.0, 0.0]), 1), Side(0, 1, 1.0, np.exp([0.0, -1.0]), 0)]
     >>> made = explicit(sides, chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
     >>> round(made[0], 6), round(made[1], 6)
-    (1.943413, 1.943413)
+    (2.480872, 2.480872)
     """
     check_cases(model.size, len(against.known))
     upper = math.inf

@@ -1,7 +1,8 @@
 """What mechanisms leak on hidden chains.
 
 To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), exact for
-`PureDP`, counts and flips of two states; so has one explicit adversary (`explicit`). To attackers who know *any* records only attacks are
+`PureDP`, counts and flips of two states, and one explicit adversary has an exact one
+(`explicit`). To attackers who know *any* records only attacks are
 known: slow hidden regimes are hardly reset by a record that is known, and no bound closes in on
 them. The upper end is then inf, and no plan is made.
 """
