@@ -35,6 +35,7 @@ __all__ = [
     "kernel_margin",
     "network_margin",
     "order_margin",
+    "total_margin",
 ]
 
 MOST_CELLS = 2**12
@@ -267,11 +268,11 @@ def hidden_margin(transition: Array, symbols: Sequence[int]) -> float:
     best = -math.inf
     for low, high in product(*(permutations(part) for part in parts)):
         order = [*low, *high]
-        best = max(best, _total(transition[np.ix_(order, order)]))
+        best = max(best, total_margin(transition[np.ix_(order, order)]))
     return best
 
 
-def _total(matrix: Array) -> float:
+def total_margin(matrix: Array) -> float:
     """Return the least second difference over all pairs of rows and columns; zeros are exact."""
     if (matrix > 0).all():
         return kernel_margin(matrix)

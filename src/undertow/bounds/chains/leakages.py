@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.attractive.ordered import metric_values, ordered_leakage, sum_values
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.histograms import histogram_leakage
@@ -30,6 +31,10 @@ def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against
     'exchange'
     """
     if isinstance(mechanism, MetricDP):
+        values = metric_values(mechanism, chain.states) if chain.size > 2 else None
+        exact = values and ordered_leakage(values, chain, against)
+        if exact is not None and exact.closed:
+            return exact
         level = spread_level(mechanism, chain)
         return by_spread(_levelled(level, chain, against), chain)
     return _levelled(mechanism, chain, against)
@@ -80,7 +85,13 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         if exact is None:
             return _far_count(bound, mechanism, chain)
         return meet(exact, replace(bound, lower=0.0, witness=None))
+    values = sum_values(mechanism, chain)
+    exact = values and ordered_leakage(values, chain, against)
+    if exact is not None and exact.closed:
+        return exact
     bound = exchange_leakage(level, chain, against)
+    if exact is not None:
+        return meet(exact, replace(bound, lower=0.0, witness=None))
     if mechanism.query.per_state:
         return _histogram(bound, mechanism, chain, against)
     return replace(bound, lower=0.0, witness=None)

@@ -1,0 +1,458 @@
+"""Sums of ordered states on a chain: values that rise together, and what their noisy sum leaks.
+
+Let the states be numbers v, and let moving a record from x to y multiply a likelihood by at most
+e^{theta |v(y) - v(x)|}: Laplace noise of scale b on the sum, theta = 1 / b, and every algorithm
+with metric privacy of that rate. Where all steps of the chain, states in rising order, are totally
+positive, the theorem of `undertow.bounds.attractive.sums` says that F = exp(theta sum of v(x_t))
+tells a high value from a low one best, and exp(-theta sum) a low one from a high one. Far answers
+of the noisy sum have these very likelihoods.
+
+A known record separates both sides of a chain, so that with one transition matrix T, D = diag(F)
+and pairs u, u' of values of the target
+
+    leak = theta |v(u) - v(u')| + left(u, u') + right(u, u'),
+
+    right = ln R(u, .) / R(u', .) - ln R~(u, .) / R~(u', .),
+
+    R = T (D T)^{d-1} in the column of a value known at distance d, R~ = T^d, or with j records of
+    which none is known R = (T D)^j 1, R~ = 1; left the same with columns, and the start.
+
+**Any length.** R at distance d > m is (T D)^m times something non-negative, so its quotient lies
+below the largest one of the entries of two rows of (T D)^m, that of R~ above the least one of
+T^m: what lies beyond m adds no more than both. As m grows they tend to what an attacker who knows
+nothing sees.
+
+**Rounding** as in `sums`: every number is a sum of products of non-negative ones.
+"""
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from numbers import Real
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.attractive.sums import (
+    DEEPEST,
+    FAINT,
+    Best,
+    best_case,
+    chain_sums,
+    check_cases,
+)
+from undertow.certificate import Leakage, Witness
+from undertow.errors import NotSupported
+from undertow.mechanisms import MetricDP, Scaled
+from undertow.models.attractive import total_margin
+from undertow.models.hidden_law import HiddenLaw
+from undertow.models.markov import MarkovChain
+from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, up
+from undertow.queries import Mean, State, Sum
+
+__all__ = ["Values", "metric_values", "ordered_leakage", "sum_values"]
+
+LARGEST = 32
+"""Most states (cost: their third power for every distance)."""
+
+SETTLED = 1e-13
+"""What distant records may add to the best found before the search ends (upper side)."""
+
+ADDED = (
+    "the records are the numbers that name the states, and all steps, in the order of these "
+    "numbers, are totally positive, which was checked"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Values:
+    """What each state adds to an exponent, as exact numbers times a rate with its two ends.
+
+    ``order`` lists the states from the lowest to the highest.
+    """
+
+    numbers: tuple[Fraction, ...]
+    order: tuple[int, ...]
+    upper: float
+    attained: float
+
+    def exponents(self, rate: float) -> Array:
+        """Return rate times the numbers in rising order, from 0."""
+        least = min(self.numbers)
+        return np.array([rate * float(self.numbers[place] - least) for place in self.order])
+
+
+def metric_values(mechanism: MetricDP, states: Sequence[State]) -> Values | None:
+    """Return the states as numbers, None where they are none.
+
+    >>> metric_values(MetricDP(.5), (0, 1, 4)).numbers[2]
+    Fraction(4, 1)
+    """
+    numbers = _numbers(states)
+    if numbers is None:
+        return None
+    return Values(numbers, _rising(numbers), mechanism.rate, mechanism.rate)
+
+
+def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
+    """Return what the states add to a sum or a mean, None where that is not theirs to say.
+
+    States must be numbers that reach both ends of the query's range: where they do not, the records
+    to be added are other numbers than the states. Rounded to the query's lattice as records are.
+
+    >>> from undertow.mechanisms import Laplace
+    >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 1, 4))
+    >>> [str(number) for number in sum_values(Laplace(Sum(0, 4), 2.0), chain).numbers]
+    ['0', '1', '4']
+    >>> sum_values(Laplace(Sum(0, 100), 2.0), chain) is None
+    True
+    """
+    query = mechanism.query
+    named = _numbers(chain.states)
+    if not isinstance(query, Sum | Mean) or named is None:
+        return None
+    lattice = query.lattice()
+    places = [lattice.place(state) for state in chain.states]
+    if min(places) > 0 or max(places) < lattice.steps:
+        return None
+    spread = Fraction(query.upper) - Fraction(query.lower)
+    share = Fraction(1, lattice.steps)
+    if isinstance(query, Mean):
+        if chain.length is None:
+            return None
+        share /= chain.length
+    rate = 1 / mechanism.scale
+    numbers = tuple(place * share * spread for place in places)
+    # in the order of the states themselves, also where the lattice merges two of them
+    return Values(numbers, _rising(named), up(rate), down(rate))
+
+
+def _numbers(states: Sequence[State]) -> tuple[Fraction, ...] | None:
+    try:
+        numbers = [float(state) for state in states if isinstance(state, Real)]
+    except OverflowError:
+        return None
+    if len(numbers) < len(states) or not all(map(math.isfinite, numbers)):
+        return None
+    return tuple(map(Fraction, numbers))
+
+
+def _rising(numbers: Sequence[Fraction]) -> tuple[int, ...]:
+    return tuple(sorted(range(len(numbers)), key=lambda place: numbers[place]))
+
+
+def ordered_leakage(values: Values, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return what such answers leak on a chain of ordered states, None where that is not known.
+
+    Both ends agree but for rounding wherever the sides settle within `MAX_STEPS` records. Cost
+    O(k^3) for every distance.
+
+    >>> step = [[.7, .2, .1], [.25, .5, .25], [.1, .2, .7]]
+    >>> values = metric_values(MetricDP(.5), (0, 1, 2))
+    >>> leak = ordered_leakage(values, MarkovChain(step, states=(0, 1, 2)), "any")
+    >>> round(leak.lower, 6), round(leak.upper, 6)
+    (3.4, 3.4)
+    """
+    if against == "informed" or chain.size > LARGEST:
+        return None
+    order = list(values.order)
+    steps = chain.transition.reshape(-1, chain.size, chain.size)[:, order][:, :, order]
+    if any(total_margin(step) < 0 for step in steps):
+        return None
+    if float(values.exponents(values.upper)[-1]) > DEEPEST:
+        return None
+    law = HiddenLaw(chain.initial[order], steps, np.arange(chain.size))
+    work = _Ordered(chain, law, values)
+    try:
+        if isinstance(against, Adversary):
+            return work.explicit(against)
+        if len(steps) > 1:
+            return None
+        return work.searched(against)
+    except NotSupported:
+        return None
+
+
+@dataclass(frozen=True, slots=True)
+class _Attack:
+    """A pair of values (high or low first), the target, and the nearest known records and values.
+
+    Values are places in the rising order.
+    """
+
+    pair: tuple[int, int]
+    target: int
+    known: tuple[tuple[int, int], ...]
+    records: int
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Ordered:
+    """A chain with its states in rising order, and what they add."""
+
+    chain: MarkovChain
+    law: HiddenLaw
+    values: Values
+
+    def weights(self, rising: bool, rate: float) -> Array:
+        """Return the weights of the states (k,), the largest 1."""
+        exponents = self.values.exponents(rate)
+        return np.asarray(np.exp(exponents - exponents[-1] if rising else -exponents))
+
+    def pairs(self, rising: bool) -> list[tuple[int, int]]:
+        """Return the pairs of a value and a lower one, or a higher one."""
+        size = self.chain.size
+        found = [(u, v) for u in range(size) for v in range(u)]
+        return found if rising else [(v, u) for u, v in found]
+
+    def explicit(self, against: Adversary) -> Leakage:
+        """Return the leakage to one adversary: only its nearest records on each side matter."""
+        target = against.target
+        before = [record for record in against.known if record < target][-1:]
+        after = [record for record in against.known if record > target][:1]
+        near = [*before, *after]
+        check_cases(self.chain.size, len(near))
+        found: list[tuple[Best, tuple[int, int]]] = []
+        for rising in (True, False):
+            found += self._cases(rising, self.values.upper, target, near, self.chain.length)
+        upper = max((best.upper for best, _ in found), default=0.0)
+        if not found or upper <= 0:
+            return self._leakage(0.0, max(upper, 0.0), against, None)
+        best, pair = max(found, key=lambda one: one[0].value)
+        far = max((target, *near)) + MAX_STEPS + 1
+        records = far if self.chain.length is None else self.chain.length
+        attack = _Attack(pair, target, tuple(zip(near, best.known, strict=True)), records)
+        return self._attained(attack, upper, against)
+
+    def _cases(
+        self, rising: bool, rate: float, target: int, near: Sequence[int], records: int | None,
+        pairs: Sequence[tuple[int, int]] | None = None,
+    ) -> list[tuple[Best, tuple[int, int]]]:  # fmt: skip
+        """Return the worst known values for each pair."""
+        size = self.chain.size
+        weights = self.weights(rising, rate)[None]
+        seen = chain_sums(self.law, weights, target, near, records)
+        plain = chain_sums(self.law, np.ones((1, size)), target, near, records)
+        made = [
+            (best_case(seen, plain, pair, (size,) * len(near)), pair)
+            for pair in (self.pairs(rising) if pairs is None else pairs)
+        ]
+        return [(best, pair) for best, pair in made if best is not None]
+
+    def searched(self, against: Against) -> Leakage:
+        """Return the leakage over all targets, and all known records where any may be known."""
+        known, length = against == "any", self.chain.length
+        reach = MAX_STEPS if length is None else min(length - 1, MAX_STEPS)
+        found: list[tuple[float, float, _Attack]] = []
+        for rising in (True, False):
+            weights = self.weights(rising, self.values.upper)
+            sides = [
+                _side(self.law, weights, left=left, known=known, reach=reach, length=length)
+                for left in (True, False)
+            ]
+            own = np.log(weights)[:, None] - np.log(weights)[None]  # (u, u')
+            found.append(self._joined(own, sides[0], sides[1], rising))
+        upper = max(one[1] for one in found)
+        attack = max(found, key=lambda one: one[0])[2]
+        return self._attained(attack, max(upper, 0.0), against)
+
+    def _joined(
+        self, own: Array, left: "_Side", right: "_Side", rising: bool
+    ) -> tuple[float, float, _Attack]:
+        """Return the best value found, the bound, and the attack of one direction."""
+        size, length = self.chain.size, self.chain.length
+        pairs = np.zeros((size, size), dtype=bool)
+        for pair in self.pairs(rising):
+            pairs[pair] = True
+        own = np.where(pairs, own, -math.inf)
+        if length is not None and length - 1 <= min(left.reach, right.reach):
+            # (targets, u, u'): i records before, n - 1 - i after them
+            both = own + left.upto[:length] + right.upto[:length][::-1]
+            target, u, other = (
+                int(axis) for axis in np.unravel_index(int(np.argmax(both)), both.shape)
+            )
+            value = upper = float(both.max())
+            ends = left.option(target, u, other), right.option(length - 1 - target, u, other)
+            records = length
+        else:
+            both = own + left.most + right.most
+            u, other = (int(axis) for axis in np.unravel_index(int(np.argmax(both)), both.shape))
+            value = float(both.max())
+            most = [np.maximum(side.most, side.tail) for side in (left, right)]
+            upper = float((own + most[0] + most[1])[pairs].max())
+            room = MAX_STEPS if length is None else (length - 1) // 2
+            ends = (
+                left.option(min(left.reach, room), u, other),
+                right.option(min(right.reach, room), u, other),
+            )
+            target = ends[0][0]
+            if length is None and self.law.start.min() == 0.0:
+                target += size  # by then every state that recurs can occur
+            records = target + 1 + ends[1][0]
+            if length is not None:  # an open side holds all records that there are
+                records, target = length, max(target, min(length // 2, length - 1 - ends[1][0]))
+        known = [(target - ends[0][0], ends[0][1]), (target + ends[1][0], ends[1][1])]
+        facts = tuple((record, fact) for record, fact in known if fact is not None)
+        rest = 16 * ROUNDOFF * (4 + abs(value) + float(np.abs(own[pairs]).max()))
+        attack = _Attack((u, other), target, facts, records)
+        return value, upper + left.error + right.error + rest, attack
+
+    def _attained(self, attack: _Attack, upper: float, against: Against) -> Leakage:
+        """Return the certificate, with a lower end that its attack attains, played out anew."""
+        near = [record for record, _ in attack.known]
+        rising = attack.pair[0] > attack.pair[1]
+        lower, witness = 0.0, None
+        for best, _ in self._cases(
+            rising, self.values.attained, attack.target, near, attack.records, [attack.pair]
+        ):
+            lower = best.lower
+            played = tuple(zip(near, best.known, strict=True))
+            witness = self._witness(replace(attack, known=played), against)
+        return self._leakage(min(lower, upper), upper, against, witness)
+
+    def _witness(self, attack: _Attack, against: Against) -> Witness:
+        """Return the attack in the chain's own states, with possible values of other known ones."""
+        names = [self.chain.states[place] for place in self.values.order]
+        facts = dict(attack.known)
+        if isinstance(against, Adversary):
+            facts = self._filled(attack, against)
+        known = tuple((record, names[value]) for record, value in sorted(facts.items()))
+        value, other = (names[place] for place in attack.pair)
+        return Witness(attack.target, attack.records, known, value, other)
+
+    def _filled(self, attack: _Attack, against: Adversary) -> dict[int, int]:
+        """Return values of all known records: those behind the nearest are likely ones."""
+        facts = dict(attack.known)
+        for side in (1, -1):
+            records = [r for r in against.known if (r - attack.target) * side > 0]
+            for before, record in zip(records[::side], records[::side][1:], strict=False):
+                first, last = sorted((before, record))
+                steps = self.chain.between(first, last)
+                order = self.values.order
+                steps = steps[np.ix_(order, order)]
+                row = steps[facts[before]]
+                if side < 0:
+                    row = steps[:, facts[before]] * self.law.law(record)
+                facts[record] = int(row.argmax())
+        return facts
+
+    def _leakage(
+        self, lower: float, upper: float, against: Against, witness: Witness | None
+    ) -> Leakage:
+        return Leakage(
+            lower, upper, "exact", against, witness,
+            assumptions=("the records follow the stated chain", ADDED),
+            citation="attractive laws (docs, theory-memory)",
+        )  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Side:
+    """What one side adds to each pair of values, by the number of records there.
+
+    ``upto[j]`` (k, k) is the most that j records can add, ``most`` that of any number up to
+    ``reach``, ``tail`` bounds that of more; ``error`` bounds all of their errors. ``opened[j]`` and
+    ``fixed[d]`` are the parts: nothing known, or a record known at distance d.
+    """
+
+    upto: Array
+    most: Array
+    tail: Array
+    error: float
+    reach: int
+    opened: Array
+    fixed: Array
+    facts: Array
+
+    def option(self, records: int, u: int, other: int) -> tuple[int, int | None]:
+        """Return how the most is attained: a distance, and the value known there (None: none)."""
+        single = np.maximum.accumulate(self.fixed[: records + 1, u, other])[-1]
+        if records == self.reach and self.opened[: records + 1, u, other].max() >= single:
+            return int(self.opened[: records + 1, u, other].argmax()), None
+        if self.opened[records, u, other] >= single:
+            return records, None
+        distance = int(self.fixed[: records + 1, u, other].argmax())
+        return distance, int(self.facts[distance, u, other])
+
+
+def _quotients(matrix: Array) -> Array:
+    """Return ln of the quotients of two rows, (u, u', column); NaN where neither is possible."""
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(matrix)
+        return np.asarray(logs[:, None, :] - logs[None, :, :])
+
+
+def _scaled(matrix: Array) -> Array:
+    made = np.ldexp(matrix, -int(np.frexp(matrix.max())[1]))
+    if ((made > 0) & (made < FAINT)).any():
+        raise NotSupported("likelihoods of the values of some records lie too far apart")
+    return np.asarray(made)
+
+
+def _side(
+    law: HiddenLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
+) -> _Side:
+    """Return what the records on one side add, for every number of them up to ``reach``.
+
+    Stops early where more records cannot add more than `SETTLED` to any pair, and a series of the
+    length has room for as many on both sides.
+    """
+    size = law.size
+    step = law.steps[0].T if left else law.steps[0]  # rows are the value nearer to the target
+    depth = -math.log(float(weights.min()))
+    seen, plain = np.eye(size), np.eye(size)  # (T D)^d and T^d
+    message, prior = np.ones(size), np.ones(size)  # of an open side
+    if left:
+        message = prior = law.start
+    opened, fixed, facts = [np.zeros((size, size))], [np.full((size, size), -math.inf)], []
+    facts.append(np.zeros((size, size), dtype=np.int64))
+    tail = np.full((size, size), math.inf)
+    largest, records, check = 1.0, 0, 64
+    while records < reach:
+        records += 1
+        last = seen @ step  # a record known at this distance is not weighed
+        seen, plain = _scaled(last * weights), _scaled(plain @ step)
+        if left:
+            message, prior = _scaled(step @ (weights * message)), _scaled(step @ prior)
+        else:
+            message = _scaled(step @ (weights * message))
+        gain = _quotients(message[:, None])[..., 0]
+        if left:
+            gain = gain - _quotients(prior[:, None])[..., 0]
+        opened.append(np.where(np.isnan(gain), -math.inf, gain))
+        logs = (np.abs(np.log(x[x > 0])).max() for x in (seen, plain, message, prior))
+        largest = max(largest, *map(float, logs))
+        if known:
+            with np.errstate(invalid="ignore"):
+                each = _quotients(last) - _quotients(plain)  # (u, u', known value)
+            each = np.where(np.isfinite(each), each, -math.inf)
+            facts.append(each.argmax(axis=2))
+            fixed.append(each.max(axis=2))
+        else:
+            facts.append(facts[0])
+            fixed.append(fixed[0])
+        if records in (check, reach):
+            check *= 2
+            tail = _tail(seen, plain)
+            best = np.maximum(np.max(opened, axis=0), np.max(fixed, axis=0))
+            room = length is None or 2 * records < length
+            if room and (tail - best <= SETTLED).all():
+                break
+    roundings = (records + 2) * (size + 6 + 4 * depth) + 8.0 * size**2
+    error = 8 * ROUNDOFF * (roundings + 4 * (largest + depth))
+    top = np.maximum.accumulate(np.array(fixed), axis=0)
+    upto = np.maximum(np.array(opened), top)
+    return _Side(
+        upto, upto.max(axis=0), tail, error, records, np.array(opened), np.array(fixed),
+        np.array(facts),
+    )  # fmt: skip
+
+
+def _tail(seen: Array, plain: Array) -> Array:
+    """Return a bound on what more records can add, from (T D)^m and T^m; inf where none is."""
+    high, low = _quotients(seen), _quotients(plain)
+    high = np.where(np.isnan(high), -math.inf, high).max(axis=2)
+    low = np.where(np.isnan(low), math.inf, low).min(axis=2)
+    tail = high - low
+    return np.asarray(np.where(np.isnan(tail), math.inf, tail))
