@@ -34,6 +34,7 @@ from numbers import Real
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.base_query import BaseQuery
 from undertow.bounds.attractive.sums import (
     DEEPEST,
     FAINT,
@@ -51,7 +52,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, up
 from undertow.queries import Mean, State, Sum
 
-__all__ = ["Values", "metric_values", "ordered_leakage", "sum_values"]
+__all__ = ["Values", "adds_states", "metric_values", "ordered_leakage", "sum_values"]
 
 LARGEST = 32
 """Most states (cost: their third power for every distance)."""
@@ -128,6 +129,20 @@ def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
     return Values(numbers, _rising(named), up(rate), down(rate))
 
 
+def adds_states(query: BaseQuery, states: Sequence[State]) -> bool:
+    """Return whether a sum rounds every record to one of the states, whatever it is.
+
+    Then the steps of its lattice are the states themselves, and what is added are they.
+
+    >>> adds_states(Sum(0, 2, steps=2), (0, 1, 2)), adds_states(Sum(0, 2), (0, 1, 2))
+    (True, False)
+    """
+    if not isinstance(query, Sum | Mean) or _numbers(states) is None:
+        return False
+    lattice = query.lattice()
+    return {lattice.place(state) for state in states} == {*range(lattice.steps + 1)}
+
+
 def _numbers(states: Sequence[State]) -> tuple[Fraction, ...] | None:
     try:
         numbers = [float(state) for state in states if isinstance(state, Real)]
@@ -152,7 +167,7 @@ def ordered_leakage(values: Values, chain: MarkovChain, against: Against) -> Lea
     >>> values = metric_values(MetricDP(.5), (0, 1, 2))
     >>> leak = ordered_leakage(values, MarkovChain(step, states=(0, 1, 2)), "any")
     >>> round(leak.lower, 6), round(leak.upper, 6)
-    (3.4, 3.4)
+    (3.366641, 3.366641)
     """
     if against == "informed" or chain.size > LARGEST:
         return None
