@@ -259,7 +259,7 @@ class _Work:
         states = sum(self.network.tables[place].shape[-1] for place in inside)
         deepest = max(self.ratios.upper)
         roundings = 2 * (len(inside) + weights) + states + 4 * (deepest + 1) * weights
-        return 2 * ROUNDOFF * (roundings + 8)
+        return float(2 * ROUNDOFF * (roundings + 8))
 
 
 def _opened(law: Array, weights: Array) -> Array:

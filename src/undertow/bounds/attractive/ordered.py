@@ -27,7 +27,7 @@ nothing sees.
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from fractions import Fraction
 from numbers import Real
 
@@ -144,8 +144,9 @@ def adds_states(query: BaseQuery, states: Sequence[State]) -> bool:
 
 
 def _numbers(states: Sequence[State]) -> tuple[Fraction, ...] | None:
+    named: Sequence[object] = states
     try:
-        numbers = [float(state) for state in states if isinstance(state, Real)]
+        numbers = [float(state) for state in named if isinstance(state, Real)]
     except OverflowError:
         return None
     if len(numbers) < len(states) or not all(map(math.isfinite, numbers)):
@@ -302,8 +303,6 @@ class _Ordered:
                 right.option(min(right.reach, room), u, other),
             )
             target = ends[0][0]
-            if length is None and self.law.start.min() == 0.0:
-                target += size  # by then every state that recurs can occur
             records = target + 1 + ends[1][0]
             if length is not None:  # an open side holds all records that there are
                 records, target = length, max(target, min(length // 2, length - 1 - ends[1][0]))
@@ -314,16 +313,27 @@ class _Ordered:
         return value, upper + left.error + right.error + rest, attack
 
     def _attained(self, attack: _Attack, upper: float, against: Against) -> Leakage:
-        """Return the certificate, with a lower end that its attack attains, played out anew."""
-        near = [record for record, _ in attack.known]
-        rising = attack.pair[0] > attack.pair[1]
+        """Return the certificate, with a lower end that its attack attains, played out anew.
+
+        Where a start excludes some states the attack is moved to later records, if there are any.
+        """
+        rising, fixed = attack.pair[0] > attack.pair[1], isinstance(against, Adversary)
         lower, witness = 0.0, None
-        for best, _ in self._cases(
-            rising, self.values.attained, attack.target, near, attack.records, [attack.pair]
-        ):
-            lower = best.lower
-            played = tuple(zip(near, best.known, strict=True))
-            witness = self._witness(replace(attack, known=played), against)
+        for later in range(1 if fixed else self.chain.size + 1):
+            near = [record + later for record, _ in attack.known]
+            target = attack.target + later
+            records = attack.records + (later if self.chain.length is None else 0)
+            if max((target, *near)) >= records:
+                break
+            played = self._cases(
+                rising, self.values.attained, target, near, records, [attack.pair]
+            )  # fmt: skip
+            if played:
+                best = played[0][0]
+                known = tuple(zip(near, best.known, strict=True))
+                witness = self._witness(_Attack(attack.pair, target, known, records), against)
+                lower = best.lower
+                break
         return self._leakage(min(lower, upper), upper, against, witness)
 
     def _witness(self, attack: _Attack, against: Against) -> Witness:

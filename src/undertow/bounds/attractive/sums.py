@@ -207,19 +207,23 @@ def _power(matrix: _Scaled, exponent: int) -> _Scaled:
 
 def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _Scaled:
     """Return the product of weight and step, over unknown records in order: diag(w_t) T_t."""
+
+    def factor(place: int) -> _Scaled:
+        row = weights[abs(place - target) % len(weights)]  # (m,)
+        return _Scaled(row[:, None] * law.step(place))
+
     made = _Scaled(np.eye(law.size))
-    row = lambda place: weights[abs(place - target) % len(weights)]  # noqa: E731
     if len(law.steps) > 1:
         for place in places:
-            made = _times(made, _Scaled(row(place)[:, None] * law.step(place)))
+            made = _times(made, factor(place))
         return made
-    turns, step = len(weights), law.steps[0]
+    turns = len(weights)
     period = _Scaled(np.eye(law.size))
     for place in places[:turns]:
-        period = _times(period, _Scaled(row(place)[:, None] * step))
+        period = _times(period, factor(place))
     made = _power(period, len(places) // turns) if len(places) >= turns else made
     for place in places[len(places) - len(places) % turns :]:
-        made = _times(made, _Scaled(row(place)[:, None] * step))
+        made = _times(made, factor(place))
     return made
 
 

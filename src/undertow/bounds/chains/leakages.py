@@ -37,7 +37,8 @@ def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against
         if exact is not None and exact.closed:
             return exact
         level = spread_level(mechanism, chain)
-        return by_spread(_levelled(level, chain, against), chain)
+        bound = by_spread(_levelled(level, chain, against), chain)
+        return bound if exact is None else meet(exact, bound)
     return _levelled(mechanism, chain, against)
 
 
