@@ -238,3 +238,16 @@ def test_what_is_refused():
     with pytest.raises(NotSupported, match="too rare"):
         eliminate(tiny, [0], {0: 2, 1: 2}, floor=2.0**-500)
     assert eliminate(tiny, [0], {0: 2, 1: 2})[1] == 2e-200
+
+
+def test_tables_too_large_to_go_through():
+    """One child of twelve parents: its table is looked at as a whole, and its sign is exact."""
+    parents, ones = 12, np.indices((2,) * 12).sum(axis=0)
+    edges = [(parent, parents) for parent in range(parents)]
+    for rise, attractive in ((0.0, True), (0.5, False)):
+        odds = np.exp(rise * (ones - 6.0))
+        table = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=-1)
+        cpds = {**{parent: [0.5, 0.5] for parent in range(parents)}, parents: table}
+        found = ut.is_attractive(ut.BayesianNetwork(edges, cpds))
+        assert bool(found) is attractive
+        assert found.margin == 0.0 if attractive else found.margin < -0.01

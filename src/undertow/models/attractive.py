@@ -295,17 +295,32 @@ def network_margin(tables: Sequence[Array], scopes: Sequence[tuple[int, ...]]) -
     >>> round(network_margin([np.array([.5, .5]), step], [(0,), (0, 1)]), 6)
     3.044522
     """
-    pairs = {pair for scope in scopes for pair in combinations(sorted(scope), 2)}
-    return min((_pair_margin(tables, scopes, pair) for pair in pairs), default=math.inf)
+    held = _holding(tables, scopes)
+    return min((_pair_margin(*held[pair], pair) for pair in held), default=math.inf)
+
+
+def _holding(
+    tables: Sequence[Array], scopes: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, int], tuple[list[Array], list[tuple[int, ...]]]]:
+    """Return the tables, with their scopes, that hold each pair of variables."""
+    held: dict[tuple[int, int], tuple[list[Array], list[tuple[int, ...]]]] = {}
+    for table, scope in zip(tables, scopes, strict=True):
+        for pair in combinations(sorted(scope), 2):
+            both = held.setdefault(pair, ([], []))
+            both[0].append(table)
+            both[1].append(scope)
+    return held
 
 
 def _pair_margin(
     tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], pair: tuple[int, int]
 ) -> float:
-    held = [(t, s) for t, s in zip(tables, scopes, strict=True) if set(pair) <= set(s)]
+    """Return the least second difference of a pair, from the tables that hold both."""
+    held = list(zip(tables, scopes, strict=True))
     sizes = {v: n for table, scope in held for v, n in zip(scope, table.shape, strict=True)}
     if math.prod(sizes.values()) > MOST_CELLS:
-        return sum(_pair_margin([table], [scope], pair) for table, scope in held)
+        places = [tuple(scope.index(variable) for variable in pair) for scope in scopes]
+        return sum(map(_table_margin, tables, places))
     others = [variable for variable in sizes if variable not in pair]
     least = math.inf
     steps = product(*(range(sizes[variable] - 1) for variable in pair))
@@ -322,6 +337,21 @@ def _pair_margin(
     return least
 
 
+def _table_margin(table: Array, axes: tuple[int, ...]) -> float:
+    """Return the least second difference of one table in two of its axes, its sign exact."""
+    moved = np.moveaxis(table, axes, (0, 1))
+    corners = [moved[1:, 1:], moved[:-1, :-1], moved[1:, :-1], moved[:-1, 1:]]
+    logs = [np.log(corner) for corner in corners]
+    second = logs[0] + logs[1] - logs[2] - logs[3]
+    error = log_error(16, 1 + max(float(np.abs(one).max()) for one in logs))
+    least = float(second.min()) - error
+    if abs(least) > 4 * error:
+        return least
+    close = [corner[second <= 4 * error].tolist() for corner in corners]
+    exact = min(_signed(cell[:2], cell[2:]) for cell in zip(*close, strict=True))
+    return max(least, 0.0) if exact >= 0 else exact
+
+
 def attractive_order(
     tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], variables: int
 ) -> tuple[bool, ...] | None:
@@ -336,14 +366,10 @@ def attractive_order(
     >>> attractive_order([np.array([.5, .5]), step, step], [(0,), (0, 1), (1, 2)], 3)
     (False, True, False)
     """
-    pairs = sorted({pair for scope in scopes for pair in combinations(sorted(scope), 2)})
     asked: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
-    for pair in pairs:
-        turned = [
-            np.flip(table, scope.index(pair[0])) if pair[0] in scope else table
-            for table, scope in zip(tables, scopes, strict=True)
-        ]
-        fits = [_pair_margin(each, scopes, pair) >= 0 for each in (tables, turned)]
+    for pair, (some, theirs) in _holding(tables, scopes).items():
+        turned = [np.flip(t, s.index(pair[0])) for t, s in zip(some, theirs, strict=True)]
+        fits = [_pair_margin(each, theirs, pair) >= 0 for each in (some, turned)]
         if not any(fits):
             return None
         if not all(fits):  # a pair that fits both ways asks for nothing
