@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, as_numbers
 from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
@@ -82,6 +82,32 @@ class _Clipped(BaseQuery):
         missing = plain.place(nearest if self.missing is None else self.missing)
         return Lattice(plain.lower, plain.upper, plain.steps, missing)
 
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the sum, less the lower end, rounded as records are.
+
+        States must be numbers that reach both ends of the range: where they do not, the records to
+        be added are other numbers than the states.
+
+        >>> [str(number) for number in Sum(0, 4).added((0, 1, 4))], Sum(0, 9).added((0, 1, 4))
+        (['0', '1', '4'], None)
+        """
+        places = self._places(states)
+        if places is None or min(places) > 0 or max(places) < self.steps:
+            return None
+        spread = Fraction(self.upper) - Fraction(self.lower)
+        return tuple(Fraction(place, self.steps) * spread for place in places)
+
+    def adds_states(self, states: Sequence[State]) -> bool:
+        """Return whether the steps of the lattice are the states themselves."""
+        places = self._places(states)
+        return places is not None and {*places} == {*range(self.steps + 1)}
+
+    def _places(self, states: Sequence[State]) -> list[int] | None:
+        lattice = self.lattice()
+        return None if as_numbers(states) is None else [lattice.place(state) for state in states]
+
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""
         spread = Fraction(self.upper) - Fraction(self.lower)
@@ -127,6 +153,15 @@ class Mean(_Clipped):
                 "the number of records, which is public"
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
+
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the mean of so many records, None if any number."""
+        found = _Clipped.added(self, states)
+        if found is None or length is None:
+            return None
+        return tuple(number / length for number in found)
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the mean that so many steps over so many records stand for, exactly."""

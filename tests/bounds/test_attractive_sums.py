@@ -12,7 +12,6 @@ from tests.grids import thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
 from undertow.bounds.attractive.ordered import (
-    adds_states,
     metric_values,
     ordered_leakage,
     sum_values,
@@ -231,8 +230,8 @@ def test_what_is_not_added_by_states_goes_by_its_level():
 def test_plans_for_sums_whose_steps_are_the_states():
     chain = ut.MarkovChain(RISING, (0, 1, 2))
     query, other = ut.Sum(0, 2, steps=2), ut.Sum(0, 2)
-    assert adds_states(query, chain.states)
-    assert not adds_states(ut.Count(1), chain.states)
+    assert query.adds_states(chain.states)
+    assert not ut.Count(1).adds_states(chain.states)
     plan = ut.calibrate(query, chain, limit=1.0)
     level = ut.dp_budget(chain, limit=1.0)
     assert plan.method == "exact"

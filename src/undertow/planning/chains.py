@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from undertow.adversaries import Secrets
-from undertow.bounds.attractive.ordered import adds_states
 from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
@@ -48,7 +47,7 @@ from undertow.planning.questions import (
     chains_of,
     noise_way,
 )
-from undertow.queries import AnyQuery, Count, Mean, Sum
+from undertow.queries import AnyQuery, Count
 
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
@@ -104,12 +103,12 @@ def _check_exact(question: Question) -> None:
     if query.named:
         question.chains("exact")
         return
-    if query.kind not in (Sum.kind, Mean.kind):
+    if query.kind not in ("sum", "mean"):
         raise MethodRefused(
             f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
         )
     for chain in question.chains("exact"):
-        if not adds_states(query, chain.states):
+        if not query.adds_states(chain.states):
             raise MethodRefused(
                 f"'exact' knows counts on chains, not every {type(query).__name__}: the records to "
                 "be added must be the numbers that name the states, and the steps of the query "

@@ -29,12 +29,11 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from numbers import Real
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.base_query import BaseQuery
+from undertow.base_query import State, as_numbers
 from undertow.bounds.attractive.sums import (
     DEEPEST,
     FAINT,
@@ -50,9 +49,8 @@ from undertow.models.attractive import total_margin
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, up
-from undertow.queries import Mean, State, Sum
 
-__all__ = ["Values", "adds_states", "metric_values", "ordered_leakage", "sum_values"]
+__all__ = ["Values", "metric_values", "ordered_leakage", "sum_values"]
 
 LARGEST = 32
 """Most states (cost: their third power for every distance)."""
@@ -90,71 +88,32 @@ def metric_values(mechanism: MetricDP, states: Sequence[State]) -> Values | None
     >>> metric_values(MetricDP(.5), (0, 1, 4)).numbers[2]
     Fraction(4, 1)
     """
-    numbers = _numbers(states)
-    if numbers is None:
+    named = as_numbers(states)
+    if named is None:
         return None
-    return Values(numbers, _rising(numbers), mechanism.rate, mechanism.rate)
+    numbers = tuple(map(Fraction, named))
+    return Values(numbers, _rising(named), mechanism.rate, mechanism.rate)
 
 
 def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
     """Return what the states add to a sum or a mean, None where that is not theirs to say.
 
-    States must be numbers that reach both ends of the query's range: where they do not, the records
-    to be added are other numbers than the states. Rounded to the query's lattice as records are.
-
     >>> from undertow.mechanisms import Laplace
+    >>> from undertow.queries import Sum
     >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 1, 4))
-    >>> [str(number) for number in sum_values(Laplace(Sum(0, 4), 2.0), chain).numbers]
-    ['0', '1', '4']
-    >>> sum_values(Laplace(Sum(0, 100), 2.0), chain) is None
-    True
+    >>> sum_values(Laplace(Sum(0, 4), 2.0), chain).order
+    (0, 1, 2)
     """
-    query = mechanism.query
-    named = _numbers(chain.states)
-    if not isinstance(query, Sum | Mean) or named is None:
+    numbers = mechanism.query.added(chain.states, chain.length)
+    named = as_numbers(chain.states)
+    if numbers is None or named is None:
         return None
-    lattice = query.lattice()
-    places = [lattice.place(state) for state in chain.states]
-    if min(places) > 0 or max(places) < lattice.steps:
-        return None
-    spread = Fraction(query.upper) - Fraction(query.lower)
-    share = Fraction(1, lattice.steps)
-    if isinstance(query, Mean):
-        if chain.length is None:
-            return None
-        share /= chain.length
     rate = 1 / mechanism.scale
-    numbers = tuple(place * share * spread for place in places)
     # in the order of the states themselves, also where the lattice merges two of them
     return Values(numbers, _rising(named), up(rate), down(rate))
 
 
-def adds_states(query: BaseQuery, states: Sequence[State]) -> bool:
-    """Return whether a sum rounds every record to one of the states, whatever it is.
-
-    Then the steps of its lattice are the states themselves, and what is added are they.
-
-    >>> adds_states(Sum(0, 2, steps=2), (0, 1, 2)), adds_states(Sum(0, 2), (0, 1, 2))
-    (True, False)
-    """
-    if not isinstance(query, Sum | Mean) or _numbers(states) is None:
-        return False
-    lattice = query.lattice()
-    return {lattice.place(state) for state in states} == {*range(lattice.steps + 1)}
-
-
-def _numbers(states: Sequence[State]) -> tuple[Fraction, ...] | None:
-    named: Sequence[object] = states
-    try:
-        numbers = [float(state) for state in named if isinstance(state, Real)]
-    except OverflowError:
-        return None
-    if len(numbers) < len(states) or not all(map(math.isfinite, numbers)):
-        return None
-    return tuple(map(Fraction, numbers))
-
-
-def _rising(numbers: Sequence[Fraction]) -> tuple[int, ...]:
+def _rising(numbers: Sequence[float]) -> tuple[int, ...]:
     return tuple(sorted(range(len(numbers)), key=lambda place: numbers[place]))
 
 

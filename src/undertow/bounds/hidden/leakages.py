@@ -186,7 +186,7 @@ def _one(
     law = is_attractive(model)
     lower, upper, witness = explicit(
         sides, model, against, law,
-        whole=hasattr(mechanism, "query"), pure=isinstance(mechanism, PureDP),
+        whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
     )  # fmt: skip
     checked = "the law of the records is attractive, which was checked"
     if not law:

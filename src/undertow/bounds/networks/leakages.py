@@ -4,6 +4,7 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
+from typing import cast
 
 import numpy as np
 
@@ -203,8 +204,9 @@ def local(
             "must agree"
         )
     check_records(against, model.length)
-    if isinstance(mechanism, RandomizedResponse) and against != "informed" and model.size == 2:
-        found = [_shown(mechanism, model, part, against) for part in _wanted(model, against)]
+    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
+    if against != "informed" and model.size == 2:
+        found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
         if all(leak is not None for leak in found):
             return worst([leak for leak in found if leak is not None])
     return replace(leakage(level, model, against), lower=0.0, witness=None)
