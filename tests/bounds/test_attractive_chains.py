@@ -5,10 +5,12 @@ import math
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts.memory_chains import draw
-from tests.grids import thinned
+from tests.grids import law, thinned
 from tests.oracles import memory as oracle
 from undertow.bounds.attractive.sums import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
@@ -64,6 +66,23 @@ def test_all_likelihoods_of_hidden_chains(seed):
         assert max(oracle.noisy_count(joint, 1 / epsilon, against)) == pytest.approx(
             truth, abs=ERROR
         )
+
+
+@law(
+    settings(max_examples=1000, deadline=None), few=6,
+    seed=st.integers(0, 10**6), low=st.integers(1, 3), high=st.integers(1, 3),
+    n=st.integers(2, 7), theta=st.floats(0.05, 5.0),
+)  # fmt: skip
+def test_the_theorem_on_whole_tables(seed, low, high, n, theta):
+    """The sums of the theorem, from the joint table of all records."""
+    steps, symbols = totally_positive(seed, low, high)
+    target = seed % n
+    against = ut.Adversary(target, some_known(seed, n, target))
+    chain = ut.HiddenChain(steps, symbols, length=n)
+    leak = ut.leakage(ut.PureDP(theta), chain, against)
+    truth = max(oracle.tilted(oracle.hidden_law(steps, symbols, n), theta, against))
+    assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+    assert leak.closed
 
 
 @pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))

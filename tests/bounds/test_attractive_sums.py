@@ -2,16 +2,20 @@
 
 import itertools
 import math
+from fractions import Fraction
 
 import numpy as np
 import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import undertow as ut
-from tests.grids import thinned
+from tests.grids import law, thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
 from undertow.bounds.attractive.ordered import (
+    Values,
     metric_values,
     ordered_leakage,
     sum_values,
@@ -249,3 +253,53 @@ def test_plans_for_sums_whose_steps_are_the_states():
         ut.calibrate(query, crossed, limit=1.0, method="exact")
     with pytest.raises(MethodRefused, match="not Query"):
         ut.calibrate(ut.Query(max), chain, limit=1.0, method="exact")
+
+
+def test_starts_and_steps_that_exclude_states():
+    """Zeros hold no surprises: what cannot occur is no attack, and what is too rare is refused."""
+    step = rising(2, 3, zeros=True)
+    for start in ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5]):
+        chain = ut.MarkovChain(step, (0, 1, 2), start=start, length=4)
+        joint = chain_joint(chain.initial, step, 4)
+        likelihood = additive_noise_likelihood([0, 1, 2], 1.0, 4)
+        for against, asked in attackers(3, 4):
+            leak = ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 1.0), chain, against)
+            truth = mechanism_leakage(joint, likelihood, asked).leakage
+            assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+    rare = np.array([[1 - 1e-150, 1e-150], [0.5, 0.5]])
+    values = metric_values(ut.MetricDP(1.0), (0, 1))
+    assert values is not None
+    assert ordered_leakage(values, ut.MarkovChain(rare), "any") is None
+    absorbing = ut.MarkovChain([[0.9, 0.1], [0.0, 1.0]], start=[0.5, 0.5])
+    leak = ut.leakage(ut.Laplace(ut.Sum(0, 1), 4.0), absorbing)
+    assert leak.upper >= ut.leakage(ut.Laplace(ut.Count(1), 4.0), absorbing).lower
+
+
+@law(
+    settings(max_examples=1000, deadline=None), few=4,
+    seed=st.integers(0, 10**6), size=st.sampled_from([2, 3, 4]), rate=st.floats(0.05, 3.0),
+    length=st.integers(2, 30),
+)  # fmt: skip
+def test_laws_of_sums(seed, size, rate, length):
+    """More noise leaks less, more known is worse, a mirror changes nothing, a level bounds it."""
+    step, numbers = rising(seed, size), tuple(range(size))
+    chain = ut.MarkovChain(step, numbers, length=length)
+    exact = tuple(map(Fraction, numbers))
+    values = Values(exact, numbers, rate, rate)
+    quiet, loud = (
+        ordered_leakage(Values(exact, numbers, r, r), chain, "any") for r in (rate * 0.8, rate)
+    )
+    assert quiet.lower <= loud.upper
+    ignorant, endless, mirrored = (
+        ordered_leakage(values, model, against)
+        for model, against in (
+            (chain, "ignorant"), (ut.MarkovChain(step, numbers), "any"), (chain.reverse(), "any"),
+        )
+    )  # fmt: skip
+    assert ignorant.lower <= loud.upper <= endless.upper + 1e-9
+    assert mirrored.lower <= loud.upper + 1e-9
+    assert loud.lower <= mirrored.upper + 1e-9
+    turned = ut.MarkovChain(step[::-1, ::-1], numbers, length=length)  # v becomes k - 1 - v
+    swapped = ordered_leakage(values, turned, "any")
+    assert swapped.upper == pytest.approx(loud.upper, abs=1e-9)
+    assert loud.lower <= ut.leakage(ut.PureDP(rate * (size - 1)), chain).upper

@@ -347,8 +347,8 @@ def _table_margin(table: Array, axes: tuple[int, ...]) -> float:
     least = float(second.min()) - error
     if abs(least) > 4 * error:
         return least
-    close = [corner[second <= 4 * error].tolist() for corner in corners]
-    exact = min(_signed(cell[:2], cell[2:]) for cell in zip(*close, strict=True))
+    close = np.stack([corner[second <= 4 * error] for corner in corners], axis=1)  # (cells, 4)
+    exact = min(_signed(cell[:2], cell[2:]) for cell in np.unique(close, axis=0).tolist())
     return max(least, 0.0) if exact >= 0 else exact
 
 

@@ -34,7 +34,16 @@ from undertow.errors import NotSupported
 from undertow.models.hidden_law import HiddenLaw
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["DEEPEST", "MOST_CASES", "Best", "Sums", "best_case", "chain_sums", "check_cases"]
+__all__ = [
+    "DEEPEST",
+    "MOST_CASES",
+    "Best",
+    "Sums",
+    "best_case",
+    "chain_sums",
+    "check_cases",
+    "check_range",
+]
 
 DEEPEST = 60.0
 """Largest logarithm of a weight: beyond it likelihoods lie too far apart to be held."""
@@ -126,7 +135,7 @@ def chain_sums(
     >>> round(found.value, 6), found.error < 1e-12  # half of 4.499453 + 1, a target at an end
     (2.749727, True)
     """
-    depth = _checked(law, weights)
+    depth = check_range(law, weights)
     anchors = sorted((target, *known))
     hidden, states = law.size, int(law.owner[-1]) + 1
     inside = law.owner == np.arange(states)[:, None]  # (values, m)
@@ -159,13 +168,12 @@ class _Scaled:
     scale: int = 0
 
 
-def _checked(law: HiddenLaw, weights: Array) -> float:
+def check_range(law: HiddenLaw, weights: Array) -> float:
     """Return the largest -ln of a weight; refuse numbers that could vanish on the way."""
-    least = float(law.steps[law.steps > 0].min())
     depth = -math.log(float(weights.min())) if weights.min() > 0 else math.inf
     if depth > DEEPEST:
         raise NotSupported(f"ratios above e^{DEEPEST:g} are not told apart here")
-    if least < RARE or float(law.start[law.start > 0].min()) < RARE:
+    if any(float(part[part > 0].min()) < RARE for part in (law.steps, law.start)):
         raise NotSupported(f"a probability below {RARE:g} is too rare for exact arithmetic")
     return depth
 

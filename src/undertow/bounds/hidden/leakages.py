@@ -21,7 +21,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
-from undertow.models.attractive import is_attractive
+from undertow.models.attractive import Attractiveness, is_attractive
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.markov import MarkovChain
 from undertow.models.registry import prover
@@ -183,7 +183,7 @@ def _one(
         Side(one.state, one.other, one.upper, _by_state(one, model, mechanism), one.shown)
         for one in directions
     ]
-    law = is_attractive(model)
+    law = _attractive(model)
     lower, upper, witness = explicit(
         sides, model, against, law,
         whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
@@ -206,8 +206,8 @@ def _by_state(
 
 
 @lru_cache(maxsize=64)
-def _attractive(model: HiddenChain) -> bool:
-    return bool(is_attractive(model))
+def _attractive(model: HiddenChain) -> Attractiveness:
+    return is_attractive(model)
 
 
 def _attained(
