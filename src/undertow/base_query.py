@@ -75,17 +75,8 @@ class BaseQuery:
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the answer, None where that is not the states' to say."""
+        """Return what each state adds to the answer, None where records may add something else."""
         return None
-
-    def adds_states(self, states: Sequence[State]) -> bool:
-        """Return whether every record, whatever it is, is rounded to one of the states and added.
-
-        >>> from undertow.queries import Sum
-        >>> Sum(0, 2, steps=2).adds_states((0, 1, 2)), Sum(0, 2).adds_states((0, 1, 2))
-        (True, False)
-        """
-        return False
 
     def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
         """Return the states counted by each number of the answer, () where records are added."""

@@ -85,28 +85,22 @@ class _Clipped(BaseQuery):
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the sum, less the lower end, rounded as records are.
+        """Return what each state adds to the sum, less the lower end.
 
-        States must be numbers that reach both ends of the range: where they do not, the records to
-        be added are other numbers than the states.
+        Only where the steps of the lattice are the states themselves: then every record, whatever
+        number it is, is rounded to one of them before it is added.
 
-        >>> [str(number) for number in Sum(0, 4).added((0, 1, 4))], Sum(0, 9).added((0, 1, 4))
-        (['0', '1', '4'], None)
+        >>> [str(number) for number in Sum(0, 4, steps=2).added((0, 2, 4))], Sum(0, 4).added((0, 4))
+        (['0', '2', '4'], None)
         """
-        places = self._places(states)
-        if places is None or min(places) > 0 or max(places) < self.steps:
+        if as_numbers(states) is None:
+            return None
+        lattice = self.lattice()
+        places = [lattice.place(state) for state in states]
+        if len({*places}) <= self.steps:  # of steps + 1 places
             return None
         spread = Fraction(self.upper) - Fraction(self.lower)
         return tuple(Fraction(place, self.steps) * spread for place in places)
-
-    def adds_states(self, states: Sequence[State]) -> bool:
-        """Return whether the steps of the lattice are the states themselves."""
-        places = self._places(states)
-        return places is not None and {*places} == {*range(self.steps + 1)}
-
-    def _places(self, states: Sequence[State]) -> list[int] | None:
-        lattice = self.lattice()
-        return None if as_numbers(states) is None else [lattice.place(state) for state in states]
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""

@@ -108,7 +108,7 @@ def _check_exact(question: Question) -> None:
             f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
         )
     for chain in question.chains("exact"):
-        if not query.adds_states(chain.states):
+        if query.added(chain.states, chain.length) is None:
             raise MethodRefused(
                 f"'exact' knows counts on chains, not every {type(query).__name__}: the records to "
                 "be added must be the numbers that name the states, and the steps of the query "

@@ -56,7 +56,7 @@ LARGEST = 32
 """Most states (cost: their third power for every distance)."""
 
 ADDED = (
-    "the records are the numbers that name the states, and all steps, in the order of these "
+    "records are the numbers that name the states, and all steps, in the order of these "
     "numbers, are totally positive, which was checked"
 )
 
@@ -93,12 +93,15 @@ def metric_values(mechanism: MetricDP, states: Sequence[State]) -> Values | None
 
 
 def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
-    """Return what the states add to a sum or a mean, None where that is not theirs to say.
+    """Return what the states add to a sum or a mean, None where records may add something else.
 
     >>> from undertow.mechanisms import Laplace
     >>> from undertow.queries import Sum
     >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 1, 4))
-    >>> sum_values(Laplace(Sum(0, 4), 2.0), chain).order
+    >>> sum_values(Laplace(Sum(0, 4), 2.0), chain) is None  # rounded to a millionth of the range
+    True
+    >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 2, 4))
+    >>> sum_values(Laplace(Sum(0, 4, steps=2), 2.0), chain).order
     (0, 1, 2)
     """
     numbers = mechanism.query.added(chain.states, chain.length)
