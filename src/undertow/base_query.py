@@ -13,7 +13,7 @@ import numpy as np
 from undertow.errors import NotSupported
 from undertow.numerics import up
 
-__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "known"]
+__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "as_numbers", "known"]
 
 State = Hashable
 
@@ -70,6 +70,12 @@ class BaseQuery:
     @property
     def ends(self) -> tuple[float, float] | None:
         """The ends of the range that records are clipped to, where there is one."""
+        return None
+
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the answer, None where records may add something else."""
         return None
 
     def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
@@ -192,6 +198,20 @@ class Lattice:
             return self.missing
         share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
         return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)
+
+
+def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
+    """Return states that are finite numbers as floats, None where one is something else.
+
+    >>> as_numbers((0, 1.5)), as_numbers(("low", 1))
+    ((0.0, 1.5), None)
+    """
+    named: Sequence[object] = states
+    try:
+        numbers = tuple(float(state) for state in named if isinstance(state, Real))
+    except OverflowError:
+        return None
+    return numbers if len(numbers) == len(named) and all(map(math.isfinite, numbers)) else None
 
 
 _PLAIN = (str, bytes, bool, int, float)

@@ -12,7 +12,7 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, as_numbers
 from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
@@ -82,6 +82,26 @@ class _Clipped(BaseQuery):
         missing = plain.place(nearest if self.missing is None else self.missing)
         return Lattice(plain.lower, plain.upper, plain.steps, missing)
 
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the sum, less the lower end.
+
+        Only where the steps of the lattice are the states themselves: then every record, whatever
+        number it is, is rounded to one of them before it is added.
+
+        >>> [str(number) for number in Sum(0, 4, steps=2).added((0, 2, 4))], Sum(0, 4).added((0, 4))
+        (['0', '2', '4'], None)
+        """
+        if as_numbers(states) is None:
+            return None
+        lattice = self.lattice()
+        places = [lattice.place(state) for state in states]
+        if len({*places}) <= self.steps:  # of steps + 1 places
+            return None
+        spread = Fraction(self.upper) - Fraction(self.lower)
+        return tuple(Fraction(place, self.steps) * spread for place in places)
+
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""
         spread = Fraction(self.upper) - Fraction(self.lower)
@@ -127,6 +147,15 @@ class Mean(_Clipped):
                 "the number of records, which is public"
             )
         return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
+
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the mean of so many records, None if any number."""
+        found = _Clipped.added(self, states)
+        if found is None or length is None:
+            return None
+        return tuple(number / length for number in found)
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the mean that so many steps over so many records stand for, exactly."""

@@ -242,8 +242,6 @@ def test_no_plan_is_made_without_an_upper_end():
     assert ut.Plan.from_json(plan.to_json()).model == RISING
     with pytest.raises(NotSupported, match="hidden chain"):
         ut.leakage(ut.XorNoise(0.1, 0.1), RISING)
-    with pytest.raises(NotSupported, match="'any', 'ignorant' or 'informed'"):
-        ut.leakage(ut.PureDP(1.0), RISING, ut.Adversary(1, [0]))
 
 
 def test_robustness_tries_longer_memories():

@@ -47,6 +47,7 @@ def test_words():
         ),
         (("--sum", "0,200"), ut.Sum(0, 200)),
         (("--sum", "-5,5"), ut.Sum(-5, 5)),
+        (("--sum", "0,5", "--steps", "5"), ut.Sum(0, 5, steps=5)),
         (("--mean", "0,1"), ut.Mean(0, 1)),
     ],
 )
@@ -66,6 +67,12 @@ def test_foreign_values_belong_to_a_histogram():
     said = call("plan", *NAMED, "--histogram", "--foreign", "asleep", "--limit", 1)
     assert said.exit_code == 1
     assert "no state of the model" in said.output
+
+
+def test_steps_belong_to_a_sum():
+    said = call("plan", *NAMED, "--count", "active", "--steps", 5, "--limit", 1)
+    assert said.exit_code == 2
+    assert "--steps goes with --sum" in said.output
 
 
 METHODS = REGISTRY["answer"]

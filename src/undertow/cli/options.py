@@ -226,6 +226,11 @@ class QueryText:
     transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
+    steps: int | None = option(
+        "K",
+        "Round records to K equal steps of the range before they are added: where these are the "
+        "states of a chain, a sum may need less noise.",
+    )
     foreign: str | None = option(
         "STATE",
         "What missing and foreign values count as in a --histogram, whose numbers then add up to "
@@ -233,9 +238,11 @@ class QueryText:
     )
 
     def __post_init__(self) -> None:
-        """Refuse a state for the foreign values of another question."""
+        """Refuse what belongs to another question."""
         if self.foreign is not None and not self.histogram and self.top is None:
             raise misuse("--foreign goes with --histogram or --top")
+        if self.steps is not None and self.sum is None and self.mean is None:
+            raise misuse("--steps goes with --sum or --mean")
 
     @property
     def asked(self) -> int:
@@ -250,10 +257,11 @@ class QueryText:
 
         if self.count is not None:
             return read_count(self.count, model)
+        steps = {} if self.steps is None else {"steps": self.steps}
         if self.sum is not None:
-            return Sum(*read_range(self.sum, "--sum"))
+            return Sum(*read_range(self.sum, "--sum"), **steps)
         if self.mean is not None:
-            return Mean(*read_range(self.mean, "--mean"))
+            return Mean(*read_range(self.mean, "--mean"), **steps)
         if not model.states:
             asked = "transitions need" if self.transitions else "a histogram needs"
             asked = asked if self.top is None else "the most frequent states need"

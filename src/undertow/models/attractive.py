@@ -29,11 +29,13 @@ from undertow.numerics import Array, log_error
 
 __all__ = [
     "Attractiveness",
+    "attractive_order",
     "hidden_margin",
     "is_attractive",
     "kernel_margin",
     "network_margin",
     "order_margin",
+    "total_margin",
 ]
 
 MOST_CELLS = 2**12
@@ -266,11 +268,11 @@ def hidden_margin(transition: Array, symbols: Sequence[int]) -> float:
     best = -math.inf
     for low, high in product(*(permutations(part) for part in parts)):
         order = [*low, *high]
-        best = max(best, _total(transition[np.ix_(order, order)]))
+        best = max(best, total_margin(transition[np.ix_(order, order)]))
     return best
 
 
-def _total(matrix: Array) -> float:
+def total_margin(matrix: Array) -> float:
     """Return the least second difference over all pairs of rows and columns; zeros are exact."""
     if (matrix > 0).all():
         return kernel_margin(matrix)
@@ -293,17 +295,32 @@ def network_margin(tables: Sequence[Array], scopes: Sequence[tuple[int, ...]]) -
     >>> round(network_margin([np.array([.5, .5]), step], [(0,), (0, 1)]), 6)
     3.044522
     """
-    pairs = {pair for scope in scopes for pair in combinations(sorted(scope), 2)}
-    return min((_pair_margin(tables, scopes, pair) for pair in pairs), default=math.inf)
+    held = _holding(tables, scopes)
+    return min((_pair_margin(*held[pair], pair) for pair in held), default=math.inf)
+
+
+def _holding(
+    tables: Sequence[Array], scopes: Sequence[tuple[int, ...]]
+) -> dict[tuple[int, int], tuple[list[Array], list[tuple[int, ...]]]]:
+    """Return the tables, with their scopes, that hold each pair of variables."""
+    held: dict[tuple[int, int], tuple[list[Array], list[tuple[int, ...]]]] = {}
+    for table, scope in zip(tables, scopes, strict=True):
+        for pair in combinations(sorted(scope), 2):
+            both = held.setdefault(pair, ([], []))
+            both[0].append(table)
+            both[1].append(scope)
+    return held
 
 
 def _pair_margin(
     tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], pair: tuple[int, int]
 ) -> float:
-    held = [(t, s) for t, s in zip(tables, scopes, strict=True) if set(pair) <= set(s)]
+    """Return the least second difference of a pair, from the tables that hold both."""
+    held = list(zip(tables, scopes, strict=True))
     sizes = {v: n for table, scope in held for v, n in zip(scope, table.shape, strict=True)}
     if math.prod(sizes.values()) > MOST_CELLS:
-        return sum(_pair_margin([table], [scope], pair) for table, scope in held)
+        places = [tuple(scope.index(variable) for variable in pair) for scope in scopes]
+        return sum(map(_table_margin, tables, places))
     others = [variable for variable in sizes if variable not in pair]
     least = math.inf
     steps = product(*(range(sizes[variable] - 1) for variable in pair))
@@ -318,3 +335,56 @@ def _pair_margin(
                 )
             least = min(least, _signed(*sides))
     return least
+
+
+def _table_margin(table: Array, axes: tuple[int, ...]) -> float:
+    """Return the least second difference of one table in two of its axes, its sign exact."""
+    moved = np.moveaxis(table, axes, (0, 1))
+    corners = [moved[1:, 1:], moved[:-1, :-1], moved[1:, :-1], moved[:-1, 1:]]
+    logs = [np.log(corner) for corner in corners]
+    second = logs[0] + logs[1] - logs[2] - logs[3]
+    error = log_error(16, 1 + max(float(np.abs(one).max()) for one in logs))
+    least = float(second.min()) - error
+    if abs(least) > 4 * error:
+        return least
+    close = np.stack([corner[second <= 4 * error] for corner in corners], axis=1)  # (cells, 4)
+    exact = min(_signed(cell[:2], cell[2:]) for cell in np.unique(close, axis=0).tolist())
+    return max(least, 0.0) if exact >= 0 else exact
+
+
+def attractive_order(
+    tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], variables: int
+) -> tuple[bool, ...] | None:
+    """Return which variables are to be read in reverse for a positive product to be attractive.
+
+    Reversing the order of one variable's values turns the sign of all its second differences, so
+    every pair asks for the same order of both, or for opposite ones; a walk through the pairs
+    finds out whether all can be had at once. All False where the law is attractive as it is, None
+    where no choice is. Records of two states are relabelled so.
+
+    >>> step = np.array([[.2, .8], [.7, .3]])
+    >>> attractive_order([np.array([.5, .5]), step, step], [(0,), (0, 1), (1, 2)], 3)
+    (False, True, False)
+    """
+    asked: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
+    for pair, (some, theirs) in _holding(tables, scopes).items():
+        turned = [np.flip(t, s.index(pair[0])) for t, s in zip(some, theirs, strict=True)]
+        fits = [_pair_margin(each, theirs, pair) >= 0 for each in (some, turned)]
+        if not any(fits):
+            return None
+        if not all(fits):  # a pair that fits both ways asks for nothing
+            for one, other in (pair, pair[::-1]):
+                asked[one].append((other, fits[1]))
+    found: dict[int, bool] = {}
+    for root in range(variables):
+        stack = [] if root in found else [root]
+        found.setdefault(root, False)
+        while stack:
+            one = stack.pop()
+            for other, apart in asked[one]:
+                if other not in found:
+                    found[other] = found[one] ^ apart
+                    stack.append(other)
+                elif found[other] != found[one] ^ apart:
+                    return None
+    return tuple(found[variable] for variable in range(variables))

@@ -39,13 +39,15 @@ def eliminate(
     limit: int = LARGEST,
     *,
     support: bool = False,
+    floor: float = 0.0,
 ) -> Array:
     """Return the product of all factors, summed over every variable that is not kept.
 
     The axes of the result are ``keep``, in that order; ``sizes`` gives the states of each variable.
     Where all entries are tiny the result is multiplied by a power of two. With ``support`` the
     result only says which entries are positive (1) and which are not (0). Refuses with
-    `NotSupported` where a table would exceed ``limit`` entries.
+    `NotSupported` where a table would exceed ``limit`` entries, or has an entry below ``floor``:
+    then none has lost its relative accuracy.
 
     >>> law, kernel = np.array([.5, .5]), np.array([[.9, .1], [.2, .8]])
     >>> eliminate([(law, (0,)), (kernel, (0, 1))], keep=[1], sizes={0: 2, 1: 2})
@@ -77,6 +79,7 @@ def eliminate(
         _check(axes, sizes, limit)
         rest = tuple(axis for axis in axes if axis != variable)  # axes of the new factor
         table = _product([live.pop(name) for name in sorted(names)], rest, support)
+        _above(table, floor)
         live[fresh] = (table, rest)
         for axis in rest:
             places[axis] = (places[axis] - names) | {fresh}
@@ -84,7 +87,14 @@ def eliminate(
                 heapq.heappush(queue, (_cost(axis, live, places[axis], sizes), axis))
         fresh += 1
     _check(tuple(keep), sizes, limit)
-    return _product(list(live.values()), tuple(keep), support)
+    table = _product(list(live.values()), tuple(keep), support)
+    _above(table, floor)
+    return table
+
+
+def _above(table: Array, floor: float) -> None:
+    if floor and float(table.min()) < floor:
+        raise NotSupported("some values of the records are too rare for exact arithmetic")
 
 
 def _union(groups: Iterable[tuple[int, ...]]) -> tuple[int, ...]:

@@ -57,14 +57,16 @@ __all__ = [
 
 
 def solve_exact(question: Question) -> Scaled:
-    """Return the least noise for a count, by its exact leakage."""
-    model, against = question.model, question.against
-    _check_count(question)
+    """Return the least noise for a count, or a sum of ordered states, by its exact leakage."""
+    _check_exact(question)
 
-    return by_rate(
-        question, lambda noise: leakage(noise, model, against, covers=question.covers),
-        question.search,
-    )  # fmt: skip
+    def measure(noise: Scaled) -> Leakage:
+        return leakage(noise, question.model, question.against, covers=question.covers)
+
+    if not question.query.named:  # one look tells whether the theorem of sums applies
+        moved = question.query.sensitivity(question.length)
+        _enumerated(measure(question.noise(moved / question.limit)))
+    return by_rate(question, measure, question.search)
 
 
 def by_rate(question: Question, measure: Callable[[Scaled], Leakage], search: Search) -> Scaled:
@@ -79,24 +81,40 @@ def by_rate(question: Question, measure: Callable[[Scaled], Leakage], search: Se
 
 @Remembered
 def prove_exact(question: Question, noise: Scaled) -> Leakage:
-    """Return the exact leakage of a noisy count, of whole series or of any window."""
-    _check_count(question)
+    """Return the exact leakage of a noisy count or sum, of whole series or of any window."""
+    _check_exact(question)
     leak = leakage(noise, question.model, question.against, covers=question.covers)
-    if leak.method != ENUMERATED:
-        raise MethodRefused(
-            "'exact' cannot enumerate the windows of this chain; use method='exchange'"
-        )
-    return leak
+    return _enumerated(leak, question.query.named != ())
 
 
-def _check_count(question: Question) -> None:
-    """Refuse anything but a count on chains."""
-    if not question.query.named:
+def _enumerated(leak: Leakage, counts: bool = False) -> Leakage:
+    """Return a leakage that is that of the answer itself, or refuse another."""
+    if leak.method == ENUMERATED:
+        return leak
+    why = "cannot enumerate the windows of this chain" if counts else (
+        "knows sums on chains whose steps, in the order of the states, are totally positive"
+    )  # fmt: skip
+    raise MethodRefused(f"'exact' {why}; use method='exchange'")
+
+
+def _check_exact(question: Question) -> None:
+    """Refuse anything but counts, and sums whose steps are the states, on chains."""
+    query = question.query
+    if query.named:
+        question.chains("exact")
+        return
+    if query.kind not in ("sum", "mean"):
         raise MethodRefused(
-            f"'exact' knows counts on chains, not {type(question.query).__name__}; use "
-            "method='exchange'"
+            f"'exact' knows counts on chains, not {type(query).__name__}; use method='exchange'"
         )
-    question.chains("exact")
+    for chain in question.chains("exact"):
+        if query.added(chain.states, chain.length) is None:
+            raise MethodRefused(
+                f"'exact' knows counts on chains, not every {type(query).__name__}: the records to "
+                "be added must be the numbers that name the states, and the steps of the query "
+                "these numbers, as in Sum(0, 2, steps=2) with states=(0, 1, 2); use "
+                "method='exchange'"
+            )
 
 
 def solve_exchange(question: Question) -> Scaled:

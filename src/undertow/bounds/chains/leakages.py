@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.bounds.attractive.ordered import metric_values, ordered_leakage, sum_values
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.histograms import histogram_leakage
@@ -18,6 +19,7 @@ from undertow.certificate import Leakage, Witness, meet
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
+from undertow.queries import Sum
 
 __all__ = ["leakage", "local", "window_attained", "window_leakage", "windows"]
 
@@ -30,8 +32,13 @@ def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against
     'exchange'
     """
     if isinstance(mechanism, MetricDP):
+        values = metric_values(mechanism, chain.states) if chain.size > 2 else None
+        exact = None if values is None else ordered_leakage(values, chain, against)
+        if exact is not None and exact.closed:
+            return exact
         level = spread_level(mechanism, chain)
-        return by_spread(_levelled(level, chain, against), chain)
+        bound = by_spread(_levelled(level, chain, against), chain)
+        return bound if exact is None else meet(exact, bound)
     return _levelled(mechanism, chain, against)
 
 
@@ -56,7 +63,18 @@ def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Lea
 
 
 def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
-    """Return the leakage of a count of any window of the series, None where it has no proof."""
+    """Return the leakage of an answer on any window of the series, None where it has no proof.
+
+    Counts have one of their own. Of a sum of ordered states the theorem is about every likelihood
+    that grows no faster with a record, and that of a window is one, so that series of any length
+    bound it; a mean of a window is another question.
+    """
+    if mechanism.query.kind == Sum.kind:
+        endless = chain.endless()
+        found = None if endless is None else _added(mechanism, endless, against)
+        if found is not None and chain.length is not None:  # no window is as long as that
+            found = replace(found, lower=0.0, witness=None)
+        return None if found is None else replace(found, covers="windows")
     if not mechanism.query.named:
         return None
     return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
@@ -80,10 +98,21 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         if exact is None:
             return _far_count(bound, mechanism, chain)
         return meet(exact, replace(bound, lower=0.0, witness=None))
+    exact = _added(mechanism, chain, against)
+    if exact is not None and exact.closed:
+        return exact
     bound = exchange_leakage(level, chain, against)
+    if exact is not None:
+        return meet(exact, replace(bound, lower=0.0, witness=None))
     if mechanism.query.per_state:
         return _histogram(bound, mechanism, chain, against)
     return replace(bound, lower=0.0, witness=None)
+
+
+def _added(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return the leakage of a sum or a mean of ordered states, None where it is not known."""
+    values = sum_values(mechanism, chain)
+    return None if values is None else ordered_leakage(values, chain, against)
 
 
 def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage:

@@ -1,7 +1,8 @@
 """What mechanisms leak on hidden chains.
 
 To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), exact for
-`PureDP`, counts and flips of two states. To attackers who know *any* records only attacks are
+`PureDP`, counts and flips of two states, and one explicit adversary has an exact one
+(`explicit`). To attackers who know *any* records only attacks are
 known: slow hidden regimes are hardly reset by a record that is known, and no bound closes in on
 them. The upper end is then inf, and no plan is made.
 """
@@ -14,12 +15,13 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.hidden.attacks import SHOWN, FoundPattern, PatternSearch, open_attack
+from undertow.bounds.hidden.explicit import Side, explicit
 from undertow.bounds.hidden.perron import ignorant_upper
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
-from undertow.models.attractive import is_attractive
+from undertow.models.attractive import Attractiveness, is_attractive
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.markov import MarkovChain
 from undertow.models.registry import prover
@@ -156,7 +158,7 @@ def _bracket(
 ) -> Leakage:  # fmt: skip
     against = check_against(against)
     if isinstance(against, Adversary):
-        raise NotSupported("on hidden chains ask against 'any', 'ignorant' or 'informed'")
+        return _one(directions, model, against, mechanism)
     if against == "informed":
         level = max(one.upper for one in directions)
         positive = bool((model.transition > 0).all())
@@ -172,9 +174,40 @@ def _bracket(
     return _leakage(lower, upper, against, witness, said)
 
 
+def _one(
+    directions: list[_Direction], model: HiddenChain, against: Adversary,
+    mechanism: Levelled | LocalMechanism,
+) -> Leakage:  # fmt: skip
+    """Return what one adversary learns: exact where the law is attractive."""
+    sides = [
+        Side(one.state, one.other, one.upper, _by_state(one, model, mechanism), one.shown)
+        for one in directions
+    ]
+    law = _attractive(model)
+    lower, upper, witness = explicit(
+        sides, model, against, law,
+        whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
+    )  # fmt: skip
+    checked = "the law of the records is attractive, which was checked"
+    if not law:
+        checked += ": every second record is relabelled for it"
+    said = checked if math.isfinite(upper) else NO_BOUND
+    return _leakage(lower, upper, against, witness, (said,))
+
+
+def _by_state(
+    one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism
+) -> Array | None:
+    """Return what is looked at in one record weighs, by the state that it shows."""
+    if not one.attained:
+        return None
+    firsts = [model.symbols.index(state) for state in model.states]
+    return np.asarray(_weights(one, model, mechanism)[firsts])
+
+
 @lru_cache(maxsize=64)
-def _attractive(model: HiddenChain) -> bool:
-    return bool(is_attractive(model))
+def _attractive(model: HiddenChain) -> Attractiveness:
+    return is_attractive(model)
 
 
 def _attained(

@@ -4,25 +4,29 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
+from typing import cast
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
 from undertow.base_query import BaseQuery
+from undertow.bounds.attractive.networks import Ratios, attractive_leakage
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.levels import level_leakage, worst
 from undertow.bounds.networks.paths import FOLLOWS, path_leakage, path_of
 from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
+from undertow.bounds.series.mechanisms import level_of
 from undertow.certificate import Leakage, Witness
-from undertow.errors import NotSupported
+from undertow.channels import LocalMechanism, RandomizedResponse
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
 from undertow.models.network import BayesianNetwork
-from undertow.numerics import divide_up, down, up
+from undertow.numerics import divide_up, down, log_error, log_ratio, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["leakage", "lifted"]
+__all__ = ["leakage", "lifted", "local"]
 
 LATTICE = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""
@@ -139,6 +143,9 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
 
     The lower end is what the count attains.
     """
+    known = _far(mechanism, model, against)
+    if known is not None:
+        return known
     path = path_of(model)
     if path is not None and path.quick:
         return path_leakage(mechanism, path, against)
@@ -157,6 +164,90 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
     return replace(
         bound, lower=lower, witness=witness, assumptions=(*bound.assumptions, note)
     )  # fmt: skip
+
+
+def _far(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage | None:
+    """Return the exact leakage of a count on an attractive network of two states: far answers.
+
+    None where it is not known so, or where records would have to be weighed in opposite ways.
+    """
+    if len(mechanism.query.named) != 1:
+        return None
+    rate = 1 / mechanism.scale
+    made = attractive_leakage(Ratios.level(up(rate), down(rate)), model, against)
+    if made is None or not made[1].alike:
+        return None
+    leak, found = made
+    counted = model.index(mechanism.query.named[0])
+    high = model.length - len(found.known)  # beyond all answers of the unknown records
+    output = high if found.pair[0] == counted else 0
+    return replace(leak, witness=leak.witness and replace(leak.witness, sets=(), output=output))
+
+
+def local(
+    mechanism: LocalMechanism, model: BayesianNetwork, against: Against, effort: int
+) -> Leakage:
+    """Return what flips of every record leak on a network.
+
+    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
+    bound for all algorithms of the flips' DP level is in force.
+
+    >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
+    >>> leak = local(RandomizedResponse.binary(.25, .25), path, Adversary(0), 2)
+    >>> round(leak.lower, 6), round(leak.upper, 6)
+    (1.871802, 1.871802)
+    """
+    level = level_of(mechanism, model)
+    if mechanism.inputs != model.size:
+        raise InvalidInput(
+            f"the mechanism is for {mechanism.inputs} states, the model has {model.size}; they "
+            "must agree"
+        )
+    check_records(against, model.length)
+    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
+    if against != "informed" and model.size == 2:
+        found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
+        if all(leak is not None for leak in found):
+            return worst([leak for leak in found if leak is not None])
+    return replace(leakage(level, model, against), lower=0.0, witness=None)
+
+
+def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
+    """Return the connected components that the attacker may want a record of."""
+    parts = model.parts()
+    if isinstance(against, Adversary):
+        parts = [part for part in parts if model.records[against.target] in part.records]
+    return parts
+
+
+def _shown(
+    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork, against: Against
+) -> Leakage | None:
+    """Return the exact leakage of flips about one attractive part, None where it is not known."""
+    matrix = mechanism.matrix
+    if not (matrix > 0).all():
+        return None
+    logs = log_ratio(matrix, matrix[::-1])  # (states, outputs): ln M(v, y) / M(1 - v, y)
+    error = log_error(8, 1 + float(np.abs(np.log(matrix)).max()))
+    best = logs.max(axis=1)
+    ratios = Ratios(
+        (max(float(best[0]) + error, 0.0), max(float(best[1]) + error, 0.0)),
+        (float(best[0]) - error, float(best[1]) - error),
+    )
+    place = {node: number for number, node in enumerate(model.records)}
+    records = [place[node] for node in part.records]
+    made = attractive_leakage(ratios, part, within(against, records))
+    if made is None:
+        return None
+    leak, found = made
+    names, outputs = mechanism.names(model.states), logs.argmax(axis=1)
+    number = {node: record for record, node in enumerate(part.places)}
+    seen = tuple(sorted(
+        (records[number[node]], names[int(outputs[value])]) for node, value in found.rewarded
+    ))  # fmt: skip
+    witness = leak.witness and lifted(leak.witness, records, model.length)
+    witness = witness and replace(witness, sets=(), outputs=seen)
+    return replace(leak, against=against, witness=witness)
 
 
 def _informed(mechanism: Scaled, model: BayesianNetwork) -> Leakage:

@@ -15,6 +15,7 @@ from itertools import combinations
 from typing import Literal
 
 from undertow.adversaries import Adversary, Against, within
+from undertow.bounds.attractive.networks import MOST_RECORDS, Ratios, attractive_leakage
 from undertow.bounds.chains.quilt import Bound
 from undertow.bounds.graphs import dependent, informed_level, lifted, uncertain_records
 from undertow.bounds.networks.counts import Finding, count_finding
@@ -52,7 +53,8 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     On paths that of the chain that they are, on other trees the bound of `tree_leakage`; elsewhere
     the least of m epsilon, m the number of records that depend on each other, the bound of the best
     quilts, and, on tiny networks, the optimum of linear programs over all algorithms. The lower end
-    is what a noisy count of the same level leaks, where the network is small.
+    is what a noisy count of the same level leaks, where the network is small. Where the law is
+    attractive, of two states, both ends are those of the theorem (`bounds.attractive.networks`).
 
     >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
@@ -61,6 +63,9 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     (1.0, 3)
     """
     if network.is_tree and len({table.shape[-1] for table in network.tables}) == 1:
+        known = _attractive(epsilon, network, against) if against == "any" else None
+        if known is not None:
+            return known
         with suppress(NotSupported):  # values too rare for it
             return _tree(epsilon, network, against)
     if against == "informed":
@@ -73,6 +78,10 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     most = dependent_records(network, against)
     # m epsilon, Theorem 4.2 of [lange2024]
     upper = divide_up(Fraction(most) * Fraction(epsilon), 1.0)
+    known = _attractive(epsilon, network, against)
+    if known is not None:
+        lower = min(known.lower, upper)
+        return replace(known, lower=lower, upper=min(known.upper, upper))
     lower, witness, notes = _counts(epsilon, network, against)
     group = Leakage(
         min(lower, upper), upper, "group", against, witness,
@@ -80,6 +89,28 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
     return _quilted(epsilon, network, _solved(epsilon, network, group))
+
+
+def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage | None:
+    """Return the exact leakage if the law of every part in question is attractive."""
+    if network.size != 2:
+        return None
+    if against == "any" and network.dependent_records() > MOST_RECORDS:
+        return None
+    number = {node: record for record, node in enumerate(network.records)}
+    found: dict[object, Leakage] = {}
+    for part in network.parts():
+        records = [number[node] for node in part.records]
+        if isinstance(against, Adversary) and against.target not in records:
+            continue
+        if part.shape() in found:  # what is alike leaks alike
+            continue
+        made = attractive_leakage(Ratios.level(epsilon), part, within(against, records))
+        if made is None:
+            return None
+        witness = made[0].witness and lifted(made[0].witness, records, network.length)
+        found[part.shape()] = replace(made[0], against=against, witness=witness)
+    return worst([*found.values()])
 
 
 def worst(found: list[Leakage]) -> Leakage:

@@ -18,6 +18,7 @@ from typing import Any, Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.attractive.sums import best_case, chain_sums, check_cases
 from undertow.bounds.second_order.bracket import Attack, Bracketing, attack_arrays, tilt_weights
 from undertow.bounds.second_order.gaps import MOST_GAP, Tilts
 from undertow.bounds.second_order.messages import attack_values, open_values, played
@@ -37,9 +38,6 @@ LARGEST = 60.0
 FEW_RECORDS, FEWER_RECORDS = 8, 6
 """Series up to which all known sets and values are gone through (cost 3^records), and where every
 output has to be tried too (cost 4^records)."""
-
-MOST_KNOWN = 12
-"""Known records of one adversary whose values are all tried (cost 2^known)."""
 
 LONG = 4096
 """Records of a series in which every target is looked at (cost); longer ones leak no less than this
@@ -291,32 +289,26 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> Found:
 def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Found:
     """Return the exact worst case of one adversary over the values of the records it knows.
 
-    In a series of any length what lies beyond the last record that is looked at is a non-negative
-    combination of the columns of a high power of T D, so that the ratio lies between those that
-    end in one of them.
+    A longer series leaks no less, and one of any length no more than one that never ends.
     """
-    if tilts.words or len(against.known) > MOST_KNOWN:
-        raise NotSupported("the values of the known records, or the outputs, are too many to try")
-    last = max((against.target, *against.known)) + 1
-    endless = chain.length is None or chain.length > last + LONG
-    records = last + MOST_GAP if endless else int(chain.length or last)
-    choices = np.array(list(product((0, 1), repeat=len(against.known))), dtype=np.int64)
-    known = np.ones((len(choices), records, 2))
-    for place, record in enumerate(against.known):
-        for value in (0, 1):
-            known[choices[:, place] == value, record, 1 - value] = 0.0
-    table = _all_weights(tilts, records, against.target)
-    weights = np.broadcast_to(table, known.shape)
-    values, error = attack_values(chain, weights, known, against.target)
-    place = int(values.argmax())
-    lower, upper = float(values[place]) - error, float(values[place]) + error
-    if endless:
-        for pair in product((0, 1), repeat=2):  # the last two records of what is seen
-            ended = table.copy()
-            ended[[-2, -1], [1 - pair[0], 1 - pair[1]]] = 0.0
-            found, error = attack_values(
-                chain, np.broadcast_to(ended, known.shape), known, against.target
-            )
-            upper = max(upper, float(found.max()) + error)
-    pairs = tuple(zip(against.known, choices[place].tolist(), strict=True))
-    return Found(max(lower, 0.0), max(upper, 0.0), 1, table, pairs, against.target)
+    if tilts.words:
+        raise NotSupported("the outputs are too many to try")
+    target, known, law = against.target, against.known, chain.hidden_law()
+    check_cases(2, len(known))
+    last = max((target, *known)) + 1
+    records = last + MOST_GAP if chain.length is None else chain.length
+    table = np.array([tilt_weights(row[0]) for row in tilts.near])  # (phases, values)
+    rows = (table / table.max(axis=1, keepdims=True))[:, law.owner]
+    plain = np.ones((1, law.size))
+    found = []
+    for length in {records, chain.length}:
+        sums = [chain_sums(law, each, target, known, length) for each in (rows, plain)]
+        best = best_case(sums[0], sums[1], (1, 0), (2,) * len(known))
+        if best is None:
+            raise NotSupported("a case of a positive law cannot be impossible")
+        found.append((best, length))
+    shown = next(best for best, length in found if length == records)
+    pairs = tuple(zip(known, shown.known, strict=True))
+    upper = max(best.upper for best, _ in found)
+    weights = _all_weights(tilts, min(records, last + LONG), target)
+    return Found(shown.lower, upper, 1, weights, pairs, target)

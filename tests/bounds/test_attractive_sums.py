@@ -1,0 +1,308 @@
+"""Sums of ordered states on chains: every output, every attacker, every length."""
+
+import itertools
+import math
+from fractions import Fraction
+from typing import Any
+
+import numpy as np
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from scipy.optimize import linprog
+
+import undertow as ut
+from tests.grids import law, thinned
+from tests.oracles.memory import conditional
+from undertow.adversaries import Against
+from undertow.bounds.attractive.ordered import (
+    Values,
+    metric_values,
+    ordered_leakage,
+    sum_values,
+)
+from undertow.bounds.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+)
+from undertow.errors import MethodRefused
+
+ERROR = 1e-11
+"""What enumerations of five records may be off (either side)."""
+
+BOTH: list[Against] = ["any", "ignorant"]
+
+RISING = np.array([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])
+
+
+def rising(seed, size, zeros=False):
+    """A totally positive step: exp(a_i b_j) up to factors, or one that moves by one state."""
+    rng = np.random.default_rng([seed, size])
+    if zeros:
+        up, down = rng.uniform(0.05, 0.3, (2, size))
+        up[-1] = down[0] = 0.0
+        step = np.diag(up[:-1], 1) + np.diag(down[1:], -1)
+        return step + np.diag(1 - step.sum(axis=1))
+    rows, columns = np.cumsum(rng.uniform(0.1, 1, (2, size)), axis=1)
+    step = np.exp(rng.uniform(0.1, 1.5) * np.outer(rows, columns) + rng.normal(0, 1, size))
+    return step / step.sum(axis=1, keepdims=True)
+
+
+def shuffled(step, numbers, seed):
+    """The same chain with its states named in another order."""
+    order = np.random.default_rng(seed).permutation(len(step))
+    return step[np.ix_(order, order)], tuple(numbers[place] for place in order)
+
+
+def by_rate(rate):
+    values = metric_values(ut.MetricDP(rate), (0, 1, 2))
+    assert values is not None
+    return values
+
+
+def attackers(seed, n):
+    yield "any", "any"
+    yield "ignorant", "ignorant"
+    rng = np.random.default_rng([9, seed])
+    for target in range(n):
+        others = [record for record in range(n) if record != target]
+        known = tuple(sorted(rng.choice(others, int(rng.integers(0, n)), replace=False).tolist()))
+        yield ut.Adversary(target, known), (target, known)
+
+
+@pytest.mark.parametrize("seed", thinned(range(80), keep=range(6)))
+def test_sums_agree_with_all_outputs(seed):
+    """All series, attackers and answers of up to five records."""
+    rng = np.random.default_rng([1, seed])
+    size, n = [(3, 3), (2, 5), (3, 4), (4, 3), (3, 5), (2, 4)][seed % 6]
+    even = seed % 3 > 0 or size == 2
+    numbers = [-3, -2, -1, 0][:size] if even else (np.cumsum(rng.integers(1, 3, size)) - 3).tolist()
+    step, states = shuffled(rising(seed, size, zeros=seed % 4 == 3), numbers, seed)
+    start = "stationary" if seed % 2 else rng.dirichlet(np.ones(size))
+    chain = ut.MarkovChain(step, states, start=start, length=n)
+    low, high = min(states), max(states)
+    scale = float(rng.uniform(0.5, 6))
+    joint = chain_joint(chain.initial, chain.transition, n)
+    likelihood = additive_noise_likelihood(list(states), scale, n)
+    noisy: list[Any] = [ut.MetricDP(1 / scale)]  # states need not be evenly spaced
+    if even:
+        noisy.append(ut.Laplace(ut.Sum(low, high, steps=high - low), scale))
+        noisy.append(ut.Laplace(ut.Mean(low, high, steps=high - low), scale / n))
+    for against, asked in attackers(seed, n):
+        truth = mechanism_leakage(joint, likelihood, asked).leakage
+        for mechanism in noisy:
+            leak = ut.leakage(mechanism, chain, against)
+            assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+            assert leak.closed
+            assert leak.method == "exact" or size == 2
+
+
+@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))
+def test_metric_privacy_agrees_with_all_likelihoods(seed):
+    """The linear program over all likelihoods that move by at most rate |v - v'|."""
+    n, rate, numbers = 3, [0.3, 1.0][seed % 2], (0.0, 0.5, 2.0)
+    step = rising(seed, 3)
+    chain = ut.MarkovChain(step, numbers, length=n)
+    joint = chain_joint(chain.initial, step, n)
+    for target, known in [(1, ()), (0, ()), (1, (0,)), (0, (1,))]:
+        truth = 0.0
+        for facts in itertools.product(range(3), repeat=len(known)):
+            laws = conditional(joint, target, dict(zip(known, facts, strict=True)))
+            for x, y in itertools.permutations(range(3), 2):
+                gain = metric_gain(laws[x], laws[y], rate, numbers, n - 1 - len(known))
+                truth = max(truth, rate * abs(numbers[x] - numbers[y]) + gain)
+        leak = ut.leakage(ut.MetricDP(rate), chain, ut.Adversary(target, known))
+        assert leak.closed
+        assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
+
+
+def metric_gain(top, bottom, rate, numbers, records):
+    """max ln E_top f / E_bottom f over likelihoods f with that rate, by linear programming."""
+    points = list(itertools.product(range(3), repeat=records))
+    rows, place = [], {point: index for index, point in enumerate(points)}
+    for point, record, value in itertools.product(points, range(records), range(3)):
+        if value != point[record]:
+            row = np.zeros(len(points))
+            row[place[point]] = 1.0
+            row[place[(*point[:record], value, *point[record + 1 :])]] = -math.exp(
+                rate * abs(numbers[value] - numbers[point[record]])
+            )
+            rows.append(row)
+    found = linprog(
+        -top, A_ub=np.array(rows), b_ub=np.zeros(len(rows)), A_eq=bottom[None], b_eq=[1.0],
+        bounds=(0, None), method="highs-ds",
+        options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
+    )  # fmt: skip
+    return math.log(-found.fun)
+
+
+@pytest.mark.parametrize("zeros", [False, True])
+def test_lengths(zeros):
+    """Longer series leak no less, and those of any length what long ones tend to."""
+    step, values = rising(4, 4, zeros), (0, 1, 2, 5)
+    for against in BOTH:
+        found = [
+            ut.leakage(ut.MetricDP(0.2), ut.MarkovChain(step, values, length=n), against)
+            for n in (2, 3, 5, 9, 60, 400, 5000, None)
+        ]
+        assert all(leak.closed for leak in found)
+        for shorter, longer in itertools.pairwise(found):
+            assert shorter.lower <= longer.upper
+        assert found[-2].upper == pytest.approx(found[-1].upper, abs=1e-9)
+    short = ut.MarkovChain(step, values, start=[0.4, 0.3, 0.3, 0.0], length=5)
+    free = ut.MarkovChain(step, values, start=[0.4, 0.3, 0.3, 0.0])
+    for against in BOTH:
+        ends = [ut.leakage(ut.MetricDP(0.2), model, against) for model in (short, free)]
+        assert 0 < ends[0].lower <= ends[1].upper
+
+
+@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+def test_two_states_agree_with_counts(seed):
+    """A sum of zeros and ones is a count, whose own code knows every length and attacker."""
+    q, r = np.random.default_rng(seed).uniform(0.02, 0.45, 2)
+    for length in (7, None):
+        chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
+        for against in ("any", "ignorant", ut.Adversary(3, [1])):
+            added = ut.leakage(ut.Laplace(ut.Sum(0, 1, steps=1), 1.3), chain, against)
+            counted = ut.leakage(ut.Laplace(ut.Count(1), 1.3), chain, against)
+            assert added.lower <= counted.upper
+            assert counted.lower <= added.upper
+            assert added.closed
+
+
+def test_the_attack_attains_the_lower_end():
+    chain = ut.MarkovChain(RISING, (0, 1, 2))
+    leak = ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 2.0), chain)
+    attack = leak.witness
+    n, names = attack.length, chain.states
+    facts = dict(attack.known)
+    sums = {}
+    for value, rate in itertools.product((attack.value, attack.other), (0.5, 0.0)):
+        sign = 1 if attack.value > attack.other else -1
+        message = chain.initial.copy()
+        for record in range(n):
+            here = {attack.target: value, **facts}.get(record)
+            message = (message @ RISING) if record else message
+            message = message * [name == here if here is not None else 1.0 for name in names]
+            if record not in facts:
+                message = message * np.exp(sign * rate * np.array(names))
+        sums[value, rate] = math.log(message.sum())
+    first, second = (sums[v, 0.5] - sums[v, 0.0] for v in (attack.value, attack.other))
+    assert first - second == pytest.approx(leak.lower, abs=1e-9)
+
+
+def test_steps_that_vary_and_more_known_records():
+    """Only the nearest known records matter; the others get values that can occur."""
+    steps = np.stack([rising(seed, 3) for seed in range(4)])
+    chain = ut.MarkovChain(steps, (0, 1, 2), start=[0.2, 0.5, 0.3])
+    joint = np.asarray(chain.initial)
+    for step in steps:
+        joint = joint[..., None] * step
+    likelihood = additive_noise_likelihood([0, 1, 2], 1.5, 5)
+    noisy = ut.Laplace(ut.Sum(0, 2, steps=2), 1.5)
+    for known in ((), (0, 1, 3, 4), (4,)):
+        leak = ut.leakage(noisy, chain, ut.Adversary(2, known))
+        truth = mechanism_leakage(joint, likelihood, (2, known)).leakage
+        assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+        assert leak.closed
+        assert [record for record, _ in leak.witness.known] == list(known)
+    assert ordered_leakage(by_rate(1.0), chain, "any") is None
+
+
+def test_what_is_not_added_by_states_goes_by_its_level():
+    """Other numbers than the states, names, and steps that are not totally positive."""
+    chain = ut.MarkovChain(RISING, (0, 1, 2))
+    level = ut.leakage(ut.PureDP(0.5), chain)
+    for query in (ut.Sum(0, 4, steps=4), ut.Sum(-2, 2, steps=4), ut.Sum(0, 4)):
+        leak = ut.leakage(ut.Laplace(query, 8.0), chain)
+        assert leak.upper == pytest.approx(level.upper, rel=1e-9)
+        assert sum_values(ut.Laplace(query, 8.0), chain) is None
+    named = ut.MarkovChain(RISING, ("low", "mid", "high"))
+    assert ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), named).upper == pytest.approx(
+        level.upper
+    )
+    crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
+    assert not ut.is_attractive(crossed)
+    assert metric_values(ut.MetricDP(1.0), (0, 10**400)) is None
+    assert metric_values(ut.MetricDP(1.0), (0, math.inf)) is None
+    values = by_rate(1.0)
+    assert ordered_leakage(values, crossed, "any") is None
+    assert ordered_leakage(values, chain, "informed") is None
+    assert ordered_leakage(by_rate(40.0), chain, "any") is None
+    clipped = ut.leakage(ut.Laplace(ut.Sum(0, 1, steps=1), 2.0), chain)  # 1 and 2 count alike
+    assert clipped.closed
+    assert clipped.upper < level.upper
+    assert ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), chain, "informed").upper >= 0.5
+    assert sum_values(ut.Laplace(ut.Mean(0, 2, steps=2), 4.0), chain) is None  # any length
+
+
+def test_plans_for_sums_whose_steps_are_the_states():
+    chain = ut.MarkovChain(RISING, (0, 1, 2))
+    query, other = ut.Sum(0, 2, steps=2), ut.Sum(0, 2)
+    assert query.added(chain.states) == (Fraction(0), Fraction(1), Fraction(2))
+    assert other.added(chain.states) is ut.Count(1).added(chain.states) is None
+    plan = ut.calibrate(query, chain, limit=1.0)
+    level = ut.dp_budget(chain, limit=1.0)
+    assert plan.method == "exact"
+    assert plan.noise.scale < 0.95 * 2 / level
+    assert plan.leakage.upper <= 1.0
+    assert ut.leakage(ut.Laplace(query, plan.noise.scale * (1 - 1e-6)), chain).lower > 1.0 - 1e-9
+    windows = ut.calibrate(query, chain, limit=1.0, covers="windows", method="exact")
+    assert (windows.method, windows.leakage.covers) == ("exact", "windows")
+    again = ut.Plan.from_json(plan.to_json())
+    assert ut.release(again, [0, 1, 2, 1] * 5).plan.method == "exact"
+    with pytest.raises(MethodRefused, match="steps=2"):
+        ut.calibrate(other, chain, limit=1.0, method="exact")
+    crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
+    with pytest.raises(MethodRefused, match="totally positive"):
+        ut.calibrate(query, crossed, limit=1.0, method="exact")
+    with pytest.raises(MethodRefused, match="not Query"):
+        ut.calibrate(ut.Query(max), chain, limit=1.0, method="exact")
+
+
+def test_starts_and_steps_that_exclude_states():
+    """Zeros hold no surprises: what cannot occur is no attack, and what is too rare is refused."""
+    step = rising(2, 3, zeros=True)
+    for start in ([1.0, 0.0, 0.0], [0.0, 0.5, 0.5]):
+        chain = ut.MarkovChain(step, (0, 1, 2), start=start, length=4)
+        joint = chain_joint(chain.initial, step, 4)
+        likelihood = additive_noise_likelihood([0, 1, 2], 1.0, 4)
+        for against, asked in attackers(3, 4):
+            leak = ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 1.0), chain, against)
+            truth = mechanism_leakage(joint, likelihood, asked).leakage
+            assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+    rare = np.array([[1 - 1e-150, 1e-150], [0.5, 0.5]])
+    values = metric_values(ut.MetricDP(1.0), (0, 1))
+    assert values is not None
+    assert ordered_leakage(values, ut.MarkovChain(rare), "any") is None
+    absorbing = ut.MarkovChain([[0.9, 0.1], [0.0, 1.0]], start=[0.5, 0.5])
+    leak = ut.leakage(ut.Laplace(ut.Sum(0, 1, steps=1), 4.0), absorbing)
+    assert leak.upper >= ut.leakage(ut.Laplace(ut.Count(1), 4.0), absorbing).lower
+
+
+@law(
+    settings(max_examples=1000, deadline=None), few=4,
+    seed=st.integers(0, 10**6), size=st.sampled_from([2, 3, 4]), rate=st.floats(0.05, 3.0),
+    length=st.integers(2, 30),
+)  # fmt: skip
+def test_laws_of_sums(seed, size, rate, length):
+    """More noise leaks less, more known is worse, a mirror changes nothing, a level bounds it."""
+    step, numbers = rising(seed, size), tuple(range(size))
+    chain = ut.MarkovChain(step, numbers, length=length)
+    exact = tuple(map(Fraction, numbers))
+    values = Values(exact, numbers, rate, rate)
+    quiet, loud = (
+        ordered_leakage(Values(exact, numbers, r, r), chain, "any") for r in (rate * 0.8, rate)
+    )
+    assert quiet.lower <= loud.upper
+    ignorant = ordered_leakage(values, chain, "ignorant")
+    endless = ordered_leakage(values, ut.MarkovChain(step, numbers), "any")
+    mirrored = ordered_leakage(values, chain.reverse(), "any")
+    assert ignorant.lower <= loud.upper <= endless.upper + 1e-9
+    assert mirrored.lower <= loud.upper + 1e-9
+    assert loud.lower <= mirrored.upper + 1e-9
+    turned = ut.MarkovChain(step[::-1, ::-1], numbers, length=length)  # v becomes k - 1 - v
+    swapped = ordered_leakage(values, turned, "any")
+    assert swapped.upper == pytest.approx(loud.upper, abs=1e-9)
+    assert loud.lower <= ut.leakage(ut.PureDP(rate * (size - 1)), chain).upper
