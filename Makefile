@@ -12,16 +12,20 @@ DEPS := pyproject.toml constraints.txt
 # A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
 PLOT := $(VENV)/.installed-plot
 DEV := $(VENV)/.installed-dev
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c constraints.txt
+# What is never imported is never compiled: that halves the time of an install.
+INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+# Tests that wait for other programs (a cluster, a browser, a server) more than they compute.
+WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio/test_charts_in_browser.py
 
 .DELETE_ON_ERROR:
-.PHONY: demo test beside suite check format lint types imports docs coverage bench soak mutants wheel sbom verifier clean
+.PHONY: demo test beside suite waiting check format lint types imports docs pages coverage bench soak mutants wheel sbom verifier clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
 
-# What takes seconds comes first. Types and documentation are checked beside the tests; what they say
-# is kept in $(LOGS) and shown where they fail. pytest's summary is the last thing a good run prints.
+# What takes seconds comes first. Types, documentation and the tests that wait are checked beside the
+# others; what they say is kept in $(LOGS) and shown where they fail. The summary of the tests that
+# compute is the last thing a good run prints.
 test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
 	$(MAKE) --no-print-directory -j $(WORKERS) lint imports
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
@@ -29,7 +33,7 @@ test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
 	  { for log in $(LOGS)/*.failed; do test ! -f $$log || { echo "--- $$log" && cat $$log; }; done; exit 1; }
 
 beside: $(DEV)
-	@for check in types docs; do \
+	@for check in types pages waiting; do \
 	  $(MAKE) --no-print-directory $$check > $(LOGS)/$$check.log 2>&1 || { failed=yes; \
 	    mv $(LOGS)/$$check.log $(LOGS)/$$check.failed; \
 	    echo "$$check failed; what it says is shown after the tests" >&2; }; \
@@ -38,8 +42,11 @@ beside: $(DEV)
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
 suite: $(DEV)
-	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain || \
+	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain $(WAITING:%=--ignore=%) || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; exit 1; }
+
+waiting: $(DEV)
+	$(BIN)/python -m pytest -p no:cacheprovider $(WAITING)
 
 check: lint types imports  ## the inner loop: the same without the documentation and the slow tests
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal -m "not slow and not statistical and not soak"
@@ -59,8 +66,13 @@ types: $(DEV)
 imports: $(DEV)
 	$(BIN)/lint-imports --no-logo
 
+SPHINX := $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky
 docs: $(DEV)  ## build docs/_build/html; a warning is an error
-	$(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky docs docs/_build/html
+	$(SPHINX) docs docs/_build/html
+
+# The same pages and references in a plain theme: the site's own draws a tree of all pages on each.
+pages: $(DEV)
+	$(SPHINX) -D html_theme=basic docs build/pages
 
 coverage: $(DEV)  ## run the tests once, in one process, and show what no test reached
 	$(BIN)/python -m pytest --cov --cov-report=term-missing
