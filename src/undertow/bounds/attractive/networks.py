@@ -29,7 +29,7 @@ from undertow.errors import NotSupported
 from undertow.models.attractive import attractive_order
 from undertow.models.elimination import Factor, eliminate
 from undertow.models.network import BayesianNetwork
-from undertow.numerics import ROUNDOFF, Array
+from undertow.numerics import ROUNDOFF, Array, up
 
 __all__ = ["MOST_RECORDS", "Found", "Ratios", "attractive_leakage", "network_finding"]
 
@@ -105,8 +105,10 @@ def attractive_leakage(
         return None
     if found is None:
         return None
+    # all records at once: sharper where the level is so small that rounding shows
+    upper = min(found.upper, up(network.length * max(ratios.upper)))
     leak = Leakage(
-        min(found.lower, found.upper), found.upper, "exchange", against, found.witness(network),
+        min(found.lower, upper), upper, "exchange", against, found.witness(network),
         assumptions=(
             "the records follow the stated network",
             "the law of the records is attractive, which was checked",

@@ -46,6 +46,9 @@ coefficients, and what they then return proves nothing."""
 LOWER = 4**8
 """Most cases of a network on which counts are tried for a lower end (cost: a second)."""
 
+PRECISE = 1e-9
+"""Relative width of an interval from which another proof is asked: levels near the rounding."""
+
 
 def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
     """Return what an epsilon-DP algorithm can leak about one record of a network.
@@ -64,7 +67,7 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     """
     if network.is_tree and len({table.shape[-1] for table in network.tables}) == 1:
         known = _attractive(epsilon, network, against) if against == "any" else None
-        if known is not None:
+        if known is not None and known.upper - known.lower <= PRECISE * known.upper:
             return known
         with suppress(NotSupported):  # values too rare for it
             return _tree(epsilon, network, against)
