@@ -15,7 +15,9 @@ DEV := $(VENV)/.installed-dev
 # What is never imported is never compiled: that halves the time of an install.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
 # Tests that wait for other programs (a cluster, a browser, a server) more than they compute.
-WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio/test_charts_in_browser.py
+WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio/test_charts_in_browser.py \
+  tests/studio/test_serving.py tests/cli/test_serve.py tests/cli/test_sanitize_kills.py tests/ledger/test_crashes.py \
+  tests/test_packaging.py
 
 .DELETE_ON_ERROR:
 .PHONY: demo test beside suite waiting check format lint types imports docs pages coverage bench soak mutants wheel sbom verifier clean
