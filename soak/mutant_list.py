@@ -9,6 +9,7 @@ COUNTS = "tests/contracts/test_chain_counts.py"
 LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
 CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
 COUNTED = f"{COUNTS} {LENGTHS}"
+REPLAYED = f"tests/bounds/test_replay.py {COUNTED}"
 STUBBORN = "tests/bounds/test_stubborn_counts.py"
 LAWS = "tests/contracts/test_chain_laws.py"
 SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
@@ -78,14 +79,15 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("bounds/chains/count.py", "if marks[target.value] != marks[target.other]:",
      "if marks[target.value] == marks[target.other]:", COUNTED),
     ("bounds/chains/windows.py", "np.add(with_left, right), np.add(left, with_right))",
-     "np.add(with_left, right), np.add(left, with_right) - 0.3)", STUBBORN),
+     "np.add(with_left, right), np.add(left, with_right) - 0.3)",
+     f"{STUBBORN} {COUNTS}"),
     ("bounds/chains/window_pairs.py", "drift(wave, spread + told)", "drift(wave, spread / 2)",
      STUBBORN),
     ("bounds/chains/endless.py", "> high[y] * most[x]", "> 0.9 * high[y] * most[x]", STUBBORN),
     ("bounds/chains/replay.py", "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-     "loss = logs[0] - logs[1] + slack + 1e-3", COUNTED),
+     "loss = logs[0] - logs[1] + slack + 1e-3", REPLAYED),
     ("bounds/chains/replay.py", "grown[:, 1:] += table * marks[:, None]",
-     "grown[:, :-1] += table * marks[:, None]", COUNTED),
+     "grown[:, :-1] += table * marks[:, None]", REPLAYED),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
     ("bounds/chains/quilt_scores.py", "room = self.epsilon - influence", "room = self.epsilon",
      QUILTS),
