@@ -182,13 +182,16 @@ class HiddenChain(Keyed, Model):
         seed: int = 0,
         length: int | None = None,
         public: bool = False,
+        attractive: bool = False,
     ) -> "FittedHiddenChain":
         """Return the hidden chain fitted by expectation-maximisation from several random starts.
 
         Sequences as in `MarkovChain.fit`; ``hidden`` states show each symbol. Of all starts the
         one with the largest likelihood is kept [baum1970]: it need not be the largest there is.
-        Warns with `DisclosureWarning` unless the records are ``public``. Cost O(n m^2) for each
-        step of a start, some hundreds of them.
+        Warns with `DisclosureWarning` unless the records are ``public``. With ``attractive``, for
+        records of two states, it is the likeliest of those whose transitions are totally positive:
+        the law is then attractive, so that plans can be made with it, mostly at a small price in
+        likelihood. Cost O(n m^2) for each step of a start, some hundreds of them.
 
         >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(300, seed=1)
         >>> HiddenChain.fit(series, hidden=1, starts=1, public=True).transition.shape
@@ -198,7 +201,7 @@ class HiddenChain(Keyed, Model):
 
         return fit_hidden(
             sequences, states, hidden=hidden, starts=starts, seed=seed, length=length,
-            public=public,
+            public=public, attractive=attractive,
         )  # fmt: skip
 
     @property
