@@ -1,6 +1,7 @@
 """Attractive fits of hidden chains: the step against a general solver, and whole fits."""
 
 import itertools
+from typing import Any
 
 import numpy as np
 import pytest
@@ -36,7 +37,8 @@ def solved(counts):
             ]),
         },
     ]  # fmt: skip
-    found = minimize(
+    solve: Any = minimize
+    found = solve(
         lambda x: -(counts * table(x)).sum() / counts.sum(), np.full(size * size, -np.log(size)),
         constraints=constraints, method="SLSQP", options={"maxiter": 500, "ftol": 1e-14},
     )  # fmt: skip

@@ -14,8 +14,8 @@ z~: an *element* (mu, u~, z~, g, h) of a side, which may be rounded the bad way.
 only in proportion to what outputs add: bins of them may be wide where theta is small.
 
 **Elements.** A side is open, far, or has its first known record after l unknown ones, with a plain
-message p in some cell and an additional d of at most the envelope's. The leak grows with d, whatever
-the other side, and at fixed d its second derivative in p is at most tau + tau' (see `envelopes`;
+message p in some cell and a d of at most the envelope's. The leak grows with d, whatever the other
+side, and at fixed d its second derivative in p is at most tau + tau' (see `envelopes`;
 here tau of the extreme rows, at most 1/4): so the ends of cells, with the larger envelope beside
 them and (tau + tau') (width)^2 / 8 added to mu, are all that has to be looked at.
 """
@@ -184,7 +184,7 @@ def worst_pair(left: Elements, right: Elements, theta: float) -> tuple[float, in
 def _columns(table: Array) -> Array:
     """Return elements as `worst_of` takes them: e^ of (mu, u, z~, z, u~)."""
     mu, u, z, g, h = table.T
-    return np.exp(np.stack([mu, u + g, z, z + h, u], axis=1))
+    return np.asarray(np.exp(np.stack([mu, u + g, z, z + h, u], axis=1)))
 
 
 def _binned(table: Array, width: float, fine: float) -> tuple[Array, Ints]:

@@ -78,7 +78,7 @@ class Pieces:
     last: Ints
 
     def reached(self, raised: Array) -> Array:
-        """Return e^d' of the images of cells with e^d = ``raised``, 0 where none is: (gaps, cells)."""
+        """Return e^d of the images of cells with e^d = ``raised``, 0 if none: (gaps, cells)."""
         gaps = self.seen[..., None]  # (gaps, 2, 2, 1)
         found = np.zeros((len(self.places), len(raised)))
         for points, shift in ((self.points[:-1], self.lower), (self.points[1:], self.upper)):
@@ -133,11 +133,11 @@ class Envelope:
             best = int(sources[flat[known][sources].argmax()])
             if self.opened[known][cell] >= flat[known][best]:
                 break  # the series ends there
-            for piece, table in zip(self._of(known), tables[known], strict=True):
-                if best < table.size:
-                    break
-                best -= table.size
-            gap, wide = divmod(best, table.shape[1])
+            mine = self._of(known)
+            sizes = np.cumsum([table.size for table in tables[known]])
+            number = int(np.searchsorted(sizes, best, side="right"))  # which of the pieces
+            piece, table = mine[number], tables[known][number]
+            gap, wide = divmod(best - int(sizes[number]) + table.size, table.shape[1])
             values = self.values[piece.known][wide << piece.level : (wide + 1) << piece.level]
             known, cell = piece.known, (wide << piece.level) + int(values.argmax())
             found.append((int(piece.places[gap]), known))

@@ -7,7 +7,7 @@ before it. With D = diag(1, 1, e^theta, e^theta) the likelihood of an unknown re
 a record whose next l neighbours are unknown is
 
     (S D)^l S rho    where the record beyond is known and rho is its message (0 but on its symbol),
-    (S D)^l e        where the series ends there: e = 1 on the right, the stationary law on the left,
+    (S D)^l e        where the series ends: e = 1 on the right, the stationary law on the left,
 
 and *plain* messages, without outputs, are the same with D = 1. Beyond ``longest`` records all that
 matters is that messages are non-negative combinations of the columns of (S D)^longest.
@@ -104,7 +104,7 @@ def _longest(step: Array, tilted: Array, goal: float) -> int:
         whole = [_scaled(matrix @ matrix) for matrix in half]
         between = [_scaled(one @ two) for one, two in zip(half, whole, strict=True)]
         for count, found in ((2 * records, whole), (3 * records, between)):
-            if count >= 8 and max(map(_width, found)) < goal or count >= MOST_GAP:
+            if (count >= 8 and max(map(_width, found)) < goal) or count >= MOST_GAP:
                 return min(count, MOST_GAP)
         half, records = whole, 2 * records
 
