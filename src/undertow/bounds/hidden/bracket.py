@@ -3,9 +3,9 @@
 For hidden chains of two symbols with one or two hidden states each whose transitions are positive,
 and totally positive of order 2 in some order of the hidden states. Their laws are attractive, so
 that of all likelihoods F = exp(theta sum of unknown records) is the worst (docs, theory-memory):
-one computation for all algorithms of a level, counts and flips. The upper end holds for series of every
-length and every set of known records (`envelopes`, `both_sides`); the lower end is attained by a
-pattern of known records that is read off the upper one, and played out.
+one computation for all algorithms of a level, counts and flips. The upper end holds for series of
+every length and every set of known records (`envelopes`, `both_sides`); the lower end is attained
+by a pattern of known records that is read off the upper one, and played out.
 """
 
 import math
