@@ -22,6 +22,7 @@ them and (tau + tau') (width)^2 / 8 added to mu, are all that has to be looked a
 
 import math
 from dataclasses import dataclass
+from itertools import combinations
 
 import numpy as np
 import numpy.typing as npt
@@ -36,6 +37,13 @@ from undertow.numerics import Array
 __all__ = ["Elements", "elements", "open_elements", "worst_pair"]
 
 Ints = npt.NDArray[np.int64]
+
+Order = tuple[int, int, int, int]
+
+Factors = tuple[float, float, float, float]
+
+STRAIGHT: Order = (0, 1, 2, 3)
+"""The states of the target as they come."""
 
 FIRST_BIN, LAST_BIN = 0.5, 4e-4
 """Widths of bins of u~ and z~ at first and last (cost); those of g and h are in proportion to the
@@ -77,10 +85,11 @@ def _coordinates(seen: Array, plain: Array) -> Array:
     return np.stack(np.broadcast_arrays(*parts), axis=-1)
 
 
-def open_elements(gaps: Gaps) -> Elements:
+def open_elements(gaps: Gaps, order: Order = STRAIGHT) -> Elements:
     """Return the elements of sides without a known record among the first ones."""
-    ended = _coordinates(gaps.ends, gaps.end)
-    seen, plain = np.log(gaps.far), np.log(gaps.far_plain)  # (state, column)
+    rows = list(order)
+    ended = _coordinates(gaps.ends[:, rows], gaps.end[rows])
+    seen, plain = np.log(gaps.far[rows]), np.log(gaps.far_plain[rows])  # (state, column)
 
     def ends(table: Array, first: int, other: int) -> tuple[float, float]:
         apart = table[first] - table[other]
@@ -104,14 +113,14 @@ def _padded(table: Array, origin: Ints, gaps: Gaps) -> Elements:
     return Elements(table, origin)
 
 
-def elements(side: Envelope) -> Elements:
-    """Return all elements of a side."""
-    gaps = side.gaps
-    found = [open_elements(gaps)]
+def elements(side: Envelope, order: Order = STRAIGHT) -> Elements:
+    """Return all elements of a side; ``order`` are the target's states as 0, 1 | 2, 3."""
+    gaps, rows = side.gaps, list(order)
+    found = [open_elements(gaps, order)]
     for known in (0, 1):
-        seen, plain = gaps.seen[:, :, INSIDE[known]], gaps.plain[:, :, INSIDE[known]]
-        # the extreme rows are the least and the largest hidden state
-        bends = [np.minimum(contraction(table[:, [0, 3]]), 0.25) for table in (seen, plain)]
+        seen, plain = gaps.seen[:, rows, INSIDE[known]], gaps.plain[:, rows, INSIDE[known]]
+        # of totally positive rows the extreme ones are those of the least and the largest state
+        bends = [np.minimum(_contraction(table), 0.25) for table in (seen, plain)]
         bend = bends[0] + bends[1] + 8 * gaps.pad
         values = side.values[known]
         top = int(math.log2(len(values)))
@@ -143,20 +152,31 @@ def elements(side: Envelope) -> Elements:
     )
 
 
+def _contraction(rows: Array) -> Array:
+    """Return the largest contraction coefficient of two of four rows (.., 4, 2)."""
+    pairs = [contraction(rows[..., list(pair), :]) for pair in combinations(range(4), 2)]
+    return np.asarray(np.max(pairs, axis=0))
+
+
 def _largest(values: Array, point: int, level: int) -> int:
     """Return the cell beside an end of wide cells in which the envelope is largest."""
     first = max(point - 1, 0) << level
     return first + int(values[first : (point + 1) << level].argmax())
 
 
-def worst_pair(left: Elements, right: Elements, theta: float) -> tuple[float, int, int]:
+def worst_pair(
+    left: Elements, right: Elements, theta: float, factors: Factors = (1.0, 1.0, 1.0, 1.0)
+) -> tuple[float, int, int]:
     """Return an upper bound on the leakage over all pairs, and a pair that all but attains it.
+
+    ``factors`` are those of `undertow.bounds.second_order.joins.Joint`, 1 where messages of the
+    left are joint probabilities; the first is at least the last, and the third the second.
 
     Bins are as bad as the worst of their elements; those whose best partner stays below a pair that
     was looked at are dropped, and the others made finer.
     """
     scale = max(float(left.table[:, 3].max()), float(right.table[:, 3].max()), 1e-12)
-    joint = Joint(theta, (1.0, 1.0, 1.0, 1.0), joint_pad(theta, 400.0))
+    joint = Joint(theta, factors, joint_pad(theta, 400.0))
     lefts, rights = np.arange(len(left.table)), np.arange(len(right.table))
     width, best, floor, pair = FIRST_BIN, math.inf, -math.inf, (0, 0)
     while True:

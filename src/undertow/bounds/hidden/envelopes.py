@@ -155,12 +155,15 @@ def joined(values: Array, level: int) -> Array:
 def contraction(matrices: Array) -> Array:
     """Return tau = tanh(ln(n1 d0 / n0 d1) / 4) of matrices ((d0, d1), (n0, n1)), (.., 2, 2).
 
+    0 where a column is 0: the map is constant.
+
     >>> contraction(np.array([[[2.0, 1.0], [1.0, 2.0]]])).round(6).tolist()
     [0.333333]
     """
-    logs = np.log(matrices)
-    turned = logs[..., 1, 1] + logs[..., 0, 0] - logs[..., 1, 0] - logs[..., 0, 1]
-    return np.asarray(np.tanh(np.abs(turned) / 4))
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(matrices)
+        turned = (logs[..., 1, 1] - logs[..., 0, 1]) + (logs[..., 0, 0] - logs[..., 1, 0])
+    return np.tanh(np.abs(np.where(np.isnan(turned), 0.0, turned)) / 4)
 
 
 def envelope(gaps: Gaps, theta: float) -> Envelope:
