@@ -74,8 +74,8 @@ def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Atta
         beyond = _outwards(left.traced(value, cell, MOST_KNOWN), left.gaps.longest)
         pattern = (("known", value), *beyond)
         found.append((total + joint_pad(theta, total), pattern, _pattern(right, two, place)))
-    value, first, second = max(found, key=lambda each: each[0])
-    return value, Attack(value, first, second)
+    worst, first, second = max(found, key=lambda each: each[0])
+    return worst, Attack(worst, first, second)
 
 
 def _pattern(side: Envelope, made: Elements, place: int) -> Pattern:
