@@ -170,9 +170,9 @@ def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> li
     for one, found, other in zip(work, attained, enveloped, strict=True):
         upper = 0.0 if one is None else other.upper
         for rounds in range(1, effort.rounds + 1 if one is not None else 0):
+            upper = min(upper, one.upper(rounds, floor))  # type: ignore[union-attr]
             if upper <= floor * (1 + CLOSE / 8):
                 break
-            upper = min(upper, one.upper(rounds, floor))  # type: ignore[union-attr]
         results.append(replace(found, upper=max(upper, found.lower)))
     return results
 
