@@ -81,3 +81,22 @@ def test_order_two_is_typed_row_by_row():
 )  # fmt: skip
 def test_options_that_exclude_each_other(table, options):
     assert call("fit", table, "--value", "word", *options).exit_code == 2
+
+
+def test_hidden_states_are_fitted_so_that_plans_can_be_made(table, series, tmp_path):
+    out = tmp_path / "hidden.json"
+    options = ("--value", "word", "--states", "no,yes", "--order", "hidden")
+    result = call("fit", table, *options, "--output", out, "--json")
+    assert result.exit_code == 0, result.output
+    found = strict(result.stdout)
+    chain = ut.HiddenChain.fit(series, ("no", "yes"), attractive=True, public=True)
+    assert found["transition"] == chain.transition.tolist()
+    assert found["bic"] == chain.bic
+    assert "warning" in found
+    written = model_from_dict(json.loads(out.read_text()))
+    assert written == chain
+    assert ut.is_attractive(written)
+    said = call("fit", table, *options).stdout
+    assert "from yes 2" in said
+    assert call("fit", table, *options, "--prior", "1").exit_code == 2
+    assert call("fit", table, *options, "--region").exit_code == 2

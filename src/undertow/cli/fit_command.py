@@ -9,7 +9,14 @@ from undertow.cli.data_options import TableText
 from undertow.cli.files import check_figure, check_written, write_bytes, write_text
 from undertow.cli.fit_chain import Asked, ChainFit, CohortFit, fit_cohorts, fit_one
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
-from undertow.cli.fit_orders import AutoFit, SecondFit, fit_auto, fit_second
+from undertow.cli.fit_orders import (
+    AutoFit,
+    HiddenFit,
+    SecondFit,
+    fit_auto,
+    fit_regimes,
+    fit_second,
+)
 from undertow.cli.fit_private import LearningText, PrivateChain, learn
 from undertow.cli.options import (
     DataArgument,
@@ -77,8 +84,10 @@ def fit(
     whom: PopulationText,
     learning: LearningText,
     states: str | None = option("NAMES", "The states in order; names of false,true or of bins."),
-    order: Literal["1", "2", "auto"] = option(
-        None, "Records that the next one depends on; auto compares orders and hidden states.", "1"
+    order: Literal["1", "2", "hidden", "auto"] = option(
+        None,
+        "Records that the next one depends on, or hidden states; auto compares these.",
+        "1",
     ),
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
@@ -97,8 +106,10 @@ def fit(
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private: fit it to public or old
     data, or through noise that an account pays for (--private), which gives a region of chains.
-    With --order 2 the next record depends on the last two; auto takes the order, one or two, that
-    describes the records better (BIC), and shows what higher orders and hidden states would cost.
+    With --order 2 the next record depends on the last two; with hidden on one of two hidden states
+    for each of two states, the likeliest such chain that plans can be made with; auto takes the
+    order, one or two, that describes the records better (BIC), and shows what higher orders and
+    hidden states would cost.
 
     \b
     Examples:
@@ -129,14 +140,14 @@ def fit(
         region or whom.population or reading.by or reading.columns or learning.private is not None
     ):
         raise misuse(
-            "--order 2 and auto go with the reading of the table, --states, --prior and --length: "
-            "regions, populations, cohorts and private fits are of chains of order one"
+            "--order 2, hidden and auto go with the reading of the table, --states, --prior and "
+            "--length: regions, populations, cohorts and private fits are of chains of order one"
         )
     if figure is not None and order != "auto":
         raise misuse("--figure goes with --order auto: it draws the orders that are compared")
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
-    found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | AutoFit
+    found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
     with waiting("fitting the model"):
         if reading.columns is not None:
             found = fit_gaussian(data, names(reading.columns, "--columns"))
@@ -151,6 +162,8 @@ def fit(
                 found = learn(table, learning, asked.states, confidence)
             elif order == "2":
                 found = fit_second(table, asked)
+            elif order == "hidden":
+                found = fit_regimes(table, asked)
             elif order == "auto":
                 found = fit_auto(table, asked, figure)
             else:

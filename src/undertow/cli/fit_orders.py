@@ -6,17 +6,19 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.cli.fit_chain import Asked, ChainFit, fit_one, named
+from undertow.cli.options import misuse
 from undertow.cli.output import above, below, show
 from undertow.cli.tables import show_checks, show_table
 from undertow.errors import DisclosureWarning
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
+    from undertow.models.hidden_fitting import FittedHiddenChain
     from undertow.models.second_order_fits import FittedSecondOrderChain
     from undertow.models.sets import AnyModel
     from undertow.planning.orders import OrderTable
 
-__all__ = ["AutoFit", "SecondFit", "fit_auto", "fit_second"]
+__all__ = ["AutoFit", "HiddenFit", "SecondFit", "fit_auto", "fit_regimes", "fit_second"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,6 +88,54 @@ class SecondFit:
 
 
 @dataclass(frozen=True, slots=True)
+class HiddenFit:
+    """A hidden chain that can be planned with, and what is said about it."""
+
+    chain: "FittedHiddenChain"
+
+    @property
+    def model(self) -> "AnyModel":
+        """What a file gets."""
+        return self.chain
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit as the fields of a JSON object."""
+        from undertow.models.registry import model_to_dict
+
+        chain = self.chain
+        return {
+            "model": model_to_dict(chain),
+            "states": list(chain.states),
+            "symbols": list(chain.symbols),
+            "transition": chain.transition.tolist(),
+            "stationary": chain.initial.tolist(),
+            "log_likelihood": chain.log_likelihood,
+            "bic": chain.bic,
+            "records": chain.records,
+        }
+
+    def tell(self, output: Path | None) -> None:
+        """Print the fit in words."""
+        chain = self.chain
+        rows = [
+            ("model", chain.describe()),
+            ("records", f"{chain.records}"),
+            ("BIC", f"{chain.bic:.0f}"),
+            ("law", "attractive: the likeliest one of those that can be planned with"),
+        ]
+        written = [] if output is None else [("written to", str(output))]
+        show("The fitted hidden chain", [*rows, *written])
+        per = len(chain.symbols) // len(chain.states)
+        named = [f"{symbol} {place % per + 1}" for place, symbol in enumerate(chain.symbols)]
+        cells = [
+            [f"from {name}", *(f"{share:.4g}" for share in row)]
+            for name, row in zip(named, chain.transition, strict=True)
+        ]
+        show_table("Transitions of the hidden states", ["", *(f"to {n}" for n in named)], cells)
+        show_checks(chain.checks)
+
+
+@dataclass(frozen=True, slots=True)
 class AutoFit:
     """The order that was chosen, and what it was chosen from."""
 
@@ -138,6 +188,21 @@ def fit_second(table: "Data", asked: Asked) -> SecondFit:
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
         chain = MarkovChain.fit(read, given, order=2, prior=asked.prior, length=asked.length)
     return SecondFit(chain, asked.confidence)
+
+
+def fit_regimes(table: "Data", asked: Asked) -> HiddenFit:
+    """Return the attractive fit of two hidden states for each state to all records of a table."""
+    from undertow.models.hidden_chain import HiddenChain
+
+    if asked.prior:
+        raise misuse("--prior is for chains of order one and two; leave it out with --order hidden")
+    read: Any = table
+    if table.piece is None:
+        read = named(table.encoded(), table, asked.states)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        chain = HiddenChain.fit(read, attractive=True, length=asked.length)
+    return HiddenFit(chain)
 
 
 def fit_auto(table: "Data", asked: Asked, figure: Path | None) -> AutoFit:

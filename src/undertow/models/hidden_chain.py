@@ -182,13 +182,16 @@ class HiddenChain(Keyed, Model):
         seed: int = 0,
         length: int | None = None,
         public: bool = False,
+        attractive: bool = False,
     ) -> "FittedHiddenChain":
         """Return the hidden chain fitted by expectation-maximisation from several random starts.
 
         Sequences as in `MarkovChain.fit`; ``hidden`` states show each symbol. Of all starts the
         one with the largest likelihood is kept [baum1970]: it need not be the largest there is.
-        Warns with `DisclosureWarning` unless the records are ``public``. Cost O(n m^2) for each
-        step of a start, some hundreds of them.
+        Warns with `DisclosureWarning` unless the records are ``public``. With ``attractive``, for
+        records of two states, it is the likeliest of those whose transitions are totally positive:
+        the law is then attractive, so that plans can be made with it, mostly at a small price in
+        likelihood. Cost O(n m^2) for each step of a start, some hundreds of them.
 
         >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(300, seed=1)
         >>> HiddenChain.fit(series, hidden=1, starts=1, public=True).transition.shape
@@ -198,7 +201,7 @@ class HiddenChain(Keyed, Model):
 
         return fit_hidden(
             sequences, states, hidden=hidden, starts=starts, seed=seed, length=length,
-            public=public,
+            public=public, attractive=attractive,
         )  # fmt: skip
 
     @property
@@ -231,8 +234,9 @@ class HiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return what to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain: to attackers who know some "
-            "records none is, and to the ignorant it is where the law is attractive; plan with a "
+            "no upper end of the leakage is known on this hidden chain: it is where the law is "
+            "attractive, and to attackers who know some records with at most two hidden states "
+            "for each state; fit it so (HiddenChain.fit(..., attractive=True)), plan with a "
             "chain of order two (MarkovChain.fit(..., order=2)), with regimes as a public context "
             "(MarkovChain.by_context), or with Groups, and see what that leaks here: "
             "robustness(plan, others=[chain])"

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from undertow import progress
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.models.attractive_fitting import attractive_rows
 from undertow.models.checks import untested
 from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
@@ -115,6 +116,7 @@ def fit_hidden(
     seed: int = 0,
     length: int | None = None,
     public: bool = False,
+    attractive: bool = False,
 ) -> FittedHiddenChain:
     """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
     read = unbroken(sequences, states)
@@ -128,12 +130,19 @@ def fit_hidden(
             "a hidden chain needs records of at least two states, each of which occurs; leave "
             "states out that never do"
         )
+    if attractive and size != 2:
+        raise InvalidInput(
+            f"attractive=True is for records of two states, found {size}; map the states to two, "
+            "or leave it out"
+        )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
     generator = np.random.default_rng(seed)
-    tried = [_climbed(read, owner, _random(read, owner, generator), SHORT) for _ in range(starts)]
+    made = [_random(read, owner, generator) for _ in range(starts)]
+    tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
     tried.sort(key=lambda one: -one[0])
     best = max(
-        (_climbed(read, owner, one[1], LONG) for one in tried[:FINALISTS]), key=lambda one: one[0]
+        (_climbed(read, owner, one[1], LONG, attractive) for one in tried[:FINALISTS]),
+        key=lambda one: one[0],
     )
     chain = _ordered(best[1][1], owner, read.states, length)
     fitted = FittedHiddenChain.__new__(FittedHiddenChain)
@@ -163,13 +172,18 @@ def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> floa
     return float(np.log(scales[kept]).sum())
 
 
-def ascended(read: Unbroken, owner: npt.NDArray[Any], made: Starts) -> tuple[float, Starts]:
+def ascended(
+    read: Unbroken, owner: npt.NDArray[Any], made: Starts, attractive: bool = False
+) -> tuple[float, Starts]:
     """Return the log-likelihood of a start, and the start after one step.
 
-    Expected transitions given all records, divided by their sums [baum1970]: the likelihood never
-    falls.
+    Expected transitions given all records, divided by their sums [baum1970], or the totally
+    positive matrix that suits them best: the likelihood never falls.
     """
     scales, counts, begun = _expected(read, made, owner)
+    if attractive:
+        step = attractive_rows(counts, made[1])
+        return float(np.log(scales).sum()), (begun / begun.sum(), step)
     sums = counts.sum(axis=1, keepdims=True)
     # a hidden state that is never left keeps its row
     step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), made[1])
@@ -191,13 +205,15 @@ def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Ar
 
 
 def _climbed(
-    read: Unbroken, owner: npt.NDArray[Any], made: Starts, steps: int
+    read: Unbroken, owner: npt.NDArray[Any], made: Starts, steps: int, attractive: bool = False
 ) -> tuple[float, Starts]:
     """Return the log-likelihood that a start reaches, and what it has become."""
     last, least = -math.inf, CLOSE * read.codes.size
+    if attractive:  # a totally positive matrix near the start
+        made = made[0], attractive_rows(np.zeros_like(made[1]), made[1])
     for step in range(steps):
         progress.doing("steps of a fit", step, steps)
-        value, further = ascended(read, owner, made)
+        value, further = ascended(read, owner, made, attractive)
         if value - last < least and step:
             return value, made
         last, made = value, further

@@ -11,6 +11,7 @@ from undertow.bounds.approximate.closed import largest_parameter, pure_budget_de
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.chains.exchange_search import Scout, scout
 from undertow.bounds.engine import leakage, read_window
+from undertow.bounds.hidden.guides import RegimeGuide, regime_guide
 from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
@@ -65,10 +66,10 @@ def aim(limit: float) -> float:
 
 
 BRACKETS = 1e-4
-"""The same share on chains of order two, and the relative precision of levels there: their bounds
-are brackets, whose last digits depend on how boxes fall into cells."""
+"""The same share on chains of order two and hidden chains, and the relative precision of levels
+there: their bounds are brackets, whose last digits depend on how boxes fall into cells."""
 
-Guide = Scout | PatternGuide
+Guide = Scout | PatternGuide | RegimeGuide
 """What knows where attacks cross a limit."""
 
 
@@ -165,7 +166,9 @@ def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
     """Return a guide for the search of a level on this model, None where none is needed."""
     if isinstance(model, MarkovChain):
         return scout(model, against, window)
-    return pattern_guide(model, against) if window == 1 else None
+    if window > 1:
+        return None
+    return pattern_guide(model, against) or regime_guide(model, against)
 
 
 def _guess(model: AnyModel, limit: float) -> float:
@@ -191,7 +194,7 @@ def largest_level(
     knows what a few attacks attain, the search begins where these cross the limit, and a level at
     which they exceed it is not measured.
     """
-    if isinstance(guide, PatternGuide) or _mixed(model):
+    if isinstance(guide, PatternGuide | RegimeGuide) or _mixed(model):
         limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
     good: float | None = None
     bad = math.inf
@@ -240,9 +243,10 @@ def largest_level(
 
 
 def _mixed(model: AnyModel) -> bool:
-    """Return whether chains of order two are among several models, whose brackets are wider."""
+    """Return whether chains with brackets are among several models, which are wider."""
     members = model.members() if hasattr(model, "members") else []  # else refused when measured
-    return len(members) > 1 and any(each.kind == "second-order-chain" for each in members)
+    kinds = {"second-order-chain", "hidden-chain"}
+    return len(members) > 1 and any(each.kind in kinds for each in members)
 
 
 def _crossing(guide: Guide, level: float, limit: float, precision: float) -> float:

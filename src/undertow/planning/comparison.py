@@ -110,7 +110,7 @@ class Comparison:
     def memory_price(self) -> float | None:
         """How many times as large the error is as where one record back were all that mattered.
 
-        None where the model is not of order two, or either has no plan.
+        None where the model is not of order two or hidden, or either has no plan.
         """
         best, before = self.best, self.order_one
         if best is None or before is None:
@@ -131,9 +131,10 @@ class Comparison:
         else:
             cost = f"{one.expected_flips:.5g} of the records flipped"
         times = f"{self.memory_price:.3g}"
-        return [
-            f"memory: order one would need {cost}; the second record back costs a factor {times}"
-        ]
+        what = "the second record back costs"
+        if self.model.kind == "hidden-chain":
+            what = "hidden states cost"
+        return [f"memory: order one would need {cost}; {what} a factor {times}"]
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""

@@ -90,6 +90,29 @@ class PatternSearch:
                 break
         return best
 
+    def played(self, left: tuple[int, ...], right: tuple[int, ...]) -> FoundPattern | None:
+        """Return what one pattern attains, cut to the records that there are.
+
+        Where every record is part of the answer, those beyond the pattern are shown as well.
+        """
+        steps = {-1: self.chain.reverse().transition, 1: self.chain.transition}
+        codes, tries = {-1: left, 1: right}, {}
+        for side in (-1, 1):
+            room = self._room(side)
+            if room is not None:
+                more = (SHOWN,) * max(room - len(codes[side]), 0) if self.all else ()
+                codes[side] = (*codes[side][:room], *more)
+            messages = np.ones((2, self.chain.hidden))  # with outputs and without
+            for code in reversed(codes[side]):
+                if code == SHOWN:
+                    weighed = np.stack([self.weights * messages[0], messages[1]])
+                else:
+                    weighed = messages * (self.chain.shown == code)
+                messages = weighed @ steps[side].T
+                messages = messages / messages.max(axis=1, keepdims=True)
+            tries[side] = _Tries(np.empty(0), messages[None], [codes[side]])
+        return self._best(tries[-1], tries[1])
+
     def _room(self, side: int) -> int | None:
         return None if self.room is None else self.room[side > 0]
 

@@ -2,9 +2,9 @@
 
 To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), exact for
 `PureDP`, counts and flips of two states, and one explicit adversary has an exact one
-(`explicit`). To attackers who know *any* records only attacks are
-known: slow hidden regimes are hardly reset by a record that is known, and no bound closes in on
-them. The upper end is then inf, and no plan is made.
+(`explicit`). To attackers who know *any* records there is a bracket (`bracket`) where the hidden
+chain is totally positive, with two hidden states for each symbol at most. Of other chains only
+attacks are known; the upper end is then inf, and no plan is made.
 """
 
 import math
@@ -15,6 +15,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.hidden.attacks import SHOWN, FoundPattern, PatternSearch, open_attack
+from undertow.bounds.hidden.bracket import Bracket, any_bracket, pattern_codes
 from undertow.bounds.hidden.explicit import Side, explicit
 from undertow.bounds.hidden.perron import ignorant_upper
 from undertow.certificate import Leakage, Witness
@@ -48,9 +49,11 @@ METHOD = "hidden"
 ASSUMED = "the records follow the stated hidden chain, stationary"
 
 NO_BOUND = (
-    "no upper end is known: the law is not attractive, as far as can be checked, or records may be "
-    "known; what is said is what an attack attains"
+    "no upper end is known: the law is not attractive, as far as can be checked, or has more than "
+    "two hidden states for a symbol; what is said is what an attack attains"
 )
+
+CHECKED = "the law of the records is attractive, which was checked"
 
 
 @dataclass(frozen=True, slots=True)
@@ -164,13 +167,16 @@ def _bracket(
         positive = bool((model.transition > 0).all())
         low = max((one.attained or 0.0) for one in directions) if positive else 0.0
         return _leakage(down(low, 16), level, against, None, ())
-    lower, witness = _attained(directions, model, against, mechanism)
+    brackets = _brackets(directions, model) if against == "any" else {}
+    lower, witness = _attained(directions, model, against, mechanism, brackets)
     upper, said = math.inf, (NO_BOUND,)
+    if brackets:
+        upper, said = max(one.upper for one in brackets.values()), (CHECKED,)
     if against == "ignorant" and model.size == 2 and _attractive(model):
         thetas = {one.state: one.upper for one in directions}
         if all(map(math.isfinite, thetas.values())):
             upper = ignorant_upper(model.transition, model.shown, (thetas[0], thetas[1]))
-            said = ("the law of the records is attractive, which was checked",)
+            said = (CHECKED,)
     return _leakage(lower, upper, against, witness, said)
 
 
@@ -188,7 +194,7 @@ def _one(
         sides, model, against, law,
         whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
     )  # fmt: skip
-    checked = "the law of the records is attractive, which was checked"
+    checked = CHECKED
     if not law:
         checked += ": every second record is relabelled for it"
     said = checked if math.isfinite(upper) else NO_BOUND
@@ -205,6 +211,16 @@ def _by_state(
     return np.asarray(_weights(one, model, mechanism)[firsts])
 
 
+def _brackets(directions: list[_Direction], model: HiddenChain) -> dict[int, Bracket]:
+    """Return a bracket for every state, whatever is known; none where no bound is known."""
+    if model.size != 2 or not all(math.isfinite(one.upper) for one in directions):
+        return {}
+    try:
+        return {one.state: any_bracket(model, one.state, one.upper) for one in directions}
+    except NotSupported:
+        return {}
+
+
 @lru_cache(maxsize=64)
 def _attractive(model: HiddenChain) -> Attractiveness:
     return is_attractive(model)
@@ -212,9 +228,9 @@ def _attractive(model: HiddenChain) -> Attractiveness:
 
 def _attained(
     directions: list[_Direction], model: HiddenChain, against: Against,
-    mechanism: Levelled | LocalMechanism,
+    mechanism: Levelled | LocalMechanism, brackets: dict[int, Bracket],
 ) -> tuple[float, Witness | None]:  # fmt: skip
-    """Return the best attack over all pairs of states."""
+    """Return the best attack over all pairs of states, among them those of brackets."""
     everywhere = hasattr(mechanism, "query")  # a count is of all records
     length = model.length
     room = None if length is None else (length // 2, length - 1 - length // 2)
@@ -226,8 +242,12 @@ def _attained(
         search = PatternSearch(model, weights, one.state, one.other, room=room, all=everywhere)
         found: FoundPattern | None = _open(search)
         if against == "any":
-            sought = search.search(REACH)
-            found = max((f for f in (found, sought) if f), key=lambda f: f.value, default=None)
+            tried = [found, search.search(REACH)]
+            if one.state in brackets:
+                read = brackets[one.state]
+                codes = (pattern_codes(p, one.state, SHOWN) for p in (read.left, read.right))
+                tried.append(search.played(*codes))
+            found = max((f for f in tried if f), key=lambda f: f.value, default=None)
         if found is not None and found.value > best[0]:
             best = found.value, found, one
     value, pattern, one_best = best

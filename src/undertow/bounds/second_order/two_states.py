@@ -19,7 +19,9 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.attractive.sums import best_case, chain_sums, check_cases
+from undertow.bounds.hidden.bracket import LEAST_THETA
 from undertow.bounds.second_order.bracket import Attack, Bracketing, attack_arrays, tilt_weights
+from undertow.bounds.second_order.envelopes import envelope_bracket
 from undertow.bounds.second_order.gaps import MOST_GAP, Tilts
 from undertow.bounds.second_order.messages import attack_values, open_values, played
 from undertow.errors import NotSupported
@@ -159,16 +161,29 @@ def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> li
         _silent() if one is None else _fitted(chain, tilts, one.attack(effort.attack_rounds))
         for (chain, tilts), one in zip(sides, work, strict=True)
     ]
+    enveloped = [_enveloped(chain, tilts) for chain, tilts in sides]
+    attained = [max(pair, key=lambda f: f.lower) for pair in zip(attained, enveloped, strict=True)]
     floor = max(found.lower for found in attained)
     results = []
-    for one, found in zip(work, attained, strict=True):
-        upper = 0.0 if one is None else math.inf
+    for one, found, other in zip(work, attained, enveloped, strict=True):
+        upper = 0.0 if one is None else other.upper
         for rounds in range(1, effort.rounds + 1 if one is not None else 0):
             upper = min(upper, one.upper(rounds, floor))  # type: ignore[union-attr]
             if upper <= floor * (1 + CLOSE / 8):
                 break
-        results.append(replace(found, upper=upper))
+        results.append(replace(found, upper=max(upper, found.lower)))
     return results
+
+
+def _enveloped(chain: SecondOrderChain, tilts: Tilts) -> Found:
+    """Return the bracket by envelopes, which are narrow at small ratios too; of attractive laws."""
+    if tilts.words or tilts.phases > 1 or not LEAST_THETA <= tilts.own <= LARGEST:
+        return replace(_silent(), upper=math.inf)
+    try:
+        upper, attack = envelope_bracket(chain, tilts.own)
+    except NotSupported:
+        return replace(_silent(), upper=math.inf)
+    return replace(_fitted(chain, tilts, attack), upper=upper)
 
 
 def _silent() -> Found:

@@ -1,0 +1,50 @@
+"""Attractive chains of order two by envelopes: narrow at small ratios, where boxes are not."""
+
+import math
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.contracts.test_memory import seeds
+from tests.oracles import memory as oracle
+from undertow.bounds.second_order.bracket import attack_arrays
+from undertow.bounds.second_order.envelopes import envelope_bracket
+from undertow.bounds.second_order.messages import played
+from undertow.bounds.second_order.two_states import Ratios, law_of, swapped
+
+DEEP = ut.SecondOrderChain(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
+"""About the order-two chain of deep sleep: states last long."""
+
+
+def drawn(seed):
+    """A random attractive chain, every second one slow, and a theta."""
+    generator = np.random.default_rng(seed)
+    while True:
+        ones = generator.uniform(0.02, 0.98, 4)
+        if seed % 2:
+            ones[0], ones[3] = generator.beta(1, 12) + 1e-3, generator.beta(12, 1) - 1e-3
+        ones = np.clip(ones, 1e-3, 1 - 1e-3)
+        chain = ut.SecondOrderChain(oracle.tensor(ones))
+        if law_of(chain) == "attractive":
+            return chain, float(np.exp(generator.uniform(math.log(0.005), math.log(4.0))))
+
+
+@seeds(6, 600)
+def test_envelopes_enclose_enumeration(numbers):
+    for seed in numbers:
+        chain, theta = drawn(seed)
+        for n in (3, 6):
+            exact = oracle.tilted(oracle.order_two(chain.transition, n), theta)
+            for value, one in zip(exact, (chain, swapped(chain)), strict=True):
+                upper, attack = envelope_bracket(one, theta)
+                assert value <= upper + 1e-11
+                tilts = Ratios(theta, theta).tilts("attractive")
+                lower = played(one, *attack_arrays(attack, tilts)).lower
+                assert lower <= upper <= 1.02 * lower
+
+
+@pytest.mark.parametrize("level", [1.0, 0.02])
+def test_slow_chains_have_narrow_brackets(level):
+    leak = ut.leakage(ut.PureDP(level), DEEP)
+    assert leak.upper < 1.001 * leak.lower
