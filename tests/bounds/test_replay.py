@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,7 +18,8 @@ SCALE = 1.3
 def seen(chain, witness):
     """ln Pr[answer | value, known] / Pr[answer | other, known], summed over all series."""
     length, known = witness.length, dict(witness.known)
-    law, sums = chain.law(0), {witness.value: [], witness.other: []}
+    law = chain.law(0)
+    sums: dict[Any, list[tuple[float, float]]] = {witness.value: [], witness.other: []}
     first = max((record for record in known if record < witness.target), default=-1)
     last = min((record for record in known if record > witness.target), default=length)
     for series in itertools.product(range(chain.size), repeat=length):
