@@ -20,7 +20,7 @@ WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio
   tests/test_packaging.py
 
 .DELETE_ON_ERROR:
-.PHONY: demo test beside suite waiting check format lint types imports docs pages coverage bench soak mutants wheel sbom verifier clean
+.PHONY: demo test beside suite warm waiting check format lint types imports docs pages coverage bench soak mutants wheel sbom verifier clean
 
 demo: $(PLOT)  ## install what the demonstration needs and run it
 	$(BIN)/undertow demo
@@ -43,9 +43,12 @@ beside: $(DEV)
 
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
-suite: $(DEV)
+suite: warm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain $(WAITING:%=--ignore=%) || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; exit 1; }
+
+warm: $(DEV)
+	@$(BIN)/python -W ignore -m tests.warm
 
 waiting: $(DEV)
 	$(BIN)/python -m pytest -p no:cacheprovider $(WAITING)

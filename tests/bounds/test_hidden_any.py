@@ -60,7 +60,7 @@ def drawn(seed):
     return chain, theta
 
 
-@seeds(4, 400)
+@seeds(2, 400)
 def test_brackets_enclose_enumeration(numbers):
     """All targets, known sets, values and outputs of series of 3 to 6 records."""
     for seed in numbers:

@@ -30,7 +30,7 @@ def drawn(seed):
             return chain, float(np.exp(generator.uniform(math.log(0.005), math.log(4.0))))
 
 
-@seeds(6, 600)
+@seeds(3, 600)
 def test_envelopes_enclose_enumeration(numbers):
     for seed in numbers:
         chain, theta = drawn(seed)

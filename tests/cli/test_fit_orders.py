@@ -50,7 +50,7 @@ def test_auto_takes_the_better_of_those_that_can_be_planned(table, tmp_path):
     assert found["orders"]["plannable"] == "order 2"
     assert found["order"] == 2
     assert found["states"] == ["yes", "no"]
-    assert [case["name"] for case in found["orders"]["cases"]][-1] == "2 hidden per state"
+    assert [case["name"] for case in found["orders"]["cases"]][-1] == "2 hidden, attractive"
     assert drawn.read_bytes()[:4] == b"\x89PNG"
     assert json.loads(out.read_text())["kind"] == "second-order-chain"
 

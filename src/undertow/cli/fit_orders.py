@@ -139,7 +139,7 @@ class HiddenFit:
 class AutoFit:
     """The order that was chosen, and what it was chosen from."""
 
-    chosen: ChainFit | SecondFit
+    chosen: ChainFit | SecondFit | HiddenFit
     table: "OrderTable"
     figure: Path | None
 
@@ -167,8 +167,8 @@ class AutoFit:
         if best is not table.plannable:
             said = (
                 "describes the records better, and nobody can plan with it against attackers who "
-                "know some records: see what it leaks with 'undertow robustness', or make regimes "
-                "that are public a context of their own"
+                "know some records: see what a plan leaks there with 'undertow robustness', or "
+                "make regimes that are public a context of their own"
             )
             notes.append((best.name, said))
         if self.figure is not None:
@@ -192,10 +192,14 @@ def fit_second(table: "Data", asked: Asked) -> SecondFit:
 
 def fit_regimes(table: "Data", asked: Asked) -> HiddenFit:
     """Return the attractive fit of two hidden states for each state to all records of a table."""
-    from undertow.models.hidden_chain import HiddenChain
-
     if asked.prior:
         raise misuse("--prior is for chains of order one and two; leave it out with --order hidden")
+    return _regimes(table, asked)
+
+
+def _regimes(table: "Data", asked: Asked) -> HiddenFit:
+    from undertow.models.hidden_chain import HiddenChain
+
     read: Any = table
     if table.piece is None:
         read = named(table.encoded(), table, asked.states)
@@ -221,6 +225,9 @@ def fit_auto(table: "Data", asked: Asked, figure: Path | None) -> AutoFit:
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)
         found = compare_orders(read, prior=asked.prior)
-    first = found.plannable.order == 1
-    chosen = fit_one(table, asked) if first else fit_second(table, asked)
+    chosen: ChainFit | SecondFit | HiddenFit
+    if found.plannable.hidden:
+        chosen = _regimes(table, asked)
+    else:
+        chosen = (fit_one if found.plannable.order == 1 else fit_second)(table, asked)
     return AutoFit(chosen, found, figure)

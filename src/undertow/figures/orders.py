@@ -47,7 +47,9 @@ def _names(axes: "Axes", table: OrderTable) -> None:
 
 
 def _short(case: OrderCase) -> str:
-    return f"{case.hidden} hidden\nper state" if case.hidden else f"order\n{case.order}"
+    if case.hidden:
+        return f"{case.hidden} hidden\n{'attractive' if case.attractive else 'per state'}"
+    return f"order\n{case.order}"
 
 
 def _draw_bic(axes: "Axes", table: OrderTable) -> None:

@@ -50,7 +50,8 @@ PIECES = (
 class OrderCase:
     """One way to remember: a fitted model, how well it describes the records, and what it costs.
 
-    ``hidden`` is the number of hidden states for each symbol, 0 for a chain of ``order``.
+    ``hidden`` is the number of hidden states for each symbol, 0 for a chain of ``order``;
+    ``attractive`` says that they were fitted among laws that can be planned with.
     ``scale`` holds the Laplace noise on a count for the limit, as the inverse of a DP level: with
     less than the first an attack exceeds the limit, the second is proved (None: nothing is).
     """
@@ -66,6 +67,12 @@ class OrderCase:
     scale: tuple[float, float | None] | None
     leakage: Leakage | None
     reason: str | None = None
+    attractive: bool = False
+
+    @property
+    def plans(self) -> bool:
+        """Whether plans can be made with the model, whatever attackers know."""
+        return self.attractive if self.hidden else self.order < 3
 
     @property
     def certified(self) -> bool:
@@ -79,6 +86,7 @@ class OrderCase:
             "name": self.name,
             "order": self.order,
             "hidden": self.hidden,
+            "attractive": self.attractive,
             "parameters": self.parameters,
             "log_likelihood": self.log_likelihood,
             "bic": self.bic,
@@ -132,8 +140,11 @@ class OrderTable:
 
     @property
     def plannable(self) -> OrderCase:
-        """The case with the least BIC among chains of order one and two, which can be planned."""
-        return min((c for c in self.cases if not c.hidden and c.order < 3), key=lambda c: c.bic)
+        """The case with the least BIC among those that plans can be made with.
+
+        Orders one and two, and hidden chains that were fitted among attractive ones.
+        """
+        return min((case for case in self.cases if case.plans), key=lambda case: case.bic)
 
     def words(self) -> str:
         """Return in a sentence what was tried and what came out."""
@@ -219,7 +230,8 @@ def compare_orders(
         The noise on a count that each model needs for this leakage, to this adversary. By default
         the ignorant: to them every order has an answer, exact where the law is attractive.
     orders, hidden
-        Orders of chains, and numbers of hidden states for each symbol, to be compared.
+        Orders of chains, and numbers of hidden states for each symbol, to be compared; two for each
+        of two states also among attractive laws, with which plans can be made.
     plan
         A plan whose leakage under each model is wanted, to its own adversary.
     prior, starts, seed
@@ -242,11 +254,9 @@ def compare_orders(
     fits, counted = _fits(data, states, wanted, tuple(hidden), check_prior(prior), starts, seed)
     warn_fitted(public, stacklevel=2)
     cases: list[OrderCase] = []
-    for name, order, per, model, parameters, likelihood in fits:
+    for fit in fits:
         progress.doing("models fitted", len(cases))
-        cases.append(
-            _case(name, order, per, model, parameters, likelihood, counted, limit, against, plan)
-        )
+        cases.append(_case(fit, counted, limit, against, plan))
         if tick is not None:
             tick()
     notes = (PIECES,) if _counted(data) and (wanted[-1] > 2 or hidden) else ()
@@ -258,6 +268,10 @@ def compare_orders(
 
 
 Fit = tuple[str, int, int, AnyModel, int, float]
+"""Its name, the order and the hidden states for each symbol, the model, parameters, likelihood."""
+
+ATTRACTIVE = "hidden, attractive"
+"""What ends the name of hidden chains that were fitted among attractive ones."""
 
 
 def _fits(
@@ -299,6 +313,12 @@ def _in_memory(
         fitted = fit_hidden(read, hidden=per, starts=starts, seed=seed, public=True)
         likelihood = log_likelihood(fitted, read, skipped)
         yield f"{per} hidden per state", 0, per, fitted, fitted.parameters, likelihood
+        if per == 2 == len(read.states):  # others have no bound against attackers who know records
+            kept = fit_hidden(
+                read, hidden=per, starts=starts, seed=seed, attractive=True, public=True
+            )
+            likelihood = log_likelihood(kept, read, skipped)
+            yield f"{per} {ATTRACTIVE}", 0, per, kept, kept.parameters, likelihood
 
 
 def _runs(read: Unbroken, order: int, skipped: int) -> npt.NDArray[np.int64]:
@@ -340,9 +360,9 @@ def _order_fit(
 
 
 def _case(
-    name: str, order: int, per: int, model: AnyModel, parameters: int, likelihood: float,
-    counted: Tally, limit: float, against: Against, plan: "Plan[Any] | None",
-) -> OrderCase:  # fmt: skip
+    fit: Fit, counted: Tally, limit: float, against: Against, plan: "Plan[Any] | None"
+) -> OrderCase:
+    name, order, per, model, parameters, likelihood = fit
     records = int(counted.visits.sum())
     hidden = HiddenChain.of(model)  # type: ignore[arg-type]
     reason, scale, leak = None, None, None
@@ -355,7 +375,7 @@ def _case(
     bic = parameters * math.log(records) - 2 * likelihood
     return OrderCase(
         name, order, per, model, parameters, likelihood, bic, hidden.autocorrelation(), scale, leak,
-        reason,
+        reason, attractive=name.endswith(ATTRACTIVE),
     )  # fmt: skip
 
 
