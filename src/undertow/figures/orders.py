@@ -48,7 +48,7 @@ def _names(axes: "Axes", table: OrderTable) -> None:
 
 def _short(case: OrderCase) -> str:
     if case.hidden:
-        return f"{case.hidden} hidden\n{'attractive' if case.attractive else 'per state'}"
+        return f"{case.hidden} hidden,\nattractive" if case.attractive else f"{case.hidden}\nhidden"
     return f"order\n{case.order}"
 
 
