@@ -8,6 +8,7 @@ apart; once it may be known, they depend on each other.
 """
 
 import math
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
@@ -100,6 +101,19 @@ def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> L
         return None
     if against == "any" and network.dependent_records() > MOST_RECORDS:
         return None
+
+    def exact(part: BayesianNetwork, local: Against) -> Leakage | None:
+        made = attractive_leakage(Ratios.level(epsilon), part, local)
+        return made and made[0]
+
+    return _by_part(network, against, exact)
+
+
+def _by_part(
+    network: BayesianNetwork, against: Against,
+    ask: Callable[[BayesianNetwork, Against], Leakage | None],
+) -> Leakage | None:  # fmt: skip
+    """Return the worst of what is found about each connected part, None where one is not known."""
     number = {node: record for record, node in enumerate(network.records)}
     found: dict[object, Leakage] = {}
     for part in network.parts():
@@ -108,11 +122,11 @@ def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> L
             continue
         if part.shape() in found:  # what is alike leaks alike
             continue
-        made = attractive_leakage(Ratios.level(epsilon), part, within(against, records))
-        if made is None:
+        leak = ask(part, within(against, records))
+        if leak is None:
             return None
-        witness = made[0].witness and lifted(made[0].witness, records, network.length)
-        found[part.shape()] = replace(made[0], against=against, witness=witness)
+        witness = leak.witness and lifted(leak.witness, records, network.length)
+        found[part.shape()] = replace(leak, against=against, witness=witness)
     return worst([*found.values()])
 
 
@@ -129,17 +143,8 @@ def _tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage
     components = () if against == "informed" else network.components()
     if not any(_perhaps_path(network, component) for component in components):
         return tree_leakage(epsilon, network, against)
-    number = {node: record for record, node in enumerate(network.records)}
-    found: dict[object, Leakage] = {}
-    for part in network.parts():
-        records = [number[node] for node in part.records]
-        if isinstance(against, Adversary) and against.target not in records:
-            continue
-        if part.shape() not in found:  # what is alike leaks alike
-            leak = _one_tree(epsilon, part, within(against, records))
-            witness = leak.witness and lifted(leak.witness, records, network.length)
-            found[part.shape()] = replace(leak, against=against, witness=witness)
-    return worst([*found.values()])
+    found = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
+    return tree_leakage(epsilon, network, against) if found is None else found
 
 
 def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
