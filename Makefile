@@ -29,7 +29,7 @@ demo: $(PLOT)  ## install what the demonstration needs and run it
 # others; what they say is kept in $(LOGS) and shown where they fail. The summary of the tests that
 # compute is the last thing a good run prints.
 test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
-	$(MAKE) --no-print-directory -j $(WORKERS) lint imports
+	$(MAKE) --no-print-directory -j $(WORKERS) lint imports warm
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
 	@$(MAKE) --no-print-directory --keep-going -j 2 beside suite || \
 	  { for log in $(LOGS)/*.failed; do test ! -f $$log || { echo "--- $$log" && cat $$log; }; done; exit 1; }
@@ -43,7 +43,7 @@ beside: $(DEV)
 
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
-suite: warm
+suite: $(DEV)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain $(WAITING:%=--ignore=%) || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; exit 1; }
 
@@ -116,6 +116,8 @@ $(PLOT): $(DEPS) | $(BIN)/python
 	$(INSTALL) --editable '.[plot]'
 	@touch $@
 
+# Spark is built from its sources, which takes as long as all the rest: beside it.
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark,studio]'
+	$(INSTALL) pyspark & spark=$$!; \
+	  $(INSTALL) --editable '.[dev,fast,genomics,neural,plot,studio]' && wait $$spark
 	@touch $(PLOT) $@

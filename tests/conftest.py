@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 
 from tests.grids import telling
-from tests.remembering import Remembered
+from tests.remembering import Asked, Remembered
 
 # Matrices here are small and the workers already take every core: threads of their own only wait
 # for each other (a sixth of the gate). Read when numpy and torch are first loaded.
@@ -47,6 +47,9 @@ def own_state(request):
             names = request.fixturenames
             changes = request.getfixturevalue("monkeypatch") if "monkeypatch" in names else None
             engine._answered.begin("anew" in names, changes)
+        highs: Any = sys.modules.get("scipy.optimize._highspy._highs_wrapper")
+        if not isinstance(check := getattr(highs, "check_option", None), Asked | None):
+            highs.check_option = Asked(check)
         yield patch
 
 

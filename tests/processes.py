@@ -110,6 +110,16 @@ def in_pieces(rows: int, largest: int | None = None) -> None:
 
     setattr(Source, "pieces", lambda *_: rows)  # noqa: B010  (a method of a slotted class)
     if largest is not None:
-        import resource
+        small_files(largest)
 
-        resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+def small_files(largest: int) -> None:
+    """Let no file become larger than so many bytes, what is printed included."""
+    import resource
+
+    resource.setrlimit(resource.RLIMIT_FSIZE, (largest, largest))
+
+
+def full_output() -> None:
+    """Print to a device that is always full."""
+    os.dup2(os.open("/dev/full", os.O_WRONLY), 1)

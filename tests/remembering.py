@@ -38,3 +38,19 @@ class Remembered:
             if len(self.kept) > MOST:
                 self.kept.popitem(last=False)
         return found
+
+
+class Asked:
+    """What scipy asks of each option of each linear program: whether HiGHS takes such a value.
+
+    Seven questions that take longer than most of the programs of the tests.
+    """
+
+    def __init__(self, function):
+        self.function, self.kept = function, {}
+
+    def __call__(self, solver, option, value):
+        key = (option, type(value), value)
+        if key not in self.kept:
+            self.kept[key] = self.function(solver, option, value)
+        return self.kept[key]

@@ -79,13 +79,6 @@ def test_there_are_three_notebooks():
     assert NOTEBOOKS == ["activity.ipynb", "existing-epsilon.ipynb", "family.ipynb"]
 
 
-def test_spelling():
-    places = ["docs", "README.md", "src", "notebooks", "examples"]
-    command = [sys.executable, "-m", "codespell_lib", *places]
-    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stdout + done.stderr
-
-
 def test_a_spelling_mistake_is_noticed(tmp_path):
     (tmp_path / "page.md").write_text("recieve\n")
     command = [sys.executable, "-m", "codespell_lib", str(tmp_path / "page.md")]

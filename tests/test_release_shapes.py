@@ -278,3 +278,22 @@ def test_a_release_has_begun_before_its_noise_is_drawn(tmp_path, monkeypatch):
     monkeypatch.setattr(releasing, "_noisy", watched)
     ut.release(plan, data(), ledger=ledger, release_id="r")
     assert begun == [True]
+
+
+def test_that_two_draws_were_equal_is_not_told(tmp_path, monkeypatch):
+    """Who loses a race tells that the answer was recorded before, also where its own is the same.
+
+    The other draw was not paid for: whether it fell on the same number says where the truth is.
+    """
+    chain = ut.MarkovChain(STICKY)
+    ledger = ut.Ledger(tmp_path / "year.db", dataset="w25", model=chain, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
+    noisy = releasing._noisy
+
+    def beaten(*asked):
+        drawn = noisy(*asked)
+        ledger.confirm("r", drawn)  # the other process, which drew the same
+        return drawn
+
+    monkeypatch.setattr(releasing, "_noisy", beaten)
+    assert ut.release(plan, data(), ledger=ledger, release_id="r").replayed

@@ -129,12 +129,13 @@ def type_tests():
     )  # fmt: skip
     kinds: set[str] = set()
     found = 0
-    trees = {path: ast.parse(path.read_text("utf-8")) for path in MODULES}
-    for path, tree in trees.items():
+    texts = {path: path.read_text("utf-8") for path in MODULES}
+    trees = {path: ast.parse(text) for path, text in texts.items() if "isinstance(" in text}
+    for path, text in texts.items():
         if path.relative_to(SOURCE).as_posix().startswith(homes):
-            kinds |= {node.name for node in tree.body if isinstance(node, ast.ClassDef)}
+            kinds |= set(re.findall(r"^class (\w+)", text, re.MULTILINE))
     for node in (node for tree in trees.values() for node in ast.walk(tree)):
-        if isinstance(node, ast.Call) and ast.unparse(node.func) == "isinstance":
+        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
             named = (
                 getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node.args[1])
             )

@@ -69,7 +69,7 @@ def private_fit(
     >>> import tempfile
     >>> from undertow import Ledger, MarkovChain
     >>> folder = tempfile.TemporaryDirectory()
-    >>> wide = MarkovChain.box([[.6, .05], [.1, .4]], [[.95, .4], [.6, .9]])
+    >>> wide = MarkovChain.box([[.6, .1], [.2, .5]], [[.9, .4], [.5, .8]])
     >>> ledger = Ledger(f"{folder.name}/w.db", "w", model=wide, limit=1.0, memory=False)
     >>> records = MarkovChain([[.882, .118], [.305, .695]]).simulate(10_000, seed=1)
     >>> fit = private_fit(records, level=.06, ledger=ledger)

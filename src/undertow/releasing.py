@@ -205,12 +205,12 @@ def carry_out(
         return _told(ready, reserved.result, bits, source, entry, made, replayed=True)
     exact = _evaluated(ready) if exact is None else exact
     ledger.begin(asked.release_id)
-    drawn = _noisy(plan, exact, bits)
-    result = ledger.confirm(asked.release_id, drawn)
+    result, own = ledger.record(asked.release_id, _noisy(plan, exact, bits))
     kept = ledger.entry(asked.release_id)
     made = None if kept is None else kept.made  # the time on record, which every replay tells
-    # where somebody else was faster, theirs is the answer
-    return _told(ready, result, bits, source, entry, made, replayed=result != drawn)
+    # Where somebody else was faster, theirs is the answer. Whether this draw equals it stays here:
+    # that would be a second answer.
+    return _told(ready, result, bits, source, entry, made, replayed=not own)
 
 
 def _evaluated(ready: Prepared) -> Any:

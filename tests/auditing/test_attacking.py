@@ -443,7 +443,7 @@ def test_the_neural_attacker_has_a_name():
     pytest.importorskip("torch", reason="needs the extra neural")
     chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
     plan = ut.calibrate(ut.Series(), chain, limit=4.0, against="ignorant")
-    truth = chain.simulate(400, seed=1)
+    truth = chain.simulate(150, seed=1)
     shown = ut.sanitize(plan, truth, insecure_seed=2)
     found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])
     assert [one.attacker for one in found.verdicts] == ["viterbi", "lstm"]

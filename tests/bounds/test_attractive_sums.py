@@ -15,6 +15,7 @@ import undertow as ut
 from tests.grids import law, thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
+from undertow.bounds.attractive import ordered
 from undertow.bounds.attractive.ordered import (
     Values,
     metric_values,
@@ -155,6 +156,17 @@ def test_lengths(zeros):
     for against in BOTH:
         ends = [ut.leakage(ut.MetricDP(0.2), model, against) for model in (short, free)]
         assert 0 < ends[0].lower <= ends[1].upper
+
+
+def test_records_beyond_the_last_one_looked_at_are_counted(monkeypatch):
+    """A chain that forgets more slowly than the search reaches: the middle of a longer series."""
+    monkeypatch.setattr(ordered, "MAX_STEPS", 64)
+    step = np.array([[0.999, 0.001, 0], [0.001, 0.998, 0.001], [0, 0.001, 0.999]])
+    values = by_rate(0.01)
+    bound = ordered_leakage(values, ut.MarkovChain(step, (0, 1, 2)), "ignorant")
+    longer = ut.MarkovChain(step, (0, 1, 2), length=1001)
+    seen = ordered_leakage(values, longer, ut.Adversary(500))
+    assert 2 * bound.lower < seen.lower <= bound.upper < math.inf
 
 
 @pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))

@@ -6,13 +6,13 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 from scipy.integrate import quad
 from scipy.stats import norm
 
 import undertow as ut
-from tests.grids import each
+from tests.grids import each, law
 from tests.oracles.exact import (
     ACTIVITY,
     ACTIVITY_START,
@@ -89,8 +89,13 @@ def test_scale_of_the_pair(epsilon, expected):
     assert dependent_sensitivity([[1, rho], [rho, 1]], [1, 1]) / scale == pytest.approx(epsilon)
 
 
-@MANY
-@given(st.integers(0, 2**32 - 1), st.floats(0.05, 30.0), st.floats(1.01, 4.0))
+@law(
+    MANY,
+    40,
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.floats(0.05, 30.0),
+    factor=st.floats(1.01, 4.0),
+)
 def test_laws_of_coefficients(seed, scale, factor):
     joint = (
         laws(seed, rows=3, columns=3) * np.random.default_rng(seed).dirichlet(np.ones(3))[:, None]
@@ -213,8 +218,7 @@ def test_the_example_protects_one_of_its_two_records():
 # --- two records: a theorem -----------------------------------------------------------------------
 
 
-@MANY
-@given(st.integers(0, 2**32 - 1), st.sampled_from([0.2, 1.0, 3.0, 8.0]))
+@law(MANY, 40, seed=st.integers(0, 2**32 - 1), epsilon=st.sampled_from([0.2, 1.0, 3.0, 8.0]))
 def test_for_two_records_the_scale_is_a_guarantee(seed, epsilon):
     size = 2 + seed % 2
     joint = laws(seed, rows=size, columns=size)

@@ -179,9 +179,10 @@ def test_no_frequency_in_the_interval_leaks_more(name, low, width, rate, counted
              for p in inside]  # fmt: skip
     assert max(found) <= leak.upper + 1e-12
     assert leak.upper - leak.lower <= 4 * WIDTH * max(1, leak.upper)
+    worst = inside[found.index(max(found))]  # and one near it attains the lower end
+    near = [min(max(worst + (high - low) * step / 100, low), high) for step in range(-25, 26)]
     assert leak.lower <= max(
-        values(Pedigree(parents, p, people), mechanism=mechanism, against=against)
-        for p in [low + (high - low) * step / 200 for step in range(201)]
+        values(Pedigree(parents, p, people), mechanism=mechanism, against=against) for p in near
     ) + 1e-3  # fmt: skip
 
 
@@ -275,7 +276,7 @@ def test_the_attack_on_siblings_is_real():
     people = ["c1", "c2", "f", "m", "g", "s"]
     joint = oracle.genotype_joint(parents, people, 0.5)
     pedigree = Pedigree(parents, 0.5, people, latent=["x"])
-    for genotype in GENOTYPES:
+    for genotype in GENOTYPES[:2]:  # the third is the mirror of the first at this frequency
         mechanism = Laplace(Count(genotype), 1.0)
         question = _Question(mechanism, pedigree, "any", True)
         lower, attack = question._siblings(pedigree.families()[0])

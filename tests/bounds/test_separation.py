@@ -6,9 +6,10 @@ from decimal import Decimal
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.grids import law
 from tests.oracles.exact import separation
 from undertow.bounds.dependence.separation import (
     level_separations,
@@ -52,8 +53,13 @@ def test_no_real_number_separates_more_than_the_answers(seed):
     assert found == pytest.approx(anywhere, abs=2e-3)
 
 
-@MANY
-@given(st.integers(0, 2**32 - 1), st.floats(0.05, 50.0), st.floats(1.01, 5.0))
+@law(
+    MANY,
+    40,
+    seed=st.integers(0, 2**32 - 1),
+    scale=st.floats(0.05, 50.0),
+    factor=st.floats(1.01, 5.0),
+)
 def test_laws_of_separation(seed, scale, factor):
     rng = np.random.default_rng(seed)
     rows, answers = laws(seed, rows=2 + seed % 3), rng.normal(size=4)

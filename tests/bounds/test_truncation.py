@@ -71,7 +71,7 @@ def test_a_known_record_beyond_the_sweep_is_covered(monkeypatch):
     assert short.upper >= full.lower
 
 
-@pytest.mark.parametrize("length", [300, None])
+@pytest.mark.parametrize("length", [60, None])
 def test_chains_whose_supports_never_merge_have_no_finite_tail(length):
     """Copies of the first record: the count of all of them gives it away."""
     frozen = ut.MarkovChain(np.eye(2), start=[0.5, 0.5], length=length)

@@ -3,6 +3,7 @@
 import csv
 import gzip
 import io
+from functools import cache
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +11,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
-from tests.cli.scenario import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, scenario, ut_ledger
+from tests.cli.scenario import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, new_ledger, scenario
 from undertow.channels import Redaction, XorNoise
 from undertow.planning.search import calibrate
 
@@ -48,12 +49,17 @@ LOCAL = {
 }
 
 
+@cache
+def texts():
+    return {name: plan.to_json() for name, plan in LOCAL.items()}
+
+
 @pytest.fixture
 def studio(scenario):
     """The folder of the study, with the plans for series."""
-    for name, plan in LOCAL.items():
-        Path(f"{name}.plan").write_text(plan.to_json())
-    ut_ledger("wide.db", limit=5.0)
+    for name, text in texts().items():
+        Path(f"{name}.plan").write_text(text)
+    Path("wide.db").write_bytes(new_ledger(5.0))
     return scenario
 
 

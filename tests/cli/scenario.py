@@ -3,7 +3,9 @@
 import json
 import os
 import shutil
+import tempfile
 from datetime import datetime, timedelta
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -51,16 +53,32 @@ TABLES = {
 """Tables of one shape: the same persons, hours and cohorts."""
 
 
+@cache
+def new_ledger(limit=1.0):
+    """The bytes of a ledger in which nothing was released yet."""
+    from undertow.ledger.book import Ledger
+
+    with tempfile.TemporaryDirectory() as folder:
+        path = Path(folder, "new.db")
+        Ledger(path, "w25", CHAIN, limit, memory=False)
+        return path.read_bytes()
+
+
+@cache
+def files():
+    """What lies in the folder: names and bytes, made once."""
+    plans = {f"{name}.plan": plan.to_json().encode() for name, plan in PLANS.items()}
+    tables = {f"{name}.csv": table(steps).encode() for name, steps in TABLES.items()}
+    model = json.dumps(CHAIN.to_dict()).encode()
+    return {"chain.json": model, **plans, **tables, "year.db": new_ledger()}
+
+
 @pytest.fixture
 def scenario(tmp_path, monkeypatch):
     """A folder with everything, made the working directory."""
     monkeypatch.chdir(tmp_path)
-    Path("chain.json").write_text(json.dumps(CHAIN.to_dict()))
-    for name, plan in PLANS.items():
-        Path(f"{name}.plan").write_text(plan.to_json())
-    for name, steps in TABLES.items():
-        Path(f"{name}.csv").write_text(table(steps))
-    ut_ledger("year.db")
+    for name, content in files().items():
+        Path(name).write_bytes(content)
     return tmp_path
 
 

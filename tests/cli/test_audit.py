@@ -7,7 +7,7 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call, rows, strict
 
-CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"), length=60)
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"), length=20)
 
 MIXING = ut.MarkovChain.mixing(["idle", "active"], 0.1, 0.2, 50)
 
@@ -49,7 +49,7 @@ def test_a_broken_guarantee_exits_with_one(broken):
     assert result.stdout.startswith("The guarantee is REFUTED")
     lower = float(rows(result)["found"].split()[2].rstrip(","))
     assert 1.0 < lower < 3.5
-    assert rows(result)["attack"].strip().startswith("target record 30 of 60")
+    assert rows(result)["attack"].strip().startswith("target record 10 of 20")
 
 
 def test_json(kept, broken):

@@ -11,10 +11,10 @@ from undertow.cli import compare_command
 from undertow.methods import methods_for
 from undertow.planning import comparison
 
-SHORT = (*NAMED, "--length", 30)
+SHORT = (*NAMED, "--length", 10)
 ASKED = ("compare", *SHORT, "--count", "active", "--limit", 1)
-CHAIN_30 = ut.MarkovChain(
-    [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=30
+CHAIN_10 = ut.MarkovChain(
+    [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=10
 )
 SECTIONS = ("These keep the guarantee", "These DO NOT keep the guarantee", "These do not apply")
 
@@ -34,7 +34,7 @@ def sections(text):
 
 @pytest.fixture
 def quick(monkeypatch):
-    monkeypatch.setattr(compare_command, "_POINTS", 3)
+    monkeypatch.setattr(compare_command, "_POINTS", 2)
 
 
 def without_time(fields):
@@ -45,7 +45,7 @@ def without_time(fields):
 
 def test_json_is_the_library_answer():
     found = call_json(*ASKED)
-    table = comparison.compare(ut.Count("active"), CHAIN_30, 1.0)
+    table = comparison.compare(ut.Count("active"), CHAIN_10, 1.0)
     assert without_time(found) == json.loads(json.dumps(without_time(table.to_dict())))
 
 
@@ -73,9 +73,9 @@ def test_words():
         "time",
     ]
     assert kept["method"] == header
-    plan = ut.calibrate(ut.Count("active"), CHAIN_30, 1.0, method="exact")
+    plan = ut.calibrate(ut.Count("active"), CHAIN_10, 1.0, method="exact")
     scale, error, bar, times, leaks, protects, basis, time = kept["exact"]
-    least = ut.calibrate(ut.Count("active"), CHAIN_30, 1.0, method="optimal").expected_error
+    least = ut.calibrate(ut.Count("active"), CHAIN_10, 1.0, method="optimal").expected_error
     assert float(times) == pytest.approx(plan.expected_error / least, rel=1e-3)
     assert plan.mechanism.scale <= float(scale) <= plan.mechanism.scale * 1.0001
     assert plan.expected_error <= float(error) <= plan.expected_error * 1.0001

@@ -11,8 +11,9 @@ from pathlib import Path
 import pytest
 
 import undertow
-from tests.cli.calls import CHAIN, call, start
+from tests.cli.calls import CHAIN, apart, call, start
 from tests.grids import thinned
+from tests.processes import full_output, program
 
 COMMANDS = (
     "leakage", "plan", "compare", "robustness", "fit", "validate", "verify", "release", "sanitize",
@@ -51,8 +52,8 @@ def test_version():
 
 
 def test_version_is_light_and_a_leakage_loads_no_more_than_it_needs():
-    assert not loaded("--version") & {"numpy", "matplotlib", "scipy", "opendp", "polars", "jinja2"}
-    assert not loaded("--version") & {"sqlalchemy", "narwhals"}
+    heavy = {"numpy", "matplotlib", "scipy", "opendp", "polars", "jinja2", "sqlalchemy", "narwhals"}
+    assert not loaded("--version") & heavy
     assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy", "networkx"}
 
 
@@ -78,7 +79,7 @@ def test_no_command_is_wrong_usage():
 
 @pytest.mark.parametrize("whole", thinned([False, True], keep=1))
 def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
-    """As they stand in the soak; in the gate those that search long are given their method."""
+    """As they stand in the soak; in the gate those that take long are told to do less."""
     monkeypatch.chdir(tmp_path)
     chain = undertow.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     Path("chain.json").write_text(json.dumps(chain.to_dict()))
@@ -131,6 +132,8 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
                 if not whole and "--method" not in words:
                     more += ["--method", "group"] if words[1] == "compare" else []
                     more += ["--method", "exchange"] if "--covers" in words else []
+                    more += ["--draws", "2000"] if words[1:] == ["audit", "plan.json"] else []
+                    more += ["--list"] if "wang2016:fig2a" in words else []  # see tests/papers
                 done = call(*words[1:], *more)
                 assert done.exit_code == 0, line
                 ran += 1
@@ -152,13 +155,7 @@ def test_shells_complete_what_was_typed(typed, found):
         "COMP_WORDS": typed,
         "COMP_CWORD": str(len(typed.split(" ")) - 1),
     }
-    done = subprocess.run(
-        [Path(sysconfig.get_path("scripts"), "undertow")],
-        env=environment,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+    done = program(env=environment)
     assert set(done.stdout.split()) == found
     assert not done.stderr
 
@@ -175,14 +172,14 @@ def test_completion_scripts_are_offered():
 
 
 def test_streams_are_apart():
-    done = start("leakage", *CHAIN, "--epsilon", "0", "--json")
+    done = apart("leakage", *CHAIN, "--epsilon", "0", "--json")
     assert done.returncode == 1
     assert json.loads(done.stdout)["error"] == "InvalidInput"
     assert done.stderr == "undertow: epsilon must be positive and finite, found 0.0\n"
 
 
 def test_wrong_usage_in_a_process():
-    done = start("leakage", *CHAIN, "--epsilon", "one")
+    done = apart("leakage", *CHAIN, "--epsilon", "one")
     assert done.returncode == 2
     assert "--epsilon" in done.stderr
     assert "Traceback" not in done.stderr
@@ -191,9 +188,7 @@ def test_wrong_usage_in_a_process():
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 @pytest.mark.parametrize("arguments", [LEAKAGE, (*LEAKAGE, "--json"), ("--version",)])
 def test_an_answer_that_cannot_be_printed_is_an_error(arguments):
-    entry = [sys.executable, "-c", "from undertow.cli import main; main()", *arguments]
-    with Path("/dev/full").open("w") as full:
-        done = subprocess.run(entry, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    done = apart(*arguments, prepare=(full_output,))
     assert done.returncode == 1
     assert done.stderr.startswith("undertow: cannot print the answer")
     assert "Traceback" not in done.stderr

@@ -14,7 +14,7 @@ TRUTH = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]]
 
 @pytest.fixture(scope="module")
 def series():
-    return TRUTH.simulate(1500, seed=2)
+    return TRUTH.simulate(800, seed=2)
 
 
 @pytest.fixture(scope="module")

@@ -4,12 +4,12 @@ import dataclasses
 import errno
 import json
 import os
-import resource
 
 import pytest
 
 import undertow as ut
-from tests.cli.calls import CHAIN, NAMED, call, call_json, rows, start, strict
+from tests.cli.calls import CHAIN, NAMED, apart, call, call_json, rows, strict
+from tests.processes import small_files
 from undertow.errors import InvalidPlan
 from undertow.methods import METHODS as REGISTRY
 from undertow.methods import method_names, methods_for
@@ -224,10 +224,7 @@ def test_a_failed_write_leaves_nothing_and_keeps_the_old_file(
 
 
 def test_a_full_disk_leaves_no_file(tmp_path):
-    def fill():
-        resource.setrlimit(resource.RLIMIT_FSIZE, (100, 100))
-
-    done = start(*map(str, ASKED), "--output", "plan.json", cwd=tmp_path, preexec_fn=fill)
+    done = apart(*ASKED, "--output", "plan.json", cwd=tmp_path, prepare=(small_files, 200))
     assert done.returncode == 1
     assert done.stderr.startswith("undertow: cannot write plan.json:")
     assert len(done.stderr.splitlines()) == 1

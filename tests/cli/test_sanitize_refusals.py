@@ -3,8 +3,6 @@
 import json
 import os
 import re
-import subprocess
-import sys
 from pathlib import Path
 
 import pytest
@@ -23,7 +21,7 @@ from tests.cli.local_scenario import (
 )
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
-from tests.processes import die_in
+from tests.processes import die_in, full_output
 from undertow.sanitizing import fingerprint
 
 __all__ = ["scenario", "studio"]
@@ -254,9 +252,7 @@ def test_a_killed_process_is_repaired_by_the_same_command(module, name):
 @pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_summary_that_cannot_be_printed_is_an_error():
-    entry = [sys.executable, "-c", "from undertow.cli import main; main()", *ASKED]
-    with Path("/dev/full").open("w") as full:
-        told = subprocess.run(entry, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    told = apart(*ASKED, prepare=(full_output,))
     assert told.returncode == 1
     assert told.stderr.startswith("undertow: cannot print the answer")
     assert Path("out.csv").exists()

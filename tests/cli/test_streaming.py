@@ -37,13 +37,15 @@ OUT = ("--output", "out.csv")
 
 
 @pytest.fixture
-def pieces(monkeypatch):
-    """What makes every file one that is read in pieces of some rows."""
+def pieces():
+    """What makes every file one that is read in pieces of some rows.
 
-    def choose(rows):
-        monkeypatch.setattr(Source, "pieces", lambda source, _: rows if source.file else None)
-
-    return choose
+    By a patch of its own: leakages are those of other tests.
+    """
+    with pytest.MonkeyPatch.context() as patch:
+        yield lambda rows: patch.setattr(
+            Source, "pieces", lambda source, _: rows if source.file else None
+        )
 
 
 def parquet(path="steps.parquet", source="steps.csv"):
@@ -317,7 +319,7 @@ def test_memory_decides_and_is_checked():
 
 
 def test_a_file_beyond_the_memory_is_read_in_pieces():
-    frame = pl.DataFrame({"id": range(400_000), "x": [1] * 400_000})
+    frame = pl.select(id=pl.int_range(400_000) // 1000, x=1)
     frame.write_parquet("large.parquet")
     small = ut.Data("large.parquet", value="x", person="id", memory="50MB")
     assert small.piece is not None

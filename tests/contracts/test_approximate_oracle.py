@@ -172,7 +172,7 @@ def check_closed_exchange(rng, cases):
 
 
 def test_closed_exchange_on_random_laws():
-    assert check_closed_exchange(np.random.default_rng(1), 60) > 40
+    assert check_closed_exchange(np.random.default_rng(1), 30) > 20
 
 
 @pytest.mark.slow
@@ -296,7 +296,7 @@ def test_gaussian_count_by_quadrature():
     """A gain with three changes of sign: the roots are all found."""
     law_a, law_b = (0.4, 0.0, 0.1, 0.4, 0.0, 0.1), (0.0, 0.5, 0.2, 0.0, 0.3, 0.0)
     gains = np.subtract(law_a, math.exp(0.3) * np.array(law_b))
-    for sigma in (0.3, 0.6, 2.0):
+    for sigma in (0.3, 2.0):
 
         def positive(y, sigma=sigma):
             return max(0.0, gains @ np.exp(-((y - np.arange(6)) ** 2) / (2 * sigma**2)))
@@ -310,11 +310,11 @@ def test_gaussian_count_by_quadrature():
 
 def test_a_count_never_exceeds_the_class_of_its_noise():
     """Gaussian counts obey the lines of their profile: attack <= program, for all adversaries."""
-    for sigma, epsilon in ((2.0, 0.5), (4.0, 1.0)):
-        lines = [(e, oracle.gdp_delta(1 / sigma, e)) for e in np.linspace(0, 4, 13)]
-        count = oracle.gaussian_delta_any(ACTIVITY, ACTIVITY_START, 3, 1, sigma, epsilon)
-        worst = oracle.worst_delta_any(ACTIVITY, ACTIVITY_START, 3, lines, epsilon)
-        assert 0.5 * worst < count <= worst + ERROR
+    sigma, epsilon = 2.0, 0.5
+    lines = [(e, oracle.gdp_delta(1 / sigma, e)) for e in np.linspace(0, 4, 13)]
+    count = oracle.gaussian_delta_any(ACTIVITY, ACTIVITY_START, 3, 1, sigma, epsilon)
+    worst = oracle.worst_delta_any(ACTIVITY, ACTIVITY_START, 3, lines, epsilon)
+    assert 0.5 * worst < count <= worst + ERROR
 
 
 def test_one_record_is_plain_privacy():

@@ -199,7 +199,7 @@ def test_xor_plans_keep_their_guarantee(epsilon, name, against):
     ("name", "asked"),
     thinned(
         [
-            pytest.param("negative", (0.5, 2.0, 8.0)),
+            pytest.param("negative", (0.5, 8.0)),
             *(
                 pytest.param(name, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0))
                 for name in ("negative", "sticky")
@@ -209,7 +209,7 @@ def test_xor_plans_keep_their_guarantee(epsilon, name, against):
     ),
 )
 def test_more_is_asked_more_is_shown(name, asked):
-    flips = [calibrate(ut.Series(), binary(name, 8), epsilon).expected_flips for epsilon in asked]
+    flips = [calibrate(ut.Series(), binary(name, 5), epsilon).expected_flips for epsilon in asked]
     assert flips == sorted(flips, reverse=True)
 
 

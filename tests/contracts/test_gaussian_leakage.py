@@ -15,7 +15,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import each, thinned
+from tests.grids import each, law, thinned
 from tests.oracles.enumeration import adversaries
 from tests.oracles.gaussian import (
     apart_factor,
@@ -53,8 +53,7 @@ def random_covariance(seed, size, extra=2):
 # --- against fractions ----------------------------------------------------------------------------
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 4), scale=st.floats(0.1, 9))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(1, 4), scale=st.floats(0.1, 9))
 def test_linear_queries_leak_the_exact_coefficient(seed, size, scale):
     covariance = random_covariance(seed, size)
     rng = np.random.default_rng(seed)
@@ -70,8 +69,7 @@ def test_linear_queries_leak_the_exact_coefficient(seed, size, scale):
             assert leak.method == "exact"
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 4), rate=st.floats(0.01, 3))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(1, 4), rate=st.floats(0.01, 3))
 def test_metric_privacy_leaks_one_plus_the_slopes(seed, size, rate):
     covariance = random_covariance(seed, size)
     model = MultivariateGaussian(0, covariance, spread=3.0)
@@ -85,8 +83,7 @@ def test_metric_privacy_leaks_one_plus_the_slopes(seed, size, rate):
     assert wider.upper == pytest.approx(2 * gaussian_leakage(ut.MetricDP(rate), model).upper)
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(1, 5))
 def test_noise_on_every_record_attains_what_its_rate_allows(seed, size):
     """Proposition 6.1 of the thesis is tight: the identity query leaks all of it."""
     model = MultivariateGaussian(0, random_covariance(seed, size), spread=2.0)
@@ -270,8 +267,7 @@ def mechanisms(size):
     ]
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 5))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5))
 def test_knowing_whatever_is_worst_is_worst(seed, size):
     model = MultivariateGaussian(0, random_covariance(seed, size), spread=1.0)
     for mechanism in mechanisms(size):
@@ -282,8 +278,7 @@ def test_knowing_whatever_is_worst_is_worst(seed, size):
             assert some.lower <= most.upper
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 5))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5))
 def test_the_order_of_the_records_does_not_matter(seed, size):
     covariance = random_covariance(seed, size)
     order = np.random.default_rng(seed).permutation(size)
@@ -299,8 +294,7 @@ def test_the_order_of_the_records_does_not_matter(seed, size):
     assert order[second.witness.target] == first.witness.target
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 5))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(1, 5))
 def test_independent_records_leak_the_dp_loss(seed, size):
     rng = np.random.default_rng(seed)
     model = MultivariateGaussian(rng.standard_normal(size), np.diag(rng.uniform(0.1, 9, size)),
@@ -316,8 +310,7 @@ def test_independent_records_leak_the_dp_loss(seed, size):
         assert leak.lower == pytest.approx(level, rel=1e-6)
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 5), factor=st.floats(1.01, 9))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5), factor=st.floats(1.01, 9))
 def test_more_noise_leaks_less_in_proportion(seed, size, factor):
     model = MultivariateGaussian(1.0, random_covariance(seed, size))
     for query in (ut.Linear(np.ones(size), 2.0), ut.Sum(0, 2), ut.Mean(0, 2)):
@@ -327,8 +320,7 @@ def test_more_noise_leaks_less_in_proportion(seed, size, factor):
         assert much.lower <= little.lower
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 5), power=st.integers(-40, 40))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5), power=st.integers(-40, 40))
 def test_units_and_means_do_not_matter(seed, size, power):
     covariance = random_covariance(seed, size)
     first = gaussian_leakage(summed(size), MultivariateGaussian(0, covariance))
@@ -343,8 +335,7 @@ def test_units_and_means_do_not_matter(seed, size, power):
     assert target.upper == pytest.approx(float(truth), rel=1e-9)
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 4))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 4))
 def test_an_independent_record_changes_nothing(seed, size):
     covariance = random_covariance(seed, size)
     larger = np.zeros((size + 1, size + 1))
@@ -359,8 +350,7 @@ def test_an_independent_record_changes_nothing(seed, size):
         assert many.upper == pytest.approx(max(few.upper, query.sensitivity()), rel=1e-9)
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 4))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 4))
 def test_bounds_are_ordered(seed, size):
     """This very sum, any d-private algorithm of its rate, the class, the general bound."""
     covariance = random_covariance(seed, size, extra=30)

@@ -299,7 +299,7 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[60]))
+@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[0]))
 def test_random_releases_keep_their_guarantee(first):
     tally = runs.run(runs.single, range(first, first + 15), seconds=3600)
     assert not tally.failures
@@ -347,5 +347,5 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
         return honest(where, promise, n, less, public)
 
     monkeypatch.setattr(parts, "joint", quieter)
-    assert runs.run(runs.single, range(15), 3600).failures
-    assert runs.run(lambda number: runs.account(number, tmp_path), range(4, 7), 3600).failures
+    assert len(runs.run(runs.single, (1, 11, 13), 3600).failures) == 3
+    assert runs.run(lambda number: runs.account(number, tmp_path), [5], 3600).failures

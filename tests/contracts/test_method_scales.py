@@ -100,9 +100,9 @@ def test_wasserstein_distances_are_exact(family, k, n, counted):
         [
             pytest.param(*size, family)
             for family in ("negative", "varying", "zeros", "generic", "stationary")
-            for size in ((2, 24), (3, 16))
+            for size in ((2, 24), (3, 12))
         ],
-        keep=[(3, 16, "varying")],
+        keep=[(3, 12, "varying")],
     ),
 )
 def test_wasserstein_distances_of_longer_series(family, k, n):

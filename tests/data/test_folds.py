@@ -90,7 +90,7 @@ QUESTIONS = {
 
 @law(
     settings(max_examples=60, deadline=None),
-    8,
+    5,
     frame=sorted_tables(),
     how=readings(),
     window=windows,
@@ -105,7 +105,7 @@ def test_pieces_of_any_size_give_the_same(frame, how, window, size):
 
 @law(
     settings(max_examples=40, deadline=None),
-    6,
+    4,
     frame=sorted_tables(untidy=False),
     how=readings(),
     window=windows,

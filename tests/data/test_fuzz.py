@@ -73,17 +73,17 @@ def damaged(draw, content):
     return bytes(made[: draw(st.integers(0, len(made)))] if draw(st.booleans()) else made)
 
 
-@law(LAWS, 20, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
+@law(LAWS, 10, content=damaged(TABLE.write_csv().encode()) | st.binary(max_size=60))
 def test_csv(content):
     read(content, ".csv")
 
 
-@law(LAWS, 40, content=damaged(gzip.compress(TABLE.write_csv().encode(), mtime=0)))
+@law(LAWS, 20, content=damaged(gzip.compress(TABLE.write_csv().encode(), mtime=0)))
 def test_zipped_csv(content):
     read(content, ".csv.gz")
 
 
-@law(LAWS, 40, content=damaged(PARQUET.getvalue()))
+@law(LAWS, 20, content=damaged(PARQUET.getvalue()))
 def test_parquet(content):
     read(content, ".parquet")
 

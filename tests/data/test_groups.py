@@ -101,7 +101,7 @@ def selected(table: Any, name: Any) -> tuple[set[int], Data] | None:
     return set(there["\0row"].to_list()), data
 
 
-@law(LAWS, 24, data=st.data())
+@law(LAWS, 12, data=st.data())
 def test_the_same_rows_have_the_same_key(data):
     kind = data.draw(st.sampled_from(list(COLUMNS)))
     values = data.draw(st.lists(st.sampled_from(COLUMNS[kind][0]), min_size=1, max_size=6))

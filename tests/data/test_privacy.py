@@ -215,7 +215,7 @@ def compared(draw, build, values, shape):
     assert both[0] == both[1]
 
 
-@law(LOOSE, 10, data=st.data())
+@law(LOOSE, 6, data=st.data())
 def test_csv(data):
     shape = data.draw(shapes())
     garbage = (texts | integers | floats).map(str).map(str.encode) | st.binary(max_size=5)
@@ -270,7 +270,7 @@ def test_typed_columns(kind, data):
         compared(data.draw, build, st.none() | values, shape)
 
 
-@law(LOOSE, 10, data=st.data())
+@law(LOOSE, 6, data=st.data())
 def test_python_objects(data):
     shape = data.draw(shapes())
     backend = data.draw(st.sampled_from(["pandas", "category", "polars"]))
@@ -289,7 +289,7 @@ def test_python_objects(data):
     compared(data.draw, build, plain if backend == "category" else objects, shape)
 
 
-@law(LOOSE, 10, data=st.data())
+@law(LOOSE, 6, data=st.data())
 def test_lists_of_records(data):
     size = data.draw(st.integers(0, 5))
     query, states = data.draw(st.sampled_from(QUERIES))

@@ -48,7 +48,7 @@ def by_loop(rows, window, groups, grouped, fill, stepped):
     return max(series), min(released, default=0), windowed, split, longest, persons
 
 
-@law(LAWS, 20, data=st.data())
+@law(LAWS, 12, data=st.data())
 def test_the_facts_are_those_of_a_loop(data):
     rows = data.draw(tables("whole"))
     backend = data.draw(st.sampled_from(BACKENDS))

@@ -220,14 +220,14 @@ def test_many_groups_take_few_statements(place):
     """2,000 groups cost as many statements as two: none of them for one group."""
     import sqlalchemy as sa
 
-    counts = []
+    counts, statements = [], []
+
+    def note(*told):
+        statements.append(told[2])
+
     for number, groups in enumerate((2, 2000)):
         ledger = place.open(f"d{number}")
-        statements: list[str] = []
-        sa.event.listen(
-            ledger._store._engine, "before_cursor_execute",
-            lambda *a, seen=statements: seen.append(a[2]),
-        )  # fmt: skip
+        sa.event.listen(ledger._store._engine, "before_cursor_execute", note)
         scope = Scope("town", range(groups), 0, 7)
         for key in "abc":
             ledger.reserve(key, EIGHTH, scope)
@@ -239,7 +239,9 @@ def test_many_groups_take_few_statements(place):
         assert ledger.level(Scope("town", ["elsewhere"])) == 0.0
         ledger.cancel("b", "wrong table")
         assert ledger.level() == three
+        sa.event.remove(ledger._store._engine, "before_cursor_execute", note)
         counts.append(len(statements))
+        statements.clear()
     assert counts[1] <= counts[0]
     assert ledger.verify() == 12
     with pytest.raises(BudgetExceeded):

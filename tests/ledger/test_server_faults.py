@@ -81,7 +81,7 @@ def test_passwords_are_never_shown(where):
 def test_a_missing_driver_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "psycopg", None)
     with pytest.raises(LedgerUnavailable, match=r"undertow\[postgres\]"):
-        Ledger("postgresql://127.0.0.1:1/db", "w25", MODEL, LIMIT)
+        Ledger("postgresql://127.0.0.1:1/other", "w25", MODEL, LIMIT)
 
 
 def test_a_database_that_does_not_exist_is_reported(postgres):

@@ -29,7 +29,7 @@ def fitted(*series, **more):
 def test_a_true_chain_passes():
     # null: the records follow the chain; 20 fits, each check at level 0.05: more than 5 failures
     # of one check have probability below 4e-4
-    seen = [outcomes(fitted(CHAIN.simulate(3000, seed=s), CHAIN.simulate(3000, seed=99 + s)))
+    seen = [outcomes(fitted(CHAIN.simulate(1500, seed=s), CHAIN.simulate(1500, seed=99 + s)))
             for s in range(20)]  # fmt: skip
     for name in ("order", "memory", "time", "persons"):
         assert sum(one[name] == "failed" for one in seen) <= 5, name

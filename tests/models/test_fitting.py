@@ -226,7 +226,7 @@ def test_counts_stay_here():
 
 
 def test_a_fitted_chain_is_a_chain():
-    chain = fit(["a", "b", "b", "a", "a", "b"] * 9)
+    chain = fit(ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]], ("a", "b")).simulate(300, seed=1))
     plain = ut.MarkovChain(chain.transition, chain.states)
     assert ut.leakage(ut.PureDP(1.0), chain) == ut.leakage(ut.PureDP(1.0), plain)
     assert ut.calibrate(ut.Count("b"), chain, 1.0).mechanism.scale > 1

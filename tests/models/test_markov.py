@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
@@ -183,8 +183,7 @@ def test_rows_may_be_off_by_one_part_in_a_million_million(sign):
                     build()
 
 
-@MANY
-@given(st.data())
+@law(MANY, 20, data=st.data())
 def test_rows_are_rescaled_to_one(data):
     rows = [data.draw(laws(3)) for _ in range(3)]
     chain = ut.MarkovChain(rows, start=data.draw(laws(3)))
@@ -293,8 +292,7 @@ def test_marginals_and_transitions_are_those_of_the_joint_table(chain):
         assert chain.between(record, record).tolist() == np.eye(chain.size).tolist()
 
 
-@MANY
-@given(chains(named=False))
+@law(MANY, 20, chain=chains(named=False))
 def test_powers_multiply_one_step_at_a_time(chain):
     if not chain.homogeneous:
         with pytest.raises(InvalidModel, match="powers need one transition matrix"):

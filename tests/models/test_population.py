@@ -275,11 +275,11 @@ def test_budgets_of_persons_rank_them_by_their_own_chains():
 
 
 def test_the_report_says_for_whom_it_holds():
-    _, counts = drawn(9, 2000, np.random.default_rng(1), 0.2)
+    _, counts = drawn(4, 2000, np.random.default_rng(1), 0.2)
     model = population(of_counts(counts))
     plan = ut.calibrate(ut.Count(1), model, limit=1)
     assert any("every person in the sample" in line for line in plan.leakage.assumptions)
     report = ut.release(plan, [0, 1, 1, 0, 0, 1]).report()
-    assert "holds for every person in the sample (9 persons), with confidence 95%" in str(report)
+    assert "holds for every person in the sample (4 persons), with confidence 95%" in str(report)
     assert "not private" in str(report)
     assert ut.ModelSet.from_dict(model.to_dict()) == model

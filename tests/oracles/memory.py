@@ -15,6 +15,7 @@ import itertools
 import math
 from collections.abc import Callable, Iterator, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -266,6 +267,26 @@ def _neighbours(records: int, states: int = 2) -> list[tuple[int, int]]:
     ]
 
 
+@lru_cache(maxsize=32)
+def _cone(epsilon: float, records: int, states: int) -> tuple[Any, Floats]:
+    """The rows f(x) - e^epsilon f(x') of all neighbours, and e^{-epsilon d(x, x')} of all pairs."""
+    from scipy.sparse import csr_array
+
+    pairs = _neighbours(records, states)
+    rows = np.arange(len(pairs))
+    left, right = np.array(pairs).T
+    matrix = csr_array(
+        (
+            np.concatenate([np.ones(len(pairs)), np.full(len(pairs), -math.exp(epsilon))]),
+            (np.concatenate([rows, rows]), np.concatenate([left, right])),
+        ),
+        shape=(len(pairs), states**records),
+    )
+    points = np.array(list(itertools.product(range(states), repeat=records)))
+    apart = (points[:, None] != points[None]).sum(axis=2)  # Hamming distances
+    return matrix, np.exp(-epsilon * apart)
+
+
 def all_likelihoods(
     top: Floats, bottom: Floats, epsilon: float, records: int, states: int = 2
 ) -> float:
@@ -277,31 +298,18 @@ def all_likelihoods(
     solver's tolerance.
     """
     from scipy.optimize import linprog
-    from scipy.sparse import csr_array
 
     if records == 0:
         return 0.0
-    pairs = _neighbours(records, states)
-    size = states**records
-    rows = np.arange(len(pairs))
-    left, right = np.array(pairs).T
-    matrix: Any = csr_array(  # not in the stubs of linprog
-        (
-            np.concatenate([np.ones(len(pairs)), np.full(len(pairs), -math.exp(epsilon))]),
-            (np.concatenate([rows, rows]), np.concatenate([left, right])),
-        ),
-        shape=(len(pairs), size),
-    )
+    matrix, decay = _cone(epsilon, records, states)
     found = linprog(
-        -top, A_ub=matrix, b_ub=np.zeros(len(pairs)), A_eq=bottom[None], b_eq=[1.0],
+        -top, A_ub=matrix, b_ub=np.zeros(matrix.shape[0]), A_eq=bottom[None], b_eq=[1.0],
         bounds=(0, None), method="highs-ds",
         options={"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10},
     )  # fmt: skip
     if found.x is None:
         raise ArithmeticError(found.message)
-    points = np.array(list(itertools.product(range(states), repeat=records)))
-    apart = (points[:, None] != points[None]).sum(axis=2)  # Hamming distances
-    likelihood = (found.x[None] * np.exp(-epsilon * apart)).max(axis=1)
+    likelihood = (found.x[None] * decay).max(axis=1)
     return float(np.log(top @ likelihood) - np.log(bottom @ likelihood))
 
 

@@ -45,9 +45,13 @@ CORRECTED = {"cor4.7": 1, "sec3.1.2": 1, "data:kidiq": 4}
 """Results with corrected findings where no data are there, and how many."""
 
 
-@cache
 def outcome(item: str, *, real: bool = False) -> Recomputed:
-    return recompute(RESULTS[item], Setting(data=FOLDER if real else None)).outcome
+    return computed(item, FOLDER if real else None)
+
+
+@cache
+def computed(item: str, folder: Path | None) -> Recomputed:
+    return recompute(RESULTS[item], Setting(data=folder)).outcome
 
 
 def on_real_data(item: str, *parts: str) -> Recomputed:

@@ -28,8 +28,12 @@ AT_HAND = all(DATA.joinpath(*parts).is_file() for parts in NEEDED)
 GATE = set(ITEMS) - {"data:power", "data:sleep"} - ({"ex:activity"} if AT_HAND else set())
 
 
-@cache
 def outcome(item, data=None):
+    return computed(item, data)
+
+
+@cache
+def computed(item, data):
     (found,) = find_results([f"wang2016:{item}"])
     return recompute(found, Setting(data=data)).outcome
 

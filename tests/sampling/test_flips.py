@@ -14,9 +14,10 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
+from tests.grids import law
 from tests.oracles.samples import chi_square
 from tests.sampling import port
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
@@ -157,8 +158,7 @@ def near(rows, draw):
     return draw(st.sampled_from(bytes_of) | st.integers(0, 255))
 
 
-@FAST
-@given(st.data())
+@law(FAST, 20, data=st.data())
 def test_bulk_agrees_with_the_port_for_any_thresholds(data):
     rows = data.draw(tables())
     records = data.draw(st.lists(st.integers(0, len(rows) - 1), min_size=1, max_size=30))
@@ -172,8 +172,7 @@ def test_bulk_agrees_with_the_port_for_any_thresholds(data):
     assert left(draws) == rest
 
 
-@FAST
-@given(st.data(), st.integers(1, 9))
+@law(FAST, 20, data=st.data(), piece=st.integers(1, 9))
 def test_noise_agrees_with_the_port_for_any_probabilities(data, piece):
     probability = st.integers(0, 2**53).map(lambda parts: parts * GRAIN)
     rho0, rho1 = data.draw(probability), data.draw(probability)
@@ -197,8 +196,7 @@ def test_noise_agrees_with_the_port_for_any_probabilities(data, piece):
     assert left(draws) == rest
 
 
-@FAST
-@given(st.data(), st.integers(1, 9))
+@law(FAST, 20, data=st.data(), piece=st.integers(1, 9))
 def test_erasures_agree_with_the_port_for_any_probabilities(data, piece):
     length, persons = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
     rows = [[data.draw(THRESHOLD), data.draw(THRESHOLD)] for _ in range(length)]
@@ -218,8 +216,7 @@ def test_erasures_agree_with_the_port_for_any_probabilities(data, piece):
     assert left(draws) == rest
 
 
-@FAST
-@given(tables(), st.integers(0, FULL - 1))
+@law(FAST, 20, rows=tables(), number=st.integers(0, FULL - 1))
 def test_an_output_has_the_numbers_between_its_thresholds(rows, number):
     content = number.to_bytes(8, "big")
     for row, thresholds in enumerate(rows):

@@ -170,7 +170,7 @@ def fits(found, cut, scale):
     ("scale", "least"),
     thinned(
         [
-            pytest.param(Fraction(1), 30_000, id="1"),
+            pytest.param(Fraction(1), 8_000, id="1"),
             pytest.param(Fraction(2), 30_000, id="2"),
             pytest.param(Fraction(1, 2), 30_000, id="1/2"),
             pytest.param(Fraction(2, 3), 120_000, id="2/3"),

@@ -15,7 +15,7 @@ import pytest
 
 import undertow as ut
 from tests.series_plans import CHAIN, MILD, STATES
-from tests.spark.cluster import spread
+from tests.spark.cluster import ONE_MACHINE, spread
 from undertow.errors import (
     InvalidInput,
 )
@@ -80,13 +80,14 @@ def answers_are_those_of_a_frame_in_memory(session, _folder):
         ({"by": "ward", "every": "5m"}, lambda d: d, ("shape", "identity", "transitions")),
         ({"by": "ward", "every": "5m", "gaps": "idle"},
          lambda d: d.window("2025-03-29T23:00", "2025-03-30T01:00"),
-         ("shape", "foreign", "transitions")),
+         ("transitions", "shape", "foreign")),
         ({"by": "ward", "groups": ["south", "west"]},
-         lambda d: d.window("2025-03-29T23:00"), ("shape", "histogram", "transitions")),
+         lambda d: d.window("2025-03-29T23:00"), ("histogram", "shape", "transitions")),
     ]  # fmt: skip
     for seed, (options, taken, names) in enumerate(cases):
         held, far = (taken(data) for data in both(session, table(seed), **MOODS, **options))
-        for name in names:
+        # many tables are asked everything in test_partitions, where no job has to be started
+        for name in names[:1] if seed and session.sparkContext.master == ONE_MACHINE else names:
             there, here = QUESTIONS[name](far), QUESTIONS[name](held)
             assert there == here, (seed, name, there, here)
     held, far = both(session, table(9, clock=False), value="steps", person="id", time="ts")

@@ -84,7 +84,7 @@ def asked(question: Any) -> Any:
 
 @law(
     settings(deadline=None, max_examples=60),
-    8,
+    5,
     frame=tables() | tables("twice") | tables("missing"),
     where=cuts,
     more=shapes,
@@ -126,7 +126,7 @@ def test_tallies_are_those_of_a_frame_in_memory(frame, where, more, states):
 
 @law(
     settings(deadline=None, max_examples=40),
-    6,
+    4,
     frame=tables(),
     where=cuts,
     more=shapes,

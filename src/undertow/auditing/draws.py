@@ -80,13 +80,14 @@ class ChainSource:
         start, steps = self.laws(fixed)
         law = self.law
         # of each record (states before it, states - 1): borders between the states, for uniforms
-        cuts = [np.cumsum(start)[None, :-1], *(np.cumsum(step, axis=1)[:, :-1] for step in steps)]
-        certain = [_certain(law) for law in (start[None, :], *steps)]
+        cuts = [np.cumsum(start)[None, :-1], *np.cumsum(steps, axis=2)[:, :, :-1]]
+        # (records, states): which state is certain, whatever came before
+        certain = np.concatenate([[start == 1], (steps == 1).all(axis=1)])
         kind = np.uint8 if law.size <= 256 else np.uint16
         shown = None if law.plain else law.owner.astype(kind)
 
-        template = np.array([0 if sure is None else sure for sure in certain], dtype=kind)
-        unsure = [record for record, sure in enumerate(certain) if sure is None]
+        template = certain.argmax(axis=1).astype(kind)
+        unsure = np.flatnonzero(~certain.any(axis=1)).tolist()
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
             made = np.empty((self.length, draws), dtype=kind)  # (records, draws)
@@ -97,8 +98,11 @@ class ChainSource:
 
         return draw
 
-    def laws(self, fixed: Mapping[int, int]) -> tuple[Array, list[Array]]:
-        """Return the law of the first hidden state and all transitions, given the fixed values."""
+    def laws(self, fixed: Mapping[int, int]) -> tuple[Array, Array]:
+        """Return the law of the first hidden state and all transitions, given the fixed values.
+
+        Shapes (hidden,) and (records - 1, hidden, hidden).
+        """
         law = self.law
         seen = np.ones((self.length, law.size))  # (records, hidden): 0 where a fixed value differs
         for record, state in fixed.items():
@@ -106,28 +110,20 @@ class ChainSource:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
             seen[record] = law.owner == state
         ahead = seen[-1].copy()  # h of the last record, its own indicator included
-        steps: list[Array] = []
+        weights = np.empty((self.length - 1, law.size, law.size))  # (records, from, to)
         for record in reversed(range(self.length - 1)):
-            weights = law.step(self.first + record) * ahead  # P(s, s') h(s'): (from, to)
-            total = weights.sum(axis=1)  # (from,): h_t(s)
-            # states that cannot lead to the fixed values are never entered: any row will do
-            rows = np.where(total[:, None] > 0, weights, 1.0)
-            steps.append(np.asarray(rows / rows.sum(axis=1, keepdims=True)))
-            ahead = seen[record] * total
-            if ahead.max() <= 0:
+            weights[record] = law.step(self.first + record) * ahead  # P(s, s') h(s')
+            ahead = seen[record] * weights[record].sum(axis=1)  # (from,): h_t(s)
+            most = ahead.max()
+            if most <= 0:
                 raise InvalidInput(_IMPOSSIBLE)
-            ahead = ahead / ahead.max()
+            ahead = ahead / most
         start = law.law(self.first) * ahead
         if start.sum() <= 0:
             raise InvalidInput(_IMPOSSIBLE)
-        return start / start.sum(), steps[::-1]
-
-
-def _certain(law: Array) -> int | None:
-    """Return the state that follows for certain, whatever came before; None if there is none."""
-    likely = law.argmax(axis=1)
-    same = (likely == likely[0]).all() and (law[:, likely[0]] == 1).all()
-    return int(likely[0]) if same else None
+        # states that cannot lead to the fixed values are never entered: any row will do
+        weights[weights.sum(axis=2) <= 0] = 1.0
+        return start / start.sum(), weights / weights.sum(axis=2, keepdims=True)
 
 
 def _step(cuts: Array, before: npt.NDArray[Any], uniforms: Array, out: npt.NDArray[Any]) -> None:

@@ -112,11 +112,11 @@ def lstm_probabilities(
     tick
         Called after each epoch with the work done and the most there can be.
 
-    >>> truth = np.random.default_rng(1).integers(0, 2, 40).repeat(10)
+    >>> truth = np.random.default_rng(1).integers(0, 2, 20).repeat(10)
     >>> quick = Training(window=5, hidden=4, folds=2, epochs=8, batch=16, device="cpu")
     >>> found = lstm_probabilities(truth, truth, (0, 1), training=quick)  # shown as they are
     >>> found.shape, bool((found.argmax(axis=1) == truth).mean() > .95)
-    ((400, 2), True)
+    ((200, 2), True)
     """
     plan = Training() if training is None else training
     states = tuple(alphabet)

@@ -107,9 +107,9 @@ def fit(
     each other. The model is a disclosure if the records are private: fit it to public or old
     data, or through noise that an account pays for (--private), which gives a region of chains.
     With --order 2 the next record depends on the last two; with hidden on one of two hidden states
-    for each of two states, the likeliest such chain that plans can be made with; auto takes the
-    order, one or two, that describes the records better (BIC), and shows what higher orders and
-    hidden states would cost.
+    for each of two states, the likeliest such chain that plans can be made with; auto takes, of
+    those and of order one, the one that describes the records best (BIC), and shows what higher
+    orders and more hidden states would cost.
 
     \b
     Examples:

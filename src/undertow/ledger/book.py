@@ -335,17 +335,22 @@ class Ledger(KeyHolder):
         The first confirmation wins: a second one, from a repeated or concurrent run, gets the
         first one's result back.
         """
+        return self.record(release_id, result)[0]
+
+    def record(self, release_id: str, result: dict[str, Any]) -> tuple[dict[str, Any], bool]:
+        """Return what `confirm` does, and whether it is this one, not an equal one before it."""
         key = check_name(release_id, "release id")
         if not isinstance(result, dict):
             raise InvalidInput(f"the result must be a dictionary, found {type(result).__name__}")
         text = canonical(result, "result")
         with self._checks.writing("confirm") as granting:
             found = self._held(granting, key)
+            first = found.result is None
             recorded: dict[str, Any] = loads(text) if found.result is None else dict(found.result)
-            if found.result is None:
+            if first:
                 self._append(granting, "confirm", key, result=recorded)
         self._forget_key(granting.transaction.head.id, key)
-        return recorded
+        return recorded, first
 
     def bind(self, identity: str) -> list[str]:
         """Remember the public shape that the data set is released with; return what to warn about.

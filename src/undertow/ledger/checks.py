@@ -110,6 +110,7 @@ class Checks:
 
         What was seen is looked up before the ledger is: another process may write in between.
         """
+        self._id = self._id or self._store.seen
         if not self._id:
             with self._store.reading() as transaction:
                 self._id = transaction.head.id

@@ -12,7 +12,8 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from functools import lru_cache
+from contextvars import ContextVar
+from functools import cache, lru_cache
 from pathlib import Path
 
 import sqlalchemy as sa
@@ -41,6 +42,12 @@ _ROW_VERSIONS = "SELECT " + ", ".join(
 )
 """PostgreSQL gives every row that is written the number of the transaction, which only grows."""
 
+_OWN_ROW = sa.select(sa.text("*")).select_from(LEDGER)  # a ledger of version 1 has fewer columns
+_OWN_ROW_LOCKED = _OWN_ROW.with_for_update()
+
+_OPENING: ContextVar[str] = ContextVar("opening")
+"""The address of the file that is being opened."""
+
 
 class Store:
     """A ledger file, or a PostgreSQL database that holds a ledger."""
@@ -53,11 +60,12 @@ class Store:
             raise InvalidInput("a ledger is a file name or a postgresql:// address")
         url = _url(text) if "://" in text else None
         self.path: Path | None = None  # of a server
+        self.seen = ""  # the id of the ledger that was found by `prepare`
         if url is None or url.drivername == "sqlite":
             self.path = _path(text if url is None else url.database)
             self.address = str(self.path)
             self.place = f"the ledger {self.path.name}"
-            self._engine = _sqlite(self.path, "rw")
+            self._engine = _sqlite()
         else:  # user, password and options stay out of all messages
             self.place = f"the ledger in PostgreSQL at {url.host or 'this machine'}"
             self.address = url.render_as_string(hide_password=True)
@@ -86,10 +94,11 @@ class Store:
                         f"{self.place} is a database of something else; name another file"
                     )
                 return False
-            version = self._version(connection)
-        if version < VERSION:
+            row = self._row(connection)
+            self.seen = row.get("id") or ""
+        if row["version"] < VERSION:
             with self._connected(writing="migrate") as connection:
-                migrate(connection, self._version(connection), self.place)
+                migrate(connection, self._row(connection)["version"], self.place)
         return True
 
     def create(self) -> None:
@@ -102,7 +111,7 @@ class Store:
             return
         draft = self.path.with_name(f".{self.path.name}.{secrets.token_hex(6)}")
         try:
-            with self._connected(_sqlite(draft, "rwc"), writing="create") as connection:
+            with self._connected(draft, writing="create") as connection:
                 fill(connection, self._key)
             with suppress(FileExistsError):
                 os.link(draft, self.path)
@@ -169,42 +178,47 @@ class Store:
             return None
         return tuple(connection.exec_driver_sql(_ROW_VERSIONS).one())
 
-    def _version(self, connection: sa.Connection) -> int:
-        """Return the version of the schema; a writing PostgreSQL transaction locks the row."""
-        query = sa.select(LEDGER.c.version)
-        if connection.get_execution_options().get("writing"):
-            query = query.with_for_update()
-        rows = connection.execute(query).all()
-        if len(rows) != 1 or type(rows[0][0]) is not int:
-            raise LedgerDamaged(f"{self.place} has lost the row with its version; use a backup")
-        version: int = rows[0][0]
+    def _row(self, connection: sa.Connection) -> sa.RowMapping:
+        """Return the ledger's own row, of any version; writing in PostgreSQL locks it."""
+        writing = connection.get_execution_options().get("writing")
+        rows = connection.execute(_OWN_ROW_LOCKED if writing else _OWN_ROW).mappings().all()
+        if len(rows) != 1 or type(version := rows[0].get("version")) is not int:
+            raise self._lost()
         if version > VERSION:
             raise LedgerUnavailable(
                 f"{self.place} has version {version}, this undertow knows versions up to "
                 f"{VERSION}; use a newer undertow"
             )
-        return version
+        return rows[0]
 
     def _head(self, connection: sa.Connection) -> Head:
-        """Return the ledger's own row, locked in a writing PostgreSQL transaction."""
-        version = self._version(connection)
-        if version != VERSION:
+        """Return the end of the chain and the seal, of a ledger of this version."""
+        row = self._row(connection)
+        if row["version"] != VERSION:
             raise LedgerUnavailable(
-                f"{self.place} was changed to version {version} meanwhile; open it again"
+                f"{self.place} was changed to version {row['version']} meanwhile; open it again"
             )
-        row = connection.execute(sa.select(LEDGER)).one()
-        if [*map(type, row)][:4] != [int, int, str, str]:
-            raise LedgerDamaged(f"{self.place} has lost the row with its version; use a backup")
-        seal = Seal.found(self._key, row.key_mark, row.id, self.place)
-        return Head(row.seq, row.hash, row.id, seal)
+        if [type(row.get(one)) for one in ("seq", "hash", "id")] != [int, str, str]:
+            raise self._lost()
+        if "key_mark" not in row:
+            raise self._lost()
+        seal = Seal.found(self._key, row["key_mark"], row["id"], self.place)
+        return Head(row["seq"], row["hash"], row["id"], seal)
+
+    def _lost(self) -> LedgerDamaged:
+        return LedgerDamaged(f"{self.place} has lost the row with its version; use a backup")
 
     @contextmanager
-    def _connected(
-        self, engine: sa.Engine | None = None, writing: str = ""
-    ) -> Iterator[sa.Connection]:
-        """Give a connection inside a transaction, with every database error in our words."""
+    def _connected(self, draft: Path | None = None, writing: str = "") -> Iterator[sa.Connection]:
+        """Give a connection inside a transaction, with every database error in our words.
+
+        ``draft``: a file that is made for it, in place of the ledger's own.
+        """
+        if self.path is not None:
+            path, mode = (self.path, "rw") if draft is None else (draft, "rwc")
+            _OPENING.set(f"{path.as_uri()}?mode={mode}")
         try:
-            with (engine or self._engine).connect() as plain:
+            with self._engine.connect() as plain:
                 connection = plain.execution_options(writing=bool(writing))
                 if self.path is None and not writing:
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
@@ -247,14 +261,12 @@ def _path(text: str | None) -> Path:
         raise InvalidInput("the path of the ledger cannot be resolved") from None
 
 
-@lru_cache(maxsize=16)
-def _sqlite(path: Path, mode: str) -> sa.Engine:
-    """Return what opens a file; statements that it has compiled serve the next ledger there."""
+@cache
+def _sqlite() -> sa.Engine:
+    """Return what opens all files: a statement compiled for one ledger serves the others."""
 
     def connect() -> sqlite3.Connection:
-        return sqlite3.connect(
-            f"{path.as_uri()}?mode={mode}", uri=True, timeout=WAIT, isolation_level=None
-        )
+        return sqlite3.connect(_OPENING.get(), uri=True, timeout=WAIT, isolation_level=None)
 
     engine = sa.create_engine("sqlite://", creator=connect, poolclass=NullPool)
 
@@ -268,6 +280,7 @@ def _sqlite(path: Path, mode: str) -> sa.Engine:
     return engine
 
 
+@lru_cache(maxsize=16)
 def _postgres(url: sa.URL) -> sa.Engine:
     patience = {
         "connect_timeout": int(WAIT), "keepalives_idle": int(WAIT),

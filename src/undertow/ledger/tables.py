@@ -10,6 +10,7 @@ from its first read to its commit.
 
 import secrets
 from collections.abc import Callable
+from functools import lru_cache
 
 import sqlalchemy as sa
 
@@ -62,12 +63,24 @@ SEGMENTS = sa.Table(
 
 def fill(connection: sa.Connection, key: bytes | None) -> None:
     """Make the tables of an empty ledger, with an id that no other ledger has."""
-    _META.create_all(connection)
+    for statement in _making(connection.dialect):
+        connection.exec_driver_sql(statement)
     name, seal = secrets.token_hex(16), Seal(key)
     row = {"version": VERSION, "seq": 0, "id": name}
     connection.execute(
         sa.insert(LEDGER).values(**row, hash=seal.origin(name), key_mark=seal.mark(name))
     )
+
+
+@lru_cache(maxsize=16)
+def _making(dialect: sa.Dialect) -> list[str]:
+    """Return the statements that make the tables which are not there."""
+    tables = _META.sorted_tables
+    made: list[sa.schema.ExecutableDDLElement] = [
+        *(sa.schema.CreateTable(table, if_not_exists=True) for table in tables),
+        *(sa.schema.CreateIndex(i, if_not_exists=True) for t in tables for i in t.indexes),
+    ]
+    return [str(one.compile(dialect=dialect)) for one in made]
 
 
 def _named(connection: sa.Connection) -> None:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from functools import cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -20,6 +21,40 @@ _DELETE = "DELETE FROM undertow_segments WHERE dataset = ? AND cell = ? AND star
 _WRITE = """INSERT INTO undertow_segments (dataset, cell, start, "end", level, exact)
 VALUES (?, ?, ?, ?, ?, ?) ON CONFLICT (dataset, cell, start)
 DO UPDATE SET "end" = excluded."end", level = excluded.level, exact = excluded.exact"""
+
+_LAST = sa.select(EVENTS.c.seq, EVENTS.c.hash).order_by(EVENTS.c.seq.desc()).limit(1)
+_HASH = sa.select(EVENTS.c.hash).where(EVENTS.c.seq == sa.bindparam("wanted"))
+_APPEND, _ADVANCE = sa.insert(EVENTS), sa.update(LEDGER)
+
+_DATASETS = sa.select(DATASETS)
+_DATASET = _DATASETS.where(DATASETS.c.name == sa.bindparam("wanted"))
+_CHANGE = sa.update(DATASETS).where(DATASETS.c.name == sa.bindparam("wanted"))
+_OPEN = sa.insert(DATASETS)
+
+_OWN = SEGMENTS.c
+_ROW = (_OWN.start, _OWN.end, _OWN.level, _OWN.exact)
+_SPENT = sa.select(_OWN.dataset, _OWN.cell, *_ROW).order_by(_OWN.dataset, _OWN.cell, _OWN.start)
+# A window, and one line of it: from the last segment that starts before the window (see `_within`).
+_FIRST, _START, _END = (
+    sa.bindparam(name, type_=sa.BigInteger) for name in ("first", "low", "high")
+)
+_HERE = _OWN.dataset == sa.bindparam("data")
+_LINE = (_HERE, _OWN.cell == sa.bindparam("place"))
+_WITHIN = (*_LINE, _OWN.start >= _FIRST, _OWN.start <= _END)
+_MEETS = (_OWN.end > _START, _OWN.start < _END)
+_BEFORE = sa.select(sa.func.max(_OWN.start)).where(*_LINE, _OWN.start < _START)
+
+_HIGHEST = sa.select(sa.func.max(_OWN.level)).where(_HERE)
+_MOST = sa.func.max(_OWN.level + 0.0)
+_MOST_BY_CELL = sa.select(_OWN.cell, _MOST).where(_HERE, *_MEETS).group_by(_OWN.cell)
+_MOST_WITHIN = sa.select(_MOST).where(*_WITHIN, *_MEETS)
+
+_EXACT = sa.select(_OWN.cell, _OWN.exact).where(_HERE).distinct()
+_EXACT_MEETING, _EXACT_WITHIN = _EXACT.where(*_MEETS), _EXACT.where(*_WITHIN, *_MEETS)
+
+_BORDERING = sa.select(_OWN.cell, *_ROW).order_by(_OWN.cell, _OWN.start).where(_OWN.end >= _START)
+_BORDERING_ANY = _BORDERING.where(_HERE, _OWN.start <= _END)
+_BORDERING_WITHIN = _BORDERING.where(*_WITHIN)
 
 _FEW = 50
 """Cells that are looked up one by one; more are found in one pass over the data set."""
@@ -69,9 +104,7 @@ class Transaction:
         is noticed by the next writer.
         """
         seq, previous, name, seal = self.head
-        last = self._run(
-            sa.select(EVENTS.c.seq, EVENTS.c.hash).order_by(EVENTS.c.seq.desc()).limit(1)
-        ).first()
+        last = self._run(_LAST).first()
         if (tuple(last) if last else (0, seal.origin(name))) != (seq, previous):
             raise LedgerDamaged(
                 f"the last event is not number {seq}, which was written last; see verify(), and "
@@ -79,13 +112,9 @@ class Transaction:
             )
         text = canonical(body, "entry")
         own = seal.of(previous, seq + 1, dataset, kind, release_id, text)
-        self._run(
-            sa.insert(EVENTS).values(
-                seq=seq + 1, dataset=dataset, kind=kind, release_id=release_id, body=text,
-                previous=previous, hash=own,
-            )
-        )  # fmt: skip
-        self._run(sa.update(LEDGER).values(seq=seq + 1, hash=own))
+        event = Event(seq + 1, dataset, kind, release_id, text, previous, own)
+        self._run(_APPEND, event._asdict())
+        self._run(_ADVANCE, {"seq": seq + 1, "hash": own})
         self.head = Head(seq + 1, own, name, seal)
         return own
 
@@ -93,36 +122,29 @@ class Transaction:
         self, dataset: str | None = None, release_id: str | None = None, after: int | None = None
     ) -> Iterator[Event]:
         """Yield events in order: all, those of a data set or of one release, those after one."""
-        query = sa.select(EVENTS).order_by(EVENTS.c.seq)
-        if dataset is not None:
-            query = query.where(EVENTS.c.dataset == dataset)
-        if release_id is not None:
-            query = query.where(EVENTS.c.release_id == release_id)
-        if after is not None:
-            query = query.where(EVENTS.c.seq > after)
-        return map(Event._make, self._run(query))
+        told = {"dataset": dataset, "release_id": release_id, "after": after}
+        wanted = {name: value for name, value in told.items() if value is not None}
+        return map(Event._make, self._run(_events(*wanted), wanted))
 
     def hash_at(self, seq: int) -> str | None:
         """Return the hash of an event, None if there is none of that number."""
-        found: str | None = self._run(sa.select(EVENTS.c.hash).where(EVENTS.c.seq == seq)).scalar()
+        found: str | None = self._run(_HASH, {"wanted": seq}).scalar()
         return found
 
     def snapshot(self) -> Snapshot:
         """Return everything at once, so that it can be gone through when the lock is free again."""
         segments: dict[tuple[str, str], list[Row]] = {}
-        own = SEGMENTS.c
-        columns = (own.dataset, own.cell, own.start, own.end, own.level, own.exact)
-        for row in self._run(sa.select(*columns).order_by(own.dataset, own.cell, own.start)):
+        for row in self._run(_SPENT):
             segments.setdefault((row[0], row[1]), []).append(row[2:])
         return Snapshot(self.head, self.mark(), [*self.events()], self.datasets(), segments)
 
     def datasets(self) -> dict[str, tuple[Terms, Layout]]:
         """Return the terms and the layout of every data set."""
-        return {row.name: _account(row) for row in self._run(sa.select(DATASETS))}
+        return {row.name: _account(row) for row in self._run(_DATASETS)}
 
     def dataset(self, name: str) -> tuple[Terms, Layout] | None:
         """Return the terms and the layout of a data set, None if there is none of that name."""
-        row = self._run(sa.select(DATASETS).where(DATASETS.c.name == name)).first()
+        row = self._run(_DATASET, {"wanted": name}).first()
         return None if row is None else _account(row)
 
     def put_dataset(self, name: str, terms: Terms, layout: Layout) -> None:
@@ -131,9 +153,8 @@ class Transaction:
             "terms": canonical(terms.to_dict(), "model"),
             "layout": canonical(layout.to_dict(), "layout"),
         }
-        same = DATASETS.c.name == name
-        if not self._run(sa.update(DATASETS).where(same).values(values)).rowcount:
-            self._run(sa.insert(DATASETS).values(name=name, **values))
+        if not self._run(_CHANGE, {"wanted": name, **values}).rowcount:
+            self._run(_OPEN, {"name": name, **values})
 
     def highest(self, dataset: str, cells: Sequence[str] | None, start: int, end: int) -> float:
         """Return the largest spend in cells (None: anywhere, ever), rounded up.
@@ -142,22 +163,15 @@ class Transaction:
         added zero keeps PostgreSQL from going down the index of levels in search of one); many
         cells are one pass.
         """
-        own = SEGMENTS.c
-        meets = (own.end > start, own.start < end)
+        window = {"data": dataset, "low": start, "high": end}
         with decoding("a spent level"):
             if cells is None:
-                query = sa.select(sa.func.max(own.level)).where(own.dataset == dataset)
-                return float(self._run(query).scalar() or 0.0)
-            highest = sa.func.max(own.level + 0.0)
+                return float(self._run(_HIGHEST, {"data": dataset}).scalar() or 0.0)
             if len(cells) > _FEW:
-                by_cell = sa.select(own.cell, highest).where(own.dataset == dataset, *meets)
-                found = dict(tuple(row) for row in self._run(by_cell.group_by(own.cell)))
+                found = dict(tuple(row) for row in self._run(_MOST_BY_CELL, window))
                 return max(float(found.get(cell) or 0.0) for cell in cells)
-            queries = [
-                sa.select(highest).where(*self._within(dataset, cell, start, end), *meets)
-                for cell in cells
-            ]
-            return max(float(self._run(query).scalar() or 0.0) for query in queries)
+            lines = [self._run(_MOST_WITHIN, self._within(window, cell)) for cell in cells]
+            return max(float(line.scalar() or 0.0) for line in lines)
 
     def spends(self, dataset: str, cells: Sequence[str] | None, start: int, end: int) -> set[Spend]:
         """Return the different spends in cells (None: anywhere, ever).
@@ -165,54 +179,45 @@ class Transaction:
         Levels have an order that an index knows; spends of several kinds have none, so that the
         distinct ones are read. One pass over the data set, or over the cells' own stretches.
         """
-        own = SEGMENTS.c
-        meets = (own.end > start, own.start < end)
+        window = {"data": dataset, "low": start, "high": end}
         with decoding("a spent level"):
-            if cells is None or len(cells) > _FEW:
-                query = sa.select(own.cell, own.exact).where(own.dataset == dataset)
-                wanted = None if cells is None else {*cells}
-                rows = self._run((query if cells is None else query.where(*meets)).distinct())
-                texts = {text for cell, text in rows if wanted is None or cell in wanted}
+            if cells is None:
+                found = [*self._run(_EXACT, {"data": dataset})]
+            elif len(cells) > _FEW:
+                wanted = {*cells}
+                found = [row for row in self._run(_EXACT_MEETING, window) if row[0] in wanted]
             else:
-                within = [self._within(dataset, cell, start, end) for cell in cells]
-                queries = [sa.select(own.exact).where(*one, *meets).distinct() for one in within]
-                texts = {text for query in queries for text in self._run(query).scalars()}
-            return {Spend.read(text) for text in texts}
+                lines = [self._run(_EXACT_WITHIN, self._within(window, cell)) for cell in cells]
+                found = [row for line in lines for row in line]
+            return {Spend.read(text) for text in {row[1] for row in found}}
 
     def segments(
         self, dataset: str, cells: Sequence[str], start: int, end: int
     ) -> dict[str, list[Row]]:
         """Return the segments of cells that meet or border a window, in order, as stored."""
-        own = SEGMENTS.c
         found: dict[str, list[Row]] = {cell: [] for cell in cells}
-        columns = (own.cell, own.start, own.end, own.level, own.exact)
-        everywhere = (own.dataset == dataset, own.start <= end)
-        conditions = (
-            [self._within(dataset, cell, start, end) for cell in cells]
+        window = {"data": dataset, "low": start, "high": end}
+        lines = (
+            [self._run(_BORDERING_WITHIN, self._within(window, cell)) for cell in cells]
             if len(cells) <= _FEW
-            else [everywhere]
+            else [self._run(_BORDERING_ANY, window)]
         )
-        for condition in conditions:
-            query = sa.select(*columns).where(*condition, own.end >= start)
-            for row in self._run(query.order_by(own.cell, own.start)):
+        for line in lines:
+            for row in line:
                 if row[0] in found:
                     found[row[0]].append(row[1:])
         return found
 
-    def _within(
-        self, dataset: str, cell: str, start: int, end: int
-    ) -> tuple[sa.ColumnElement[bool], ...]:
-        """Return conditions for an index: from the last segment that starts before the window.
+    def _within(self, window: dict[str, Any], cell: str) -> dict[str, Any]:
+        """Return the parameters of one line of a window, for an index.
 
-        Segments of a cell are disjoint, so no earlier one can meet or border it. That start is
-        looked up first: as a subquery, PostgreSQL would not know how short the stretch is.
+        It goes from the last segment that starts before the window: segments of a cell are
+        disjoint, so no earlier one can meet or border it. That start is looked up first: as a
+        subquery, PostgreSQL would not know how short the stretch is.
         """
-        own = SEGMENTS.c
-        line = (own.dataset == dataset, own.cell == cell)
-        first = self._run(
-            sa.select(sa.func.max(own.start)).where(*line, own.start < start)
-        ).scalar()
-        return *line, own.start >= (start if first is None else first), own.start <= end
+        line = {**window, "place": cell}
+        first = self._run(_BEFORE, line).scalar()
+        return {**line, "first": window["low"] if first is None else first}
 
     def write(self, dataset: str, changes: Sequence[Change]) -> None:
         """Write what `overlay` made of segments: one statement that deletes, one that writes.
@@ -231,6 +236,18 @@ class Transaction:
         for statement, values in ((_DELETE, gone), (_WRITE, come)):
             if values:
                 self._connection.exec_driver_sql(statement.replace("?", mark), values)
+
+
+@cache
+def _events(*wanted: str) -> sa.Select[Any]:
+    """Return the query of events, by the names of what is asked of them."""
+    own = EVENTS.c
+    conditions = {
+        "dataset": own.dataset == sa.bindparam("dataset"),
+        "release_id": own.release_id == sa.bindparam("release_id"),
+        "after": own.seq > sa.bindparam("after"),
+    }
+    return sa.select(EVENTS).where(*map(conditions.__getitem__, wanted)).order_by(own.seq)
 
 
 def _account(row: Any) -> tuple[Terms, Layout]:

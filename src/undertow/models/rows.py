@@ -25,16 +25,16 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
            [0.25, 0.75]])
     """
     table = freeze(values)
-    bad = np.argwhere(~((table >= 0) & (table <= 1 + ROW_SUM)))
-    if bad.size:
-        place = tuple(bad[0].tolist())
+    inside = (table >= 0) & (table <= 1 + ROW_SUM)
+    if not inside.all():
+        place = tuple(np.argwhere(~inside)[0].tolist())
         raise InvalidModel(
             f"entry {place} of {what} is {table[place]}; probabilities lie in [0, 1]"
         )
     sums = table.sum(axis=-1, keepdims=True)  # (..., 1)
-    off = np.argwhere(np.abs(sums - 1) > ROW_SUM)
-    if off.size:
-        place = tuple(off[0, :-1].tolist())
+    away = np.abs(sums - 1)
+    if (away > ROW_SUM).any():
+        place = tuple(np.argwhere(away > ROW_SUM)[0, :-1].tolist())
         row: object = place[0] if len(place) == 1 else place
         row = f"{place[1]} of step {place[0]}" if stacked else row
         raise InvalidModel(
@@ -42,8 +42,8 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
             f"{'rows' if place else 'it'} must sum to 1 within {ROW_SUM:g}; renormalise "
             f"{'the row' if place else 'it'}"
         )
-    exact = np.abs(sums - 1) <= 2 * table.shape[-1] * ROUNDOFF
-    return freeze(np.where(exact, table, table / sums))
+    exact = away <= 2 * table.shape[-1] * ROUNDOFF
+    return table if exact.all() else freeze(np.where(exact, table, table / sums))
 
 
 def state_names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:

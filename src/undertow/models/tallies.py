@@ -207,7 +207,9 @@ def _lags(
     """
     reach = min(LONGEST_LAG, longest - 1)
     present, edges = _packed(there), _packed(np.append(linked, False)[: codes.size])
-    of_state = [_packed(codes == state) for state in range(size)]
+    of_state = np.empty((size, present.size), np.uint64)  # (k, words)
+    for state in range(size):
+        of_state[state] = _packed(codes == state)
     joined = _packed(np.ones(codes.size, np.bool_))  # records l steps apart in one series
     together, ends = (np.zeros((reach + 1, size), np.int64) for _ in range(2))
     pairs = np.zeros(reach + 1, np.int64)
@@ -215,11 +217,12 @@ def _lags(
         if lag:
             joined = joined & _shifted(edges, lag - 1)
         first, second = present & joined, _shifted(present, lag) & joined
+        later = _shifted(of_state, lag)
         pairs[lag] = _ones(first & second)
-        for state, indicator in enumerate(of_state):
-            later = _shifted(indicator, lag)
-            together[lag, state] = _ones(indicator & later & joined)
-            ends[lag, state] = _ones(indicator & second) + _ones(first & later)
+        later &= first
+        ends[lag] = _ones(of_state & second) + _ones(later)
+        later &= of_state
+        together[lag] = _ones(later)
     return together, ends, pairs
 
 
@@ -231,15 +234,16 @@ def _packed(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
 
 
 def _shifted(words: npt.NDArray[np.uint64], by: int) -> npt.NDArray[np.uint64]:
-    """Return the bits moved down: bit i of the result is bit i + by."""
+    """Return the bits moved down along the last axis: bit i of the result is bit i + by."""
     jump, rest = divmod(by, _WORD)
     moved = np.zeros_like(words)
-    kept = words[jump:]
-    moved[: kept.size] = kept >> np.uint64(rest)
+    kept = words[..., jump:]
+    np.right_shift(kept, np.uint64(rest), out=moved[..., : kept.shape[-1]])
     if rest:
-        moved[: max(kept.size - 1, 0)] |= kept[1:] << np.uint64(_WORD - rest)
+        moved[..., : max(kept.shape[-1] - 1, 0)] |= kept[..., 1:] << np.uint64(_WORD - rest)
     return moved
 
 
-def _ones(words: npt.NDArray[np.uint64]) -> int:
-    return int(np.bitwise_count(words).sum(dtype=np.int64))
+def _ones(words: npt.NDArray[np.uint64]) -> Ints:
+    """Return how many bits are set along the last axis."""
+    return np.asarray(np.bitwise_count(words).sum(axis=-1, dtype=np.int64))

@@ -1,5 +1,6 @@
 """Walks of a chain: series drawn from it, its steps read backwards, walks between known ends."""
 
+from bisect import bisect_right
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -44,16 +45,16 @@ def bridge(chain: "MarkovChain", first: State, last: State, length: int) -> "Mar
 
 def simulate(chain: "MarkovChain", length: int, seed: int | None) -> list[State]:
     """Return one series of ``length`` records drawn from a chain; `MarkovChain.simulate`."""
-    uniforms = np.random.default_rng(seed).random(length)
-    cumulative = np.cumsum(chain.transition, axis=-1)
-    bounds = np.cumsum(chain.initial)
-    last = chain.size - 1
+    uniforms = np.random.default_rng(seed).random(length).tolist()
+    steps = np.cumsum(chain.transition, axis=-1).tolist()
+    states, alike = chain.states, chain.homogeneous
     series: list[State] = []
-    for record in range(length):
-        row = min(int(np.searchsorted(bounds, uniforms[record], side="right")), last)
-        series.append(chain.states[row])
+    bounds = np.cumsum(chain.initial).tolist()
+    for record, uniform in enumerate(uniforms):
+        row = min(bisect_right(bounds, uniform), len(states) - 1)
+        series.append(states[row])
         if record < length - 1:
-            bounds = cumulative[row] if chain.homogeneous else cumulative[record, row]
+            bounds = steps[row] if alike else steps[record][row]
     return series
 
 

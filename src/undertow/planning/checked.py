@@ -29,7 +29,7 @@ def priced(plan: Plan[Any]) -> Plan[Any]:
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> from undertow.models.second_order import SecondOrderChain
-    >>> longer = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+    >>> longer = SecondOrderChain([[[.7, .3], [.4, .6]], [[.6, .4], [.3, .7]]])
     >>> chain = MarkovChain.fit(longer.simulate(4000, seed=2), public=True)
     >>> plan = calibrate(Count(1), chain, limit=1.0)
     >>> [check.name for check in plan.checks if check.leakage]

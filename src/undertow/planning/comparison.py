@@ -43,7 +43,7 @@ class Comparison:
     where the model is of order two.
 
     >>> from undertow import Count, MarkovChain, compare
-    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=50), limit=2.0)
+    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=12), limit=2.0)
     >>> [row.method for row in table if row.plan is None]
     ['lange', 'zhao']
     """

@@ -8,7 +8,7 @@ that nobody has proved are left out, and said to be.
 import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -267,17 +267,22 @@ def compare_orders(
     )  # fmt: skip
 
 
-Fit = tuple[str, int, int, AnyModel, int, float]
-"""Its name, the order and the hidden states for each symbol, the model, parameters, likelihood."""
+class _Fit(NamedTuple):
+    """A fitted model; ``hidden`` states for each symbol, ``attractive`` where among such laws."""
 
-ATTRACTIVE = "hidden, attractive"
-"""What ends the name of hidden chains that were fitted among attractive ones."""
+    name: str
+    order: int
+    hidden: int
+    model: AnyModel
+    parameters: int
+    likelihood: float
+    attractive: bool = False
 
 
 def _fits(
     data: Any, states: Sequence[State] | None, orders: list[int], hidden: tuple[int, ...],
     prior: float, starts: int, seed: int,
-) -> tuple[Iterator[Fit], Tally]:  # fmt: skip
+) -> tuple[Iterator[_Fit], Tally]:  # fmt: skip
     """Return the fits, one by one, and what was counted of the records."""
     if _counted(data):
         fitted = isinstance(data, FittedChain)
@@ -305,20 +310,20 @@ def _counted(data: Any) -> bool:
 
 def _in_memory(
     read: Unbroken, orders: list[int], hidden: tuple[int, ...], prior: float, starts: int, seed: int
-) -> Iterator[Fit]:
+) -> Iterator[_Fit]:
     skipped = max(orders)
     for order in orders:
         yield _order_fit(order, _runs(read, order, skipped), read.states, prior)
     for per in hidden:
         fitted = fit_hidden(read, hidden=per, starts=starts, seed=seed, public=True)
         likelihood = log_likelihood(fitted, read, skipped)
-        yield f"{per} hidden per state", 0, per, fitted, fitted.parameters, likelihood
+        yield _Fit(f"{per} hidden per state", 0, per, fitted, fitted.parameters, likelihood)
         if per == 2 == len(read.states):  # others have no bound against attackers who know records
             kept = fit_hidden(
                 read, hidden=per, starts=starts, seed=seed, attractive=True, public=True
             )
             likelihood = log_likelihood(kept, read, skipped)
-            yield f"{per} {ATTRACTIVE}", 0, per, kept, kept.parameters, likelihood
+            yield _Fit(f"{per} hidden, attractive", 0, per, kept, kept.parameters, likelihood, True)
 
 
 def _runs(read: Unbroken, order: int, skipped: int) -> npt.NDArray[np.int64]:
@@ -338,7 +343,7 @@ def _runs(read: Unbroken, order: int, skipped: int) -> npt.NDArray[np.int64]:
 
 def _order_fit(
     order: int, counts: npt.NDArray[np.int64], states: Sequence[State], prior: float
-) -> Fit:
+) -> _Fit:
     size = len(states)
     sums = counts.sum(axis=-1, keepdims=True)
     weights = counts + prior
@@ -356,13 +361,13 @@ def _order_fit(
         model = SecondOrderChain(laws, states)
     else:
         model = HiddenChain.of_order(laws, states)
-    return f"order {order}", order, 0, model, size**order * (size - 1), likelihood
+    return _Fit(f"order {order}", order, 0, model, size**order * (size - 1), likelihood)
 
 
 def _case(
-    fit: Fit, counted: Tally, limit: float, against: Against, plan: "Plan[Any] | None"
+    fit: _Fit, counted: Tally, limit: float, against: Against, plan: "Plan[Any] | None"
 ) -> OrderCase:
-    name, order, per, model, parameters, likelihood = fit
+    name, order, per, model, parameters, likelihood, attractive = fit
     records = int(counted.visits.sum())
     hidden = HiddenChain.of(model)  # type: ignore[arg-type]
     reason, scale, leak = None, None, None
@@ -375,7 +380,7 @@ def _case(
     bic = parameters * math.log(records) - 2 * likelihood
     return OrderCase(
         name, order, per, model, parameters, likelihood, bic, hidden.autocorrelation(), scale, leak,
-        reason, attractive=name.endswith(ATTRACTIVE),
+        reason, attractive,
     )  # fmt: skip
 
 

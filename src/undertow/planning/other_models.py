@@ -177,7 +177,7 @@ def robustness(
         Called after each case.
 
     >>> from undertow import MarkovChain, RandomizedResponse, Series, calibrate
-    >>> truth = MarkovChain([[.9, .1], [.2, .8]])
+    >>> truth = MarkovChain([[.7, .3], [.4, .6]])
     >>> fit = MarkovChain.fit(truth.simulate(2000, seed=1), public=True)
     >>> table = robustness(calibrate(Series(), fit, limit=2.0), factors=(1.0,))
     >>> [case.kind for case in table]

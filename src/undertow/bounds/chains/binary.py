@@ -6,6 +6,7 @@ propose; the sweep certifies.
 """
 
 import math
+from itertools import pairwise
 
 import numpy as np
 
@@ -74,33 +75,29 @@ def binary_gains(
     steps = len(prior)
     if len(side_laws.kernels) > 1:
         return _between(*_varied_ends(side_laws, epsilon, steps), value, epsilon, prior)
-    kernel = side_laws.kernel(1)[:, None]  # (B, 1, 2, 2) against columns v = 0, 1, open
+    kernel = side_laws.kernel(1)  # (B, 2, 2)
+    (k00, k01), (k10, k11) = log(kernel.transpose(1, 2, 0)[..., None])  # (B, 1) each
+    push = epsilon * np.array([1.0, -1.0])[:, None, None]  # (most or least, 1, 1)
+    ends = np.empty((steps, 2, len(kernel), 3))  # columns: known 0, known 1, nothing known
+    with np.errstate(invalid="ignore"):
+        sure = k00 - k10  # M(inf); M(-inf) needs no care
 
-    logs = log(kernel)  # (B, 1, 2, 2)
+        def step_through(ratio: Array) -> Array:
+            """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
+            inner = np.logaddexp(k00 + ratio, k01) - np.logaddexp(k10 + ratio, k11)
+            return np.asarray(np.where(ratio == np.inf, sure, inner))
 
-    def step_through(ratio: Array) -> Array:
-        """Return M(ratio) without ever leaving logarithms; +-inf is a state ruled out."""
-        with np.errstate(invalid="ignore"):
-            top = np.logaddexp(logs[..., 0, 0] + ratio, logs[..., 0, 1])
-            bottom = np.logaddexp(logs[..., 1, 0] + ratio, logs[..., 1, 1])
-            inner = top - bottom
-            above = np.where(np.isposinf(ratio), logs[..., 0, 0] - logs[..., 1, 0], inner)
-            below = np.where(np.isneginf(ratio), logs[..., 0, 1] - logs[..., 1, 1], above)
-        return np.asarray(below)
-
-    known = log_ratio(side_laws.kernel(1)[:, 0], side_laws.kernel(1)[:, 1])  # (B, v)
-    # (B, 1): what the far end says by itself
-    far = log_ratio(side_laws.weights[:, :1], side_laws.weights[:, 1:])
-    # (B, 3): known 0, known 1, nothing known
-    most = np.concatenate([known, step_through(far + epsilon)], axis=1)
-    least = np.concatenate([known, step_through(far - epsilon)], axis=1)
-    # M rises or falls throughout, so the extremes after a step come from those before it
-    highs, lows = [np.maximum(most, least)], [np.minimum(most, least)]
-    for _ in range(steps - 1):
-        ends = step_through(highs[-1] + epsilon), step_through(lows[-1] - epsilon)
-        highs.append(np.maximum(*ends))
-        lows.append(np.minimum(*ends))
-    return _between(np.stack(highs), np.stack(lows), 0.0, value, epsilon, prior)
+        ends[0, :, :, :2] = log_ratio(kernel[:, 0], kernel[:, 1])  # (B, v)
+        # (B, 1): what the far end says by itself
+        far = log_ratio(side_laws.weights[:, :1], side_laws.weights[:, 1:])
+        ends[0, :, :, 2:] = step_through(far + push)
+        ends[0] = ends[0].max(axis=0), ends[0].min(axis=0)
+        # M rises or falls throughout, so the extremes after a step come from those before it
+        for before, after in pairwise(ends):
+            one, two = step_through(before + push)
+            np.maximum(one, two, out=after[0])
+            np.minimum(one, two, out=after[1])
+    return _between(ends[:, 0], ends[:, 1], 0.0, value, epsilon, prior)
 
 
 def _varied_ends(side_laws: SideLaws, epsilon: float, steps: int) -> tuple[Array, Array, float]:

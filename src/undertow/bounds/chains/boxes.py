@@ -278,21 +278,22 @@ def _enclose(
     room = steps if around is None else min(steps, around)
     # (columns,): the ratios l carry no output
     share = np.where(np.arange(5 if known else 1) < 3, epsilon, 0.0)
-    least, most = np.zeros((count, len(share))), np.zeros((count, len(share)))
+    least, most, left, right = np.zeros((4, count, len(share)))  # (N, columns): of R, and of l
     if known:
         least[:, 3:], most[:, 3:] = _first_ratios(low, high)
     gains = np.zeros((room + 1, count, 2, 3 if known else 1))  # (records, N, direction, columns)
     for step in range(1, room + 1):
-        left, right = np.zeros_like(least), np.zeros_like(least)
         left[:, 1:3], right[:, 1:3] = least[:, 3:], most[:, 3:]
         least, most = _range(least - share, most + share, low, high, left, right)  # (N, columns)
         least[:, :3], most[:, :3] = np.minimum(least[:, :3], 0), np.maximum(most[:, :3], 0)
-        gains[step] = np.stack([most, -least], axis=1)[..., :3]
+        gains[step, :, 0], gains[step, :, 1] = most[:, :3], -least[:, :3]
     gains = np.maximum.accumulate(gains, axis=0)
     # a side of m records holds m unknown ones, or fewer than m before a known one
     sides = gains[..., 0]  # (records, N, direction)
     sides[1:] = np.maximum(sides[1:], gains[:-1].max(axis=3))
-    far = np.maximum(gains[-1].max(axis=2), _tail(least, most, share, low, high))  # (N, direction)
+    far, short = gains[-1].max(axis=2), around is not None and around <= room  # (N, direction)
+    if not short:
+        far = np.maximum(far, _tail(least, most, share, low, high))
     if around is None:
         tops = own + 2 * far.max(axis=1)  # both sides are worst in the same direction
     else:
@@ -303,9 +304,7 @@ def _enclose(
         longer = np.minimum(around - shorter, room + 1)
         tops = own + (best[shorter] + best[longer]).max(axis=(0, 2))
     slack = _TAIL * np.maximum(1.0, epsilon + 2 * sides[room].max(axis=1))
-    closed = (far - sides[room]).max(axis=1) <= slack
-    if around is not None and around <= room:
-        closed[:] = True
+    closed = short | ((far - sides[room]).max(axis=1) <= slack)
     return tops * (1 + 8 * ROUNDOFF), closed
 
 
@@ -332,28 +331,25 @@ def _range(
     All but the box have shape (N, columns). Each R is tried at both corners and at the extreme in
     l; what other l could add lies between there and 0, which the callers include.
     """
-    R = np.stack([least, most])[:, None]  # (ends of R, 1, N, columns)
-    # (1, corners, N, 1): M is monotone in a and in b, so two corners do
-    a = np.stack([high[:, :1], low[:, :1]])[None]
-    b = np.stack([low[:, 1:], high[:, 1:]])[None]
+    R = np.array([least, most])[:, None]  # (ends of R, 1, N, columns)
+    # (a or b, 1, corners, N, 1): M is monotone in a and in b, so two corners do
+    odds = np.array([[high[:, 0], low[:, 0]], [low[:, 1], high[:, 1]]])[:, None, :, :, None]
     with np.errstate(invalid="ignore"):
         # (ends of R, corners, N, columns): the extreme in l
-        l = np.clip(-(R + a + b) / 2, left, right)
-        values = _fraction(R, a + l) - _fraction(R, b + l)
-    size = np.abs(R)
-    unknown = np.isnan(values)  # |M(R)| <= |R| always
+        l = np.minimum(np.maximum(-(R + odds[0] + odds[1]) / 2, left), right)
+        after_0, after_1 = _fraction(R, odds + l)
+        values = after_0 - after_1
+    size = np.abs(R)  # |M(R)| <= |R| always, also where M is not known (NaN)
     pad = 16 * ROUNDOFF * (1000 + size)
-    top = (np.where(unknown, size, values) + pad).max(axis=(0, 1))  # (N, columns)
-    bottom = (np.where(unknown, -size, values) - pad).min(axis=(0, 1))
+    top = (np.fmin(values, size) + pad).max(axis=(0, 1))  # (N, columns)
+    bottom = (np.fmax(values, -size) - pad).min(axis=(0, 1))
     return np.asarray(bottom), np.asarray(top)
 
 
 def _fraction(R: Array, u: Array) -> Array:
     """Return F(R, u) = ln (1 + e^{u+R}) / (1 + e^u), also for infinite u."""
-    flipped = u > 0
-    v = -np.abs(u)
-    moved = np.logaddexp(0, v + np.where(flipped, -R, R)) - np.log1p(np.exp(v))
-    return np.asarray(np.where(flipped, R, 0.0) + moved)
+    v, taken = -np.abs(u), (u > 0) * R
+    return np.asarray(taken + (np.logaddexp(0, v + (R - 2 * taken)) - np.log1p(np.exp(v))))
 
 
 def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> Array:
@@ -376,4 +372,6 @@ def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> A
         stays = (inner[0] >= wide_least) & (inner[1] <= wide_most)
         ends = np.stack([wide_most, -wide_least], axis=1)  # (N, direction, columns)
         found = np.where(stays[:, None] & np.isinf(found), ends, found)
+        if np.isfinite(found).all():
+            break
     return np.asarray(found.max(axis=2))

@@ -26,6 +26,9 @@ __all__ = ["replay_count", "replay_pure_dp"]
 SETTLED = 64
 """Change of a message, in roundings, below which it counts as repeating itself (lower side)."""
 
+_LEAST = -1e300
+"""Below every log-probability but that of what is impossible."""
+
 Weight = Callable[[int], Array | float]
 
 
@@ -107,7 +110,7 @@ def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: W
         start, message, known = _far_end(witness, chain, side, end)
         for sign, load in ((1, weight), (-1, lambda record: 0.0)):
             found, error = _inwards(chain, start, message, known, target, side, load)
-            if np.isinf(found[[x, y]]).any():
+            if not np.isfinite(found[[x, y]]).all():
                 return -math.inf  # a value that cannot occur: no attack
             total += sign * float(found[x] - found[y])
             slack += 2 * error + log_error(4, float(abs(found[x]) + abs(found[y])))
@@ -146,28 +149,30 @@ def _inwards(
     never spreads two messages, and brings them together by the contraction of the kernel
     [birkhoff1957], so the errors of all steps add up to at most a few times that of one.
     """
-    settled, largest, steps = False, 1.0, 0
+    settled, steps = False, 0
     before: Array | float = math.nan
     alike = log(chain.transition if side > 0 else chain.transition.T) if chain.homogeneous else None
-    for record in range(start, target, -side):
-        steps += 1
-        here = weight(record)
-        if settled and (here is before or np.array_equal(here, before)):
-            continue
-        loaded = message if known and record == start else message + here
-        step = alike
-        if step is None:
-            step = log(chain.step(record - 1) if side > 0 else chain.step(record).T)
-        terms = step + loaded  # (inner state, outer state)
-        peak = terms.max(axis=1, keepdims=True)
-        peak = np.where(np.isfinite(peak), peak, 0.0)
-        # (inner state,): the outer one is summed out
-        moved = peak[:, 0] + log(np.exp(terms - peak).sum(axis=1))
-        moved = moved - moved.max()
-        settled = chain.homogeneous and record != start and _same(moved, message)
-        message, before = moved, here
-        largest = max(largest, float(np.abs(terms[np.isfinite(terms)]).max(initial=0.0)))
-    once = log_error(8 * largest + 4 * chain.size + 2 * SETTLED + 16)
+    largest = np.ones((chain.size, chain.size))  # (inner state, outer state)
+    with np.errstate(divide="ignore", invalid="ignore"):  # ln 0, and nothing less nothing
+        for record in range(start, target, -side):
+            steps += 1
+            here = weight(record)
+            if settled and (here is before or np.array_equal(here, before)):
+                continue
+            loaded = message if known and record == start else message + here
+            step = alike
+            if step is None:
+                step = log(chain.step(record - 1) if side > 0 else chain.step(record).T)
+            terms = step + loaded  # (inner state, outer state)
+            # (inner state,): finite even where no outer state is possible
+            peak = np.maximum(terms.max(axis=1), _LEAST)
+            # (inner state,): the outer one is summed out
+            moved = peak + np.log(np.exp(terms - peak[:, None]).sum(axis=1))
+            moved -= moved.max()
+            settled = alike is not None and record != start and _same(moved, message)
+            message, before = moved, here
+            np.maximum(largest, np.abs(terms), out=largest, where=np.isfinite(terms))
+    once = log_error(8 * float(largest.max()) + 4 * chain.size + 2 * SETTLED + 16)
     return message, once * min(float(steps), _repeats(chain))
 
 
@@ -207,8 +212,6 @@ def _same(one: Array, two: Array) -> bool:
     """Return whether two log-messages agree up to rounding, so that further steps change nothing.
 
     A power iteration that has settled stays settled; the witness's lower end is rounded down.
+    Where both are -inf their difference is NaN, which exceeds nothing.
     """
-    finite = np.isfinite(one)
-    if not np.array_equal(finite, np.isfinite(two)):
-        return False
-    return bool(np.abs(one[finite] - two[finite]).max(initial=0.0) <= SETTLED * ROUNDOFF)
+    return not (np.abs(one - two) > SETTLED * ROUNDOFF).any()

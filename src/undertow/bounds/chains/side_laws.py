@@ -241,9 +241,10 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     while steps < most:
         product, steps = product @ powers, steps + 1
         possible = product > 0
-        if product[possible].min() < SMALLEST:
+        if product.min(where=possible, initial=1.0) < SMALLEST:
             return steps
-        if (possible.any(axis=1) != possible.all(axis=1)).any():  # some ratio is infinite
+        # some ratio is infinite
+        if not possible.all() and (possible.any(axis=1) != possible.all(axis=1)).any():
             apart, spread = apart + 1, float("inf")
         else:
             with np.errstate(divide="ignore"):
@@ -264,8 +265,9 @@ def _oscillation(logs: Array, value: Ints, other: Ints) -> tuple[float, int]:
     if not len(value):
         return 0.0, 0
     with np.errstate(invalid="ignore"):
-        low, high = extremes(logs[:, value] - logs[:, other], axis=-1)  # (B, P)
-    worst = np.where(low <= high, high - low, 0.0).max(axis=0)
+        ratios = logs[:, value] - logs[:, other]  # (B, P, k): NaN where both are impossible
+    swing = np.fmax.reduce(ratios, axis=-1) - np.fmin.reduce(ratios, axis=-1)  # (B, P)
+    worst = np.fmax.reduce(swing, axis=0, initial=0.0)
     return float(worst.max()), int(worst.argmax())
 
 

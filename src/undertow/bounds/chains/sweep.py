@@ -316,12 +316,11 @@ def signed_sets(
     signed = first[value] - mu * first[other]
     sets: list[Ints] = []
     for step in range(1, distance + 1):
-        sets.append(np.flatnonzero(signed > 0))
+        sets.append((signed > 0).nonzero()[0])
         if step < distance:
-            signed = (
-                np.where(signed > 0, signed, spend * signed) @ side_laws.kernel(step + 1)[which]
-            )
-            peak = float(np.abs(signed).max())
+            # only what is negative is spent
+            signed = np.maximum(signed, spend * signed) @ side_laws.kernel(step + 1)[which]
+            peak = np.abs(signed).max()
             signed = signed / peak if peak > 0 else signed
     return sets
 

@@ -208,37 +208,36 @@ class WindowSearch:
 
     def _try_tails(self, row: int, masks: tuple[Bools, Bools]) -> None:
         """Raise the best value by the windows' far answers, where left and right separate."""
-        columns = masks[0].shape[1]
-        for tail, sign in ((0, -1.0), (1, 1.0)):
-            sides = []
-            for side, which in enumerate(self.rows.which[row]):
-                table = self.laws.tails[tail][:, which]  # (T + 1, k + 1, P)
-                flat = np.where(masks[side][:, :, None], table, -np.inf)
-                flat = flat.reshape(-1, flat.shape[-1])  # (options, P)
-                best = []
-                for kind in (_KNOWN, _EMPTY, _OPEN):
-                    part = np.where((self.kind == kind)[:, None], flat, -np.inf)
-                    best.append((part.max(axis=0), part.argmax(axis=0)))
-                ends = self.length is not None and self.side_laws.ends[which]
-                if ends and not self.exact and self._longer(row, side):
-                    far = self._far_tail(row, side, sign / self.scale)
-                    better = far > best[_KNOWN][0]
-                    place = np.where(better, len(flat) + columns - 1, best[_KNOWN][1])
-                    best[_KNOWN] = np.where(better, far, best[_KNOWN][0]), place
-                sides.append(best)
-            for left, right in np.argwhere(self.together):
-                # (P,): in a far answer the sides separate
-                value = sign * self.step + sides[0][left][0] + sides[1][right][0]
-                value = np.where(self.rows.feasible[row], value, -np.inf)
-                pair = int(value.argmax())
-                if value[pair] > self.best:
-                    at = [
-                        divmod(int(sides[i][kind][1][pair]), columns)
-                        for i, kind in enumerate((left, right))
-                    ]
-                    self.best = float(value[pair])
-                    self.window = (row, pair, at[0], at[1])
-                    self.output = -1 if tail else 0
+        columns, signs = masks[0].shape[1], np.array([-1.0, 1.0])  # far below, far above
+        most, places = [], []
+        for side, which in enumerate(self.rows.which[row]):
+            tails = self.laws.tails[:, :, which]  # (tails, T + 1, k + 1, P)
+            tails = tails.reshape(2, 1, -1, tails.shape[-1])  # (tails, 1, options, P)
+            # (kinds, options, 1)
+            allowed = (masks[side].ravel() & (self.kind == np.arange(3)[:, None]))[:, :, None]
+            table = np.where(allowed, tails, -np.inf)
+            best, place = table.max(axis=2), table.argmax(axis=2)  # (tails, kinds, P)
+            ends = self.length is not None and self.side_laws.ends[which]
+            if ends and not self.exact and self._longer(row, side):
+                far = np.array([self._far_tail(row, side, sign / self.scale) for sign in signs])
+                better = far > best[:, _KNOWN]  # (tails, P)
+                place[:, _KNOWN][better] = table.shape[2] + columns - 1
+                best[:, _KNOWN][better] = far[better]
+            most.append(best)
+            places.append(place)
+        # (tails, left kinds, right kinds, P): in a far answer the sides separate
+        own = np.multiply.outer(signs, self.step)[:, None, None]
+        value = own + most[0][:, :, None] + most[1][:, None]
+        value = np.where(self.together[:, :, None] & self.rows.feasible[row], value, -np.inf)
+        tail, left, right, pair = map(int, np.unravel_index(value.argmax(), value.shape))
+        if value[tail, left, right, pair] > self.best:
+            at = [
+                divmod(int(place[tail, kind, pair]), columns)
+                for place, kind in zip(places, (left, right), strict=True)
+            ]
+            self.best = float(value[tail, left, right, pair])
+            self.window = (row, pair, at[0], at[1])
+            self.output = -1 if tail else 0
 
     def _longer(self, row: int, side: int) -> bool:
         """Return whether nothing known is allowed on a side that is longer than the sweep."""
@@ -273,16 +272,17 @@ class WindowSearch:
         shift = self._shifted(row, side, pair, mask).ravel()
         loss = self.laws.loss[:, which, :, pair].ravel()
         joint = self.laws.joint[:, which, :, pair].ravel()
-        columns = self.laws.law.shape[2]
-        last = np.arange(len(loss)) // columns == self.side_laws.steps
-        known = np.arange(len(loss)) % columns < columns - 1
-        possible = ~np.isneginf(loss)
-        beyond = self._beyond(row, side)
-        edge = np.flatnonzero(last & known & possible) if beyond else np.zeros(0, dtype=np.int64)
-        options = np.flatnonzero((mask.ravel() & possible) | (beyond & last & known & possible))
+        possible = loss != -np.inf
+        real = mask.ravel() & possible
+        stands, edge = real.copy(), np.zeros(0, dtype=np.int64)
+        if self._beyond(row, side):  # known values at the last step stand for those beyond it
+            edge = np.arange(len(loss) - mask.shape[1], len(loss) - 1)
+            edge = edge[possible[edge]]
+            stands[edge] = True
+        options = np.flatnonzero(stands)
         moved = [float((table[edge] + shift[edge]).max(initial=-np.inf)) for table in (loss, joint)]
         return OptionSide(
-            options, mask.ravel()[options], edge, loss[options], joint[options],
+            options, real[options], edge, loss[options], joint[options],
             (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._told(which),
         )  # fmt: skip
 

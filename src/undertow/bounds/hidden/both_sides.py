@@ -209,11 +209,10 @@ def _columns(table: Array) -> Array:
 
 def _binned(table: Array, width: float, fine: float) -> tuple[Array, Ints]:
     """Return bins, each as bad as the worst of its elements, and the bin of each element."""
-    signs = np.array([1.0, -1.0, 1.0, -1.0])  # whether the leakage grows with u~, z~, g, h
-    keys = np.ceil(table[:, 1:] * signs / np.array([width, width, fine, fine]))
-    order, starts = grouped(keys)
+    order, starts = grouped(np.floor(table[:, 1:] / np.array([width, width, fine, fine])))
     ordered = table[order]
     bins = np.empty((len(starts), 5))
+    # the leakage grows with mu, u~ and g, and falls with z~ and h
     for column, gather in enumerate((np.maximum, np.maximum, np.minimum, np.maximum, np.minimum)):
         bins[:, column] = gather.reduceat(ordered[:, column], starts)
     place = np.empty(len(table), dtype=np.int64)

@@ -326,18 +326,13 @@ class _Grid:
         return _Scatter(source[order], ordered[begins], begins)
 
     def opened(self, value: int) -> Array:
-        """Return e^d of the open ends and of all that is far, 0 in other cells."""
-        gaps, found = self.gaps, np.zeros(self.sizes[value])
-        plain = float(_log_ratios(gaps.end, value))
-        seen = float(_log_ratios(gaps.ends.T, value).max())
-        self._put(found, value, plain, plain, seen - plain)
-        far, far_plain = _log_ratios(gaps.far, value), _log_ratios(gaps.far_plain, value)
-        least, most = float(far_plain.min()), float(far_plain.max())
-        self._put(found, value, least, most, float(far.max()) - least)
-        return found
+        """Return e^d of all that is far and of the open ends, 0 in other cells.
 
-    def _put(self, found: Array, value: int, low: float, high: float, raised: float) -> None:
-        """Put messages between two plain ones into their cells."""
-        ends = self.cells(value, np.array([low - self.slop, high + self.slop])).tolist()
-        part = slice(ends[0], ends[1] + 1)
-        found[part] = np.maximum(found[part], math.exp(raised + 2 * self.slop))
+        The message of an end is a mixture of far ones, and with fewer unknown records d is less.
+        """
+        far, plain = _log_ratios(self.gaps.far, value), _log_ratios(self.gaps.far_plain, value)
+        least, most = float(plain.min()), float(plain.max())
+        first, last = self.cells(value, np.array([least - self.slop, most + self.slop])).tolist()
+        found = np.zeros(self.sizes[value])
+        found[first : last + 1] = math.exp(float(far.max()) - least + 2 * self.slop)
+        return found

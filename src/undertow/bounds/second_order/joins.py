@@ -68,9 +68,6 @@ SMALLEST = 1e-60
 """Quotients of messages beyond it, or its inverse, are refused: products of four must not
 overflow."""
 
-SIGNS = np.array([1.0, 1.0, -1.0, -1.0])
-"""Whether the leakage grows with u1, u0~, u0, u1~."""
-
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Elements:
@@ -151,10 +148,11 @@ def joined(left: Array, right: Array, joint: Joint, floor: float) -> float:
 
 def _binned(table: Array, width: float) -> tuple[Array, np.ndarray[tuple[int], np.dtype[np.int64]]]:
     """Return bins, each as bad as the worst of its elements, and the bin of each element."""
-    order, starts = grouped(np.ceil(np.log(table[:, 1:]) * SIGNS / width))
+    order, starts = grouped(np.floor(np.log(table[:, 1:]) / width))
     ordered = table[order]
     bins = np.empty((len(starts), 5))
     for column in range(5):
+        # the leakage grows with m/m~, u1 and u0~, and falls with u0 and u1~
         gather = np.maximum if column < 3 else np.minimum
         bins[:, column] = gather.reduceat(ordered[:, column], starts)
     place = np.empty(len(table), dtype=np.int64)

@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.bounds.second_order.boxes import Rows, by_phase, grouped, quotients
 from undertow.bounds.second_order.gaps import Gaps
-from undertow.bounds.second_order.joins import SIGNS, Joint, worst_of
+from undertow.bounds.second_order.joins import Joint, worst_of
 from undertow.numerics import Array
 
 __all__ = ["Pattern", "Pool", "best_pair", "message_pool", "side_points"]
@@ -176,8 +176,7 @@ def best_pair(left: Array, right: Array, joint: Joint) -> tuple[float, int, int]
 
 def _leaders(table: Array, width: float) -> tuple[Ints, Ints]:
     """Return the element of each bin with the largest m/m~, and the bin of each element."""
-    keys = np.ceil(np.log(table[:, 1:]) * SIGNS / width)
-    order, starts = grouped(keys, table[:, 0])
+    order, starts = grouped(np.floor(np.log(table[:, 1:]) / width), table[:, 0])
     place = np.empty(len(table), dtype=np.int64)
     place[order] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(table)]))
     if len(starts) > MOST_BINS:
