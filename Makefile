@@ -14,6 +14,8 @@ PLOT := $(VENV)/.installed-plot
 DEV := $(VENV)/.installed-dev
 # What is never imported is never compiled: that halves the time of an install.
 INSTALL := $(BIN)/python -m pip install --quiet --no-compile --disable-pip-version-check -c constraints.txt
+# The names in constraints.txt, some to each of two pips beside each other.
+PINNED := grep -o '^[^\#]*' constraints.txt | xargs -P 2 -n 20
 # Tests that wait for other programs (a cluster, a browser, a server) more than they compute.
 WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio/test_charts_in_browser.py \
   tests/studio/test_serving.py tests/cli/test_serve.py tests/cli/test_sanitize_kills.py tests/ledger/test_crashes.py \
@@ -29,7 +31,7 @@ demo: $(PLOT)  ## install what the demonstration needs and run it
 # others; what they say is kept in $(LOGS) and shown where they fail. The summary of the tests that
 # compute is the last thing a good run prints.
 test: $(DEV)  ## the gate: everything that must hold, pytest's summary last
-	$(MAKE) --no-print-directory -j $(WORKERS) lint imports warm
+	$(MAKE) --no-print-directory -j $(WORKERS) lint imports
 	@rm -rf $(LOGS) && mkdir -p $(LOGS)
 	@$(MAKE) --no-print-directory --keep-going -j 2 beside suite || \
 	  { for log in $(LOGS)/*.failed; do test ! -f $$log || { echo "--- $$log" && cat $$log; }; done; exit 1; }
@@ -43,7 +45,7 @@ beside: $(DEV)
 
 # Rewriting every assertion takes each worker of a fresh clone as long as a twentieth of the gate: what
 # fails runs once more, with the values behind its assertion. The gate has failed all the same.
-suite: $(DEV)
+suite: warm
 	$(BIN)/python -m pytest -n $(WORKERS) --dist worksteal --assert=plain $(WAITING:%=--ignore=%) || \
 	  { $(BIN)/python -m pytest --last-failed --last-failed-no-failures=none; exit 1; }
 
@@ -111,13 +113,15 @@ $(BIN)/python:
 	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' 2>/dev/null || \
 	  { echo "undertow needs Python 3.11 or newer; name one with: make PYTHON=python3.11 ..." >&2; exit 1; }
 	$(PYTHON) -m venv $(VENV)
+	$(INSTALL) --upgrade pip
 
 $(PLOT): $(DEPS) | $(BIN)/python
 	$(INSTALL) --editable '.[plot]'
 	@touch $@
 
-# Spark is built from its sources, which takes as long as all the rest: beside it.
+# First all that is pinned, without asking what requires what; then pip sees to what this machine needs
+# besides, and says what a pin keeps it from.
 $(DEV): $(DEPS) | $(BIN)/python
-	$(INSTALL) pyspark & spark=$$!; \
-	  $(INSTALL) --editable '.[dev,fast,genomics,neural,plot,studio]' && wait $$spark
+	$(PINNED) $(INSTALL) --no-deps || echo "not every pin installs here; is it needed?" >&2
+	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark,studio]'
 	@touch $(PLOT) $@

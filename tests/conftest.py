@@ -1,5 +1,6 @@
 """What all tests share, and the summary of the soak: `make soak` writes soak/last-result.md."""
 
+import atexit
 import datetime
 import gc
 import os
@@ -86,16 +87,18 @@ def pytest_collection_modifyitems(items):
     items.sort(key=lambda item: "spark/test_cluster" not in item.nodeid)
 
 
+def pytest_collection():
+    """Free nothing while tests are collected: all of it stays."""
+    gc.disable()
+
+
 def pytest_collection_finish():
-    """Leave what was collected, millions of objects that stay, out of all later collections."""
+    """Leave what was collected, millions of objects, out of what is freed later, until the end."""
+    gc.enable()
     gc.collect()
     gc.freeze()
+    atexit.register(gc.unfreeze)
     gc.set_threshold(10_000, 20, 50)
-
-
-def pytest_unconfigure():
-    """Let the interpreter free everything when it ends."""
-    gc.unfreeze()
 
 
 def commit():
