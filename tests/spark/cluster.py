@@ -27,6 +27,10 @@ SETTINGS = {
     "spark.task.maxFailures": "2",
     "spark.executorEnv.PYTHONPATH": str(Path(__file__).parents[2]),  # for steps of these tests
 }
+INTERPRETED = {  # compiling the plan of a few rows takes longer than running it; the soak compiles
+    "spark.sql.codegen.wholeStage": "false",
+    "spark.sql.codegen.factoryMode": "NO_CODEGEN",
+}
 
 
 def needs_spark() -> None:
@@ -47,7 +51,8 @@ def cluster(folder: Path, master: str = MACHINES, **settings: str) -> Iterator[A
         "spark.local.dir": str(folder / "local"),
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
-    session = ut.spark_session(master, **(SETTINGS | own | settings))
+    compiled = INTERPRETED if master == ONE_MACHINE else {}
+    session = ut.spark_session(master, **(SETTINGS | compiled | own | settings))
     try:
         yield session
     finally:
