@@ -68,12 +68,12 @@ lint: $(DEV)
 	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src notebooks examples
 
 types: $(DEV)
-	$(BIN)/mypy
+	$(BIN)/python scripts/no-gc mypy
 
 imports: $(DEV)
 	$(BIN)/lint-imports --no-logo
 
-SPHINX := $(BIN)/sphinx-build --quiet --fail-on-warning --keep-going --nitpicky
+SPHINX := $(BIN)/python scripts/no-gc sphinx --quiet --fail-on-warning --keep-going --nitpicky
 docs: $(DEV)  ## build docs/_build/html; a warning is an error
 	$(SPHINX) docs docs/_build/html
 
