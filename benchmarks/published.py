@@ -9,7 +9,7 @@ import undertow as ut
 from benchmarks import naive
 from benchmarks.chains import ACTIVITY, HEART
 from benchmarks.rows import Row, beside, grown
-from undertow.bounds.chains.quilt import Scale, quilt_search
+from undertow.bounds.chains.quilt import NoiseScore, quilt_search
 from undertow.bounds.chains.wasserstein import count_distance
 
 PART = "Published methods"
@@ -34,7 +34,7 @@ def rows(quick: bool = False) -> Iterator[Row]:
     sizes = [20] if quick else [125, 250, 500]
     yield grown(
         PART, f"quilt scale, up to {sizes[-1]} records",
-        sizes, lambda n: quilt_search(stationary(n), "ignorant", Scale(1.0)), "n",
+        sizes, lambda n: quilt_search(stationary(n), "ignorant", NoiseScore(1.0)), "n",
         "plain: every quilt of every record",
         lambda n: naive.quilt_scale(stationary(n), 1.0),
     )  # fmt: skip
@@ -44,16 +44,16 @@ def rows(quick: bool = False) -> Iterator[Row]:
         yield grown(
             PART, f"quilt scale, differing steps, 250 to 1,000 records, {against}",
             [250, 500, 1000],
-            lambda n, a=against: quilt_search(differing(n), a, Scale(1.0)),  # type: ignore[misc]
+            lambda n, a=against: quilt_search(differing(n), a, NoiseScore(1.0)),  # type: ignore[misc]
         )  # fmt: skip
     yield beside(
         PART, "quilt scale, differing steps, 60 records",
-        lambda: quilt_search(differing(60), "ignorant", Scale(1.0)),
+        lambda: quilt_search(differing(60), "ignorant", NoiseScore(1.0)),
         "plain: every quilt of every record", lambda: naive.varied_quilt_scale(differing(60), 1.0),
     )  # fmt: skip
     yield grown(
         PART, "quilt scale, differing steps, 1,000 records, 2 to 8 states", [2, 4, 8],
-        lambda k: quilt_search(differing(1000, k), "any", Scale(1.0)), "k",
+        lambda k: quilt_search(differing(1000, k), "any", NoiseScore(1.0)), "k",
     )  # fmt: skip
     yield beside(
         PART, "quilt plan, any attacker, 17,568 records",

@@ -58,6 +58,15 @@ def long_modules():
             yield f"{path}: {lines} lines"
 
 
+def repeated_classes():
+    """Names that two classes of the package share: whoever reads one must know which it is."""
+    homes: dict[str, Path] = {}
+    for path in MODULES:
+        for name in re.findall(r"^ *class (\w+)[(:[]", path.read_text("utf-8"), re.MULTILINE):
+            if homes.setdefault(name, path) != path:
+                yield f"{path} and {homes[name]}: a class {name} in each"
+
+
 def absolute_paths():
     for path in text_files():
         for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
@@ -149,8 +158,8 @@ def test_what_a_thing_is_is_asked_of_it():
 
 
 def test_the_files_keep_the_rules():
-    found = [*long_modules(), *unsorted_names(), *missing_places(), *wrong_citations()]
-    assert not [*found, *absolute_paths()]
+    found = [*long_modules(), *repeated_classes(), *unsorted_names(), *missing_places()]
+    assert not [*found, *wrong_citations(), *absolute_paths()]
     assert MODULES
     assert any(map(exported, MODULES))
     for folder in ("home/someone", "tmp/x", "root/.cache"):  # would be found

@@ -18,8 +18,8 @@ from undertow.numerics import Array
 
 __all__ = [
     "Kinds",
-    "Ratios",
-    "Sums",
+    "PairCounts",
+    "WeightSums",
     "chained_variance",
     "pair_channel",
     "product_sums",
@@ -132,7 +132,7 @@ def pair_channel(noise: XorNoise) -> Array:
 
 
 @dataclass(frozen=True, slots=True)
-class Ratios:
+class PairCounts:
     """Pairs of states (a, b) counted without bias, and the variance of pairs - p times row.
 
     ``squares`` holds the coefficients of 1, p and p^2 of that variance; where there are several
@@ -180,7 +180,7 @@ def _between(square: float, linear: float, constant: float) -> tuple[float, floa
     return (min(ends), max(ends)) if ends else (math.nan, math.nan)
 
 
-class Sums:
+class WeightSums:
     """Sums over records i of products of the weights of i, i + 1 and i + 2."""
 
     def __init__(self, states: int) -> None:
@@ -206,7 +206,7 @@ class Sums:
         self.thrice += both.T @ third
         self.twice += both.sum(axis=0)
 
-    def ratios(self) -> Ratios:
+    def ratios(self) -> PairCounts:
         """Return the pairs and two estimates of the variance, with neighbours and without.
 
         With u_i = w_i(a) (w_{i+1}(b) - p) the variance is the sum of E u_i^2 + 2 E u_i u_{i+1}
@@ -223,7 +223,7 @@ class Sums:
         crossed = self.crossed - same * self.thrice  # covariance of neighbouring terms
         leant = self.thrice + same * self.twice[:, None] - self.leant
         together = (alone[0] + 2 * crossed, alone[1] + 2 * leant, alone[2])
-        return Ratios(self.pairs, (alone, together))
+        return PairCounts(self.pairs, (alone, together))
 
 
 def product_sums(
@@ -232,15 +232,15 @@ def product_sums(
     begins: npt.NDArray[np.bool_],
     places: npt.NDArray[np.int64] | None = None,
     *,
-    sums: Sums | None = None,
+    sums: WeightSums | None = None,
     limit: int | None = None,
-) -> Sums:
+) -> WeightSums:
     """Return the sums of neighbours: ``begins`` says whether a record begins a pair.
 
     ``weights`` has a row for each number, or a table for each of the ``places``. Records from
     ``limit`` on begin nothing here: they come again with those after them. Adds to ``sums``.
     """
-    sums = Sums(weights.shape[-1]) if sums is None else sums
+    sums = WeightSums(weights.shape[-1]) if sums is None else sums
     end = numbers.size if limit is None else limit
     for start in range(0, end, _PIECE):
         stop = min(start + _PIECE, end)

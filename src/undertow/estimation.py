@@ -20,8 +20,8 @@ from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Rule, coded
 from undertow.debiasing import (
     Kinds,
-    Ratios,
-    Sums,
+    PairCounts,
+    WeightSums,
     chained_variance,
     pair_channel,
     product_sums,
@@ -108,7 +108,7 @@ def estimate(
             "Histogram or 'transitions'"
         )
     quantile = _quantile(confidence)
-    read, survey = _read(sanitised, plan, ordered=False), _Survey()
+    read, survey = _read(sanitised, plan, ordered=False), _ReadSurvey()
     wanted = _wanted(plan, query)
     kinds = _kinds(plan, survey.over(read))
     found = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
@@ -138,14 +138,14 @@ def estimate_transitions(
     (2, 2)
     """
     quantile = _quantile(confidence)
-    read, survey = _read(sanitised, plan, ordered=True), _Survey()
+    read, survey = _read(sanitised, plan, ordered=True), _ReadSurvey()
     windows, mechanism = _windows(survey.over(read)), plan.mechanism
     if isinstance(mechanism, XorNoise):
         ratios, pairs = _chained(mechanism, windows, survey)
     elif isinstance(mechanism, Redaction):
         ratios, pairs = _redacted(plan, read, windows, survey)
     else:
-        weights, sums = undo(np.asarray(mechanism.matrix)), Sums(len(plan.states))
+        weights, sums = undo(np.asarray(mechanism.matrix)), WeightSums(len(plan.states))
         for window in windows:
             product_sums(window.codes, weights, window.begins, sums=sums, limit=window.limit)
             survey.pairs += window.pairs
@@ -160,7 +160,7 @@ def estimate_transitions(
 
 
 def _counted(
-    mechanism: LocalMechanism, kinds: Kinds, survey: "_Survey", wanted: npt.NDArray[np.bool_],
+    mechanism: LocalMechanism, kinds: Kinds, survey: "_ReadSurvey", wanted: npt.NDArray[np.bool_],
     quantile: float,
 ) -> tuple[float, float, float]:  # fmt: skip
     """Return the number of records in some states, and the ends of its interval."""
@@ -209,7 +209,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
     return read
 
 
-class _Survey:
+class _ReadSurvey:
     """How many records, series and pairs of neighbours were read, and how long series are."""
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ class _Survey:
         self._spans: Counter[int] = Counter()
         self._open = 0  # the steps of the series that may go on
 
-    def over(self, read: Coded | CodedPieces) -> "Iterator[_Piece]":
+    def over(self, read: Coded | CodedPieces) -> "Iterator[_OutputPiece]":
         """Yield what is read piece after piece, with the place of each record in its series."""
         for piece in read.pieces("records read"):
             heads = np.cumsum(piece.lengths) - piece.lengths  # (series,)
@@ -236,7 +236,7 @@ class _Survey:
             first = self.series - int(piece.goes_on)
             numbers = first + np.repeat(np.arange(len(piece.lengths)), piece.lengths)
             self.series = first + len(piece.lengths)
-            yield _Piece(piece.codes, places, numbers)
+            yield _OutputPiece(piece.codes, places, numbers)
 
     def spans(self) -> tuple[npt.NDArray[np.int64], npt.NDArray[np.int64]]:
         """Return the steps that series have, absent ones included, and how many have them."""
@@ -245,7 +245,7 @@ class _Survey:
 
 
 @dataclass(frozen=True, slots=True)
-class _Piece:
+class _OutputPiece:
     """Outputs in order, their places in their series, and numbers of the series: (n,) each."""
 
     codes: npt.NDArray[Any]
@@ -254,7 +254,7 @@ class _Piece:
 
 
 @dataclass(frozen=True, slots=True)
-class _Window(_Piece):
+class _Window(_OutputPiece):
     """Outputs, of which those before ``limit`` are looked at here: what follows them is known.
 
     ``begins`` says whether a record is followed, one step later, by another of its series.
@@ -274,29 +274,29 @@ class _Window(_Piece):
         return int(self.begins[: self.limit].sum())
 
 
-def _windows(pieces: "Iterable[_Piece]") -> "Iterator[_Window]":
+def _windows(pieces: "Iterable[_OutputPiece]") -> "Iterator[_Window]":
     """Yield outputs with the two that follow each, of whatever pieces they come in."""
-    kept: _Piece | None = None
+    kept: _OutputPiece | None = None
     for piece in pieces:
-        both = piece if kept is None else _Piece(
+        both = piece if kept is None else _OutputPiece(
             np.concatenate([kept.codes, piece.codes]),
             np.concatenate([kept.places, piece.places]),
             np.concatenate([kept.series, piece.series]),
         )  # fmt: skip
         limit = max(both.codes.size - 2, 0)
         yield _window(both, limit)
-        kept = _Piece(both.codes[limit:], both.places[limit:], both.series[limit:])
+        kept = _OutputPiece(both.codes[limit:], both.places[limit:], both.series[limit:])
     if kept is not None:
         yield _window(kept, kept.codes.size)
 
 
-def _window(held: _Piece, limit: int) -> _Window:
+def _window(held: _OutputPiece, limit: int) -> _Window:
     begins = np.zeros(held.codes.size, dtype=np.bool_)
     begins[:-1] = (np.diff(held.series) == 0) & (np.diff(held.places) == 1)
     return _Window(held.codes, held.places, held.series, begins, limit)
 
 
-def _kinds(plan: "Plan[Any]", pieces: "Iterable[_Piece]") -> Kinds:
+def _kinds(plan: "Plan[Any]", pieces: "Iterable[_OutputPiece]") -> Kinds:
     """Return the records by channel: one kind for flips, one for each place of a redaction."""
     mechanism = plan.mechanism
     if isinstance(mechanism, Redaction):
@@ -330,8 +330,8 @@ def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float
 
 
 def _chained(
-    mechanism: XorNoise, windows: "Iterable[_Window]", survey: "_Survey"
-) -> tuple[Ratios, int]:
+    mechanism: XorNoise, windows: "Iterable[_Window]", survey: "_ReadSurvey"
+) -> tuple[PairCounts, int]:
     """Return the pairs under a noise chain, the most that they can vary, and their number.
 
     Terms d records apart share noise with correlation at most r^(d - 1), r = |1 - rho0 - rho1|,
@@ -356,24 +356,24 @@ def _chained(
         np.tensordot(seen, np.broadcast_to(row**2, table.shape), 1) - rows,
     )
     one, p, pp = ((1 + 2 * apart) * part for part in squares)
-    return Ratios(pairs, ((one, p, pp),)), survey.pairs
+    return PairCounts(pairs, ((one, p, pp),)), survey.pairs
 
 
 def _redacted(
     plan: "Plan[Redaction]", read: Coded | CodedPieces, windows: "Iterable[_Window]",
-    survey: "_Survey",
-) -> tuple[Ratios, int]:  # fmt: skip
+    survey: "_ReadSurvey",
+) -> tuple[PairCounts, int]:  # fmt: skip
     """Return the pairs of records that both can be told, their variance, and their number."""
     mechanism = plan.mechanism
     places, _ = _shown(mechanism)
-    kinds = _kinds(plan, _Survey().over(read))
+    kinds = _kinds(plan, _ReadSurvey().over(read))
     weights = np.zeros(
         (mechanism.length, *kinds.weights.shape[1:])
     )  # 0 where a record cannot be told
     weights[places] = kinds.weights
     told = np.zeros(mechanism.length, dtype=np.bool_)
     told[places] = True
-    sums, number = Sums(weights.shape[-1]), 0
+    sums, number = WeightSums(weights.shape[-1]), 0
     for window in windows:
         where = window.places
         # both records of a pair can be told
@@ -385,7 +385,7 @@ def _redacted(
     follows = np.where(np.diff(places, append=-1) == 1, survey.series, 0)
     most = redacted_variance(kinds, follows)
     nothing = np.zeros_like(most)
-    return Ratios(sums.pairs, ((most, nothing, nothing),)), number
+    return PairCounts(sums.pairs, ((most, nothing, nothing),)), number
 
 
 def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDArray[np.bool_]]:

@@ -30,7 +30,7 @@ from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.keyed import Digest, Key, check_places, randomised
 from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
-from undertow.spreading import Spread, is_spread, outputs_digest, write, writing_to
+from undertow.spreading import ClusterTask, is_spread, outputs_digest, write, writing_to
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -98,7 +98,7 @@ def sanitize(
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     if target is not None:
         rule = _rule(plan, foreign, strict)
-        return write(Spread(ready.table, rule, plan, ready.entry, target), ledger)
+        return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 
@@ -136,7 +136,7 @@ def redact(
     ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
     if target is not None:
         rule = _rule(plan, foreign, strict)
-        return write(Spread(ready.table, rule, plan, ready.entry, target), ledger)
+        return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 

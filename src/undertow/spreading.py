@@ -31,14 +31,14 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
-__all__ = ["DRAFTS", "Spread", "is_spread", "outputs_digest", "write", "writing_to"]
+__all__ = ["DRAFTS", "ClusterTask", "is_spread", "outputs_digest", "write", "writing_to"]
 
 DRAFTS = ".undertow-drafts"
 """The private folder beside the outputs; it is there only while there are drafts in it."""
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class ClusterTask:
     """What is to be done to the records of a cluster, and where it goes; nothing is against it."""
 
     data: "Data"
@@ -100,7 +100,7 @@ def outputs_digest(data: "Data", rule: Rule) -> str:
     return shown.result().hex()
 
 
-def write(task: Spread, ledger: "Ledger | None") -> Path:
+def write(task: ClusterTask, ledger: "Ledger | None") -> Path:
     """Return the folder of the outputs: reserved before, recorded before it gets its name.
 
     Two passes in order of person and time with a ledger (a digest of the records says whether they
@@ -132,7 +132,7 @@ def write(task: Spread, ledger: "Ledger | None") -> Path:
 
 
 def _drawn(
-    task: Spread, draft: "_Draft", flips: Key, digest: Key, wanted: bytes | None = None
+    task: ClusterTask, draft: "_Draft", flips: Key, digest: Key, wanted: bytes | None = None
 ) -> dict[str, Any]:
     """Write the outputs to a draft, and return what a ledger records of them.
 
@@ -152,7 +152,7 @@ def _drawn(
     }
 
 
-def _publish_again(task: Spread, called: str, recorded: dict[str, Any], name: str) -> None:
+def _publish_again(task: ClusterTask, called: str, recorded: dict[str, Any], name: str) -> None:
     """Give the outputs of an earlier run their name, if they are still there; draw nothing."""
     source: Any = task.data.source
     for path in _drafts(task.target, called):
@@ -163,7 +163,7 @@ def _publish_again(task: Spread, called: str, recorded: dict[str, Any], name: st
     raise released(name)
 
 
-def _output_rule(task: Spread) -> Rule:
+def _output_rule(task: ClusterTask) -> Rule:
     erased = len(task.names) if task.plan.mechanism.task == "redact" else None
     return Rule(tuple(task.names), missing=erased, outputs=True)
 

@@ -17,7 +17,7 @@ from tests.oracles.memory import conditional
 from undertow.adversaries import Against
 from undertow.bounds.attractive import ordered
 from undertow.bounds.attractive.ordered import (
-    Values,
+    StateExponents,
     metric_values,
     ordered_leakage,
     sum_values,
@@ -303,9 +303,10 @@ def test_laws_of_sums(seed, size, rate, length):
     step, numbers = rising(seed, size), tuple(range(size))
     chain = ut.MarkovChain(step, numbers, length=length)
     exact = tuple(map(Fraction, numbers))
-    values = Values(exact, numbers, rate, rate)
+    values = StateExponents(exact, numbers, rate, rate)
     quiet, loud = (
-        ordered_leakage(Values(exact, numbers, r, r), chain, "any") for r in (rate * 0.8, rate)
+        ordered_leakage(StateExponents(exact, numbers, r, r), chain, "any")
+        for r in (rate * 0.8, rate)
     )
     assert quiet.lower <= loud.upper
     ignorant = ordered_leakage(values, chain, "ignorant")

@@ -21,7 +21,7 @@ from undertow.bounds.chains import count_matching, wasserstein
 from undertow.bounds.chains.lipschitz import query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
-    Scale,
+    NoiseScore,
     approximate_influence,
     chain_influence,
     chain_pairs,
@@ -122,23 +122,23 @@ def test_a_record_counts_whose_other_values_are_possible():
     rows = np.array([[0.6, 0.3, 0.1], [0.2, 0.6, 0.2], [0.3, 0.3, 0.4]])
     chain = ut.MarkovChain(np.array([rows] * 4), start=[0.5, 0.5, 0.0])
     for against in ("any", "ignorant"):
-        assert quilt_search(chain, against, Scale(1.0), records=[0]).value > 1.0
+        assert quilt_search(chain, against, NoiseScore(1.0), records=[0]).value > 1.0
 
 
 def test_pairs_that_never_occur_need_nothing():
     rows = [[0.6, 0.4, 0.0], [0.3, 0.7, 0.0], [0.2, 0.2, 0.6]]
     chain = ut.MarkovChain(rows, start=[0.5, 0.5, 0.0], length=9)
-    assert quilt_search(chain, "any", Scale(1.0), pairs=[(0, 2)]).value == 0.0
-    assert quilt_search(chain, "any", Scale(1.0), pairs=[(0, 2), (0, 1)]).value > 1.0
+    assert quilt_search(chain, "any", NoiseScore(1.0), pairs=[(0, 2)]).value == 0.0
+    assert quilt_search(chain, "any", NoiseScore(1.0), pairs=[(0, 2), (0, 1)]).value > 1.0
 
 
 def test_ends_of_short_series_are_known():
     """Nothing is known beyond the last record: less noise than the table of the middle asks."""
     chain = ut.MarkovChain([[0.6, 0.4], [0.3, 0.7]], length=4)
     pairs = chain_pairs(chain, None)
-    own = quilt_search(chain, "any", Scale(4.0)).value
+    own = quilt_search(chain, "any", NoiseScore(4.0)).value
     shared = pruned_search(
-        lambda steps: chain_influence(chain, "any", pairs, steps), 4, Scale(4.0)
+        lambda steps: chain_influence(chain, "any", pairs, steps), 4, NoiseScore(4.0)
     ).value
     assert own < 0.95 * shared
 
@@ -149,12 +149,12 @@ def test_a_slow_chain_settles_late():
     pairs = chain_pairs(chain, None)
     for record in (64, 100, 700):
         table = partial(chain_influence, chain, "ignorant", pairs, record=record)
-        own = pruned_search(table, 3000, Scale(3.0), [record]).value
-        found = quilt_search(chain, "ignorant", Scale(3.0), records=[record]).value
+        own = pruned_search(table, 3000, NoiseScore(3.0), [record]).value
+        found = quilt_search(chain, "ignorant", NoiseScore(3.0), records=[record]).value
         assert own * (1 - 1e-9) <= found <= own * (1 + 1e-6)
 
 
-@pytest.mark.parametrize("score", [Scale(1.0), Bound(0.005)], ids=["scale", "bound"])
+@pytest.mark.parametrize("score", [NoiseScore(1.0), Bound(0.005)], ids=["scale", "bound"])
 def test_one_sided_quilts_are_sought_as_far_as_they_help(score):
     """The first record's best quilt lies beyond the first table, at little more than its size."""
     chain = ut.MarkovChain([[0.99, 0.01], [0.015, 0.985]], length=3000)

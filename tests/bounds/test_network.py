@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.quilt import Bound, Scale
+from undertow.bounds.chains.quilt import Bound, NoiseScore
 from undertow.bounds.graphs import dependent, moral_neighbours, reachable
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
@@ -375,7 +375,7 @@ def test_quilts_bound_what_levels_leak(network, tau):
         assert found.value <= tau * network.length * (1 + 1e-12)
         # the noise that the quilts ask for keeps their own guarantee
         if found.value:
-            scale = network_quilt(network, against, Scale(1.0)).value
+            scale = network_quilt(network, against, NoiseScore(1.0)).value
             assert oracle.count_leakage(joint, [0], 1 / scale, against) <= 1 + 1e-9
 
 

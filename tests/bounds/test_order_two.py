@@ -15,7 +15,7 @@ from undertow.bounds.second_order.gaps import Tilts, binary_laws, open_gaps
 from undertow.bounds.second_order.joins import Joint, joined
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.bounds.second_order.messages import open_values, played
-from undertow.bounds.second_order.two_states import Ratios, law_of, worst_case
+from undertow.bounds.second_order.two_states import MoveBounds, law_of, worst_case
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 
@@ -177,7 +177,7 @@ def test_an_attack_that_is_played_out_is_a_sum_over_all_series(seed):
 @pytest.mark.parametrize("ones", [(0.12, 0.5, 0.2, 0.58), (0.3, 0.6, 0.1, 0.7)])
 def test_what_an_attack_is_said_to_be_worth_is_what_it_is_worth(ones):
     model = chain(ones)
-    tilts = Ratios(1.2, 0.7).tilts(law_of(model) or "words")
+    tilts = MoveBounds(1.2, 0.7).tilts(law_of(model) or "words")
     attack = Bracketing(model, tilts).attack()
     weights, known, target = attack_arrays(attack, tilts)
     assert played(model, weights, known, target).lower == pytest.approx(attack.value, abs=1e-9)
@@ -212,12 +212,12 @@ def test_order_one_in_the_clothes_of_order_two():
 
 def test_large_ratios_and_impossible_steps_take_the_older_bound():
     with pytest.raises(NotSupported, match="not told apart"):
-        worst_case(FIRST, Ratios(100.0, 100.0), "attractive", "any")
+        worst_case(FIRST, MoveBounds(100.0, 100.0), "attractive", "any")
     assert second_order_leakage(ut.PureDP(100.0), FIRST, reach=3).upper >= 100
     stuck = SecondOrderChain([[[0.5, 0.5], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
     assert second_order_leakage(ut.PureDP(1.0), stuck, reach=3).upper == math.inf
     with pytest.raises(NotSupported, match="impossible"):
-        worst_case(stuck, Ratios(1.0, 1.0), "attractive", "any")
+        worst_case(stuck, MoveBounds(1.0, 1.0), "attractive", "any")
     breathing = fitted("N5")
     leak = second_order_leakage(ut.PureDP(1.0), breathing, reach=3)
     assert any("twice the truth" in said for said in leak.assumptions)

@@ -11,7 +11,7 @@ from tests.oracles import memory as oracle
 from undertow.bounds.second_order.bracket import attack_arrays
 from undertow.bounds.second_order.envelopes import envelope_bracket
 from undertow.bounds.second_order.messages import played
-from undertow.bounds.second_order.two_states import Ratios, law_of, swapped
+from undertow.bounds.second_order.two_states import MoveBounds, law_of, swapped
 
 DEEP = ut.SecondOrderChain(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
 """About the order-two chain of deep sleep: states last long."""
@@ -34,7 +34,7 @@ def drawn(seed):
 def test_envelopes_enclose_enumeration(numbers):
     for seed in numbers:
         chain, theta = drawn(seed)
-        tilts = Ratios(theta, theta).tilts("attractive")
+        tilts = MoveBounds(theta, theta).tilts("attractive")
         exact = [oracle.tilted(oracle.order_two(chain.transition, n), theta) for n in (3, 6)]
         for values, one in zip(zip(*exact, strict=True), (chain, swapped(chain)), strict=True):
             upper, attack = envelope_bracket(one, theta)

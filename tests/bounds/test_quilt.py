@@ -13,7 +13,7 @@ from tests.grids import law, thinned
 from undertow.bounds.chains import quilt_records
 from undertow.bounds.chains.quilt import (
     Bound,
-    Scale,
+    NoiseScore,
     approximate_influence,
     basic_search,
     chain_influence,
@@ -46,15 +46,15 @@ def chains(draw, length=SHORT):
 def test_the_three_searches_agree(chain, against, epsilon):
     pairs = chain_pairs(chain, None)
     influence = chain_influence(chain, against, pairs, chain.length - 1)
-    basic = basic_search(influence, chain.length, Scale(epsilon)).value
-    assert fast_search(influence, chain.length, Scale(epsilon)).value == pytest.approx(
+    basic = basic_search(influence, chain.length, NoiseScore(epsilon)).value
+    assert fast_search(influence, chain.length, NoiseScore(epsilon)).value == pytest.approx(
         basic, rel=1e-14
     )
     table = partial(chain_influence, chain, against, pairs)
-    assert pruned_search(table, chain.length, Scale(epsilon)).value == pytest.approx(
+    assert pruned_search(table, chain.length, NoiseScore(epsilon)).value == pytest.approx(
         basic, rel=1e-13
     )
-    own = quilt_search(chain, against, Scale(epsilon)).value
+    own = quilt_search(chain, against, NoiseScore(epsilon)).value
     if against == "ignorant":
         assert own == pytest.approx(basic, rel=1e-13)
     else:  # what lies beyond the ends of a series cannot be known
@@ -68,9 +68,9 @@ def test_the_three_searches_agree(chain, against, epsilon):
 )  # fmt: skip
 def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length, epsilon):
     influence = approximate_influence(pi_min, gap, length - 1)
-    basic = basic_search(influence, length, Scale(epsilon)).value
-    assert fast_search(influence, length, Scale(epsilon)).value == basic
-    pruned = pruned_search(partial(approximate_influence, pi_min, gap), length, Scale(epsilon))
+    basic = basic_search(influence, length, NoiseScore(epsilon)).value
+    assert fast_search(influence, length, NoiseScore(epsilon)).value == basic
+    pruned = pruned_search(partial(approximate_influence, pi_min, gap), length, NoiseScore(epsilon))
     assert pruned.value == basic
 
 
@@ -78,7 +78,7 @@ def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length,
 def test_noise_and_leakage_are_inverse(chain, against):
     """At the scale for epsilon the bound is epsilon; a hair less noise exceeds it."""
     for epsilon in (0.3, 2.0):
-        scale = quilt_search(chain, against, Scale(epsilon)).value
+        scale = quilt_search(chain, against, NoiseScore(epsilon)).value
         assert quilt_search(chain, against, Bound(1 / scale)).value <= epsilon * (1 + 1e-12)
         assert quilt_search(chain, against, Bound(1.001 / scale)).value > epsilon
 
@@ -87,8 +87,8 @@ def test_a_farther_reach_is_found_where_it_helps():
     """A slow chain's best quilt lies beyond the first table; the plain search finds the same."""
     chain = ut.MarkovChain([[0.99, 0.01], [0.015, 0.985]], length=600)
     influence = chain_influence(chain, "ignorant", chain_pairs(chain, None), 599)
-    found = quilt_search(chain, "ignorant", Scale(1.5))
-    middle = fast_search(influence, 600, Scale(1.5))
+    found = quilt_search(chain, "ignorant", NoiseScore(1.5))
+    middle = fast_search(influence, 600, NoiseScore(1.5))
     assert found.value == pytest.approx(middle.value, rel=1e-13)
     assert found.left is not None
     assert found.left > 64
@@ -96,9 +96,9 @@ def test_a_farther_reach_is_found_where_it_helps():
 
 def test_any_length_is_the_limit_of_long_series():
     rows = [[0.7, 0.2, 0.1], [0.1, 0.8, 0.1], [0.3, 0.3, 0.4]]
-    endless = quilt_search(ut.MarkovChain(rows), "any", Scale(1.0)).value
+    endless = quilt_search(ut.MarkovChain(rows), "any", NoiseScore(1.0)).value
     values = [
-        quilt_search(ut.MarkovChain(rows, length=n), "any", Scale(1.0)).value
+        quilt_search(ut.MarkovChain(rows, length=n), "any", NoiseScore(1.0)).value
         for n in (2, 5, 20, 200, 5000)
     ]
     assert values == sorted(values)
@@ -113,19 +113,21 @@ def test_a_given_start_and_differing_steps(against):
     given_start = ut.MarkovChain(rows, start=chain.initial, length=30)
     stack = ut.MarkovChain(np.array([rows] * 29), start=chain.initial)
     longer = ut.MarkovChain(rows, start=chain.initial, length=5000)
-    endless = quilt_search(ut.MarkovChain(rows), against, Scale(1.0)).value
-    assert quilt_search(longer, against, Scale(1.0)).value == pytest.approx(endless, rel=1e-9)
-    assert quilt_search(longer, against, Scale(1.0)).value >= endless
-    expected = quilt_search(chain, against, Scale(1.0)).value
+    endless = quilt_search(ut.MarkovChain(rows), against, NoiseScore(1.0)).value
+    assert quilt_search(longer, against, NoiseScore(1.0)).value == pytest.approx(endless, rel=1e-9)
+    assert quilt_search(longer, against, NoiseScore(1.0)).value >= endless
+    expected = quilt_search(chain, against, NoiseScore(1.0)).value
     for other in (given_start, stack):
-        assert quilt_search(other, against, Scale(1.0)).value == pytest.approx(expected, rel=1e-9)
+        assert quilt_search(other, against, NoiseScore(1.0)).value == pytest.approx(
+            expected, rel=1e-9
+        )
     point = ut.MarkovChain(rows, start=[1.0, 0.0], length=30)
-    assert math.isfinite(quilt_search(point, against, Scale(1.0)).value)
+    assert math.isfinite(quilt_search(point, against, NoiseScore(1.0)).value)
 
 
 def test_a_given_start_needs_a_length():
     with pytest.raises(MethodRefused, match="length"):
-        quilt_search(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0]), "any", Scale(1.0))
+        quilt_search(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0]), "any", NoiseScore(1.0))
 
 
 def test_zeros_close_only_the_quilts_they_touch():
@@ -134,12 +136,12 @@ def test_zeros_close_only_the_quilts_they_touch():
     table = chain_influence(chain, "ignorant", chain_pairs(chain, None), 3)
     assert np.isinf(table.right[1]).any()
     assert np.isfinite(table.right[2]).all()
-    assert quilt_search(chain, "ignorant", Scale(1.0)).value < 40
+    assert quilt_search(chain, "ignorant", NoiseScore(1.0)).value < 40
 
 
 def test_periodic_chains_have_no_quilt():
     flip = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], length=50)
-    assert quilt_search(flip, "ignorant", Scale(1.0)).value == 50.0
+    assert quilt_search(flip, "ignorant", NoiseScore(1.0)).value == 50.0
 
 
 def test_the_gap_of_reversible_and_other_chains():
@@ -175,15 +177,15 @@ def test_approximate_influences_cover_exact_ones(chain, epsilon):
 
 def test_what_a_quilt_cuts_off():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=100)
-    middle = quilt_search(chain, "any", Scale(1.0))
+    middle = quilt_search(chain, "any", NoiseScore(1.0))
     assert middle.left is not None
     assert middle.right is not None
     assert middle.inside(100) == middle.left + middle.right - 1
-    first = quilt_search(chain, "any", Scale(1.0), records=[0])
+    first = quilt_search(chain, "any", NoiseScore(1.0), records=[0])
     assert (first.left, first.inside(100)) == (None, first.right)
-    last = quilt_search(chain, "any", Scale(1.0), records=[99])
+    last = quilt_search(chain, "any", NoiseScore(1.0), records=[99])
     assert (last.right, last.inside(100)) == (None, last.left)
-    short = quilt_search(ut.MarkovChain(chain.transition, length=3), "any", Scale(1.0))
+    short = quilt_search(ut.MarkovChain(chain.transition, length=3), "any", NoiseScore(1.0))
     assert (short.left, short.right, short.inside(3)) == (None, None, 3)
 
 
@@ -191,20 +193,20 @@ def test_a_start_is_felt_near_the_beginning_only():
     """Of a long series with a given start each record counts with its own law."""
     rows = [[0.882, 0.118], [0.305, 0.695]]
     late = ut.MarkovChain(rows, start=[1.0, 0.0], length=3000)
-    worst = quilt_search(late, "ignorant", Scale(1.0))
+    worst = quilt_search(late, "ignorant", NoiseScore(1.0))
     assert worst.record < 64
-    assert worst.value > quilt_search(ut.MarkovChain(rows), "ignorant", Scale(1.0)).value
+    assert worst.value > quilt_search(ut.MarkovChain(rows), "ignorant", NoiseScore(1.0)).value
     for record in (3, 40, 63, 64, 65, 500, 2990):
         table = partial(chain_influence, late, "ignorant", chain_pairs(late, None), record=record)
-        alone = pruned_search(table, 3000, Scale(1.0), [record]).value
-        found = quilt_search(late, "ignorant", Scale(1.0), records=[record]).value
+        alone = pruned_search(table, 3000, NoiseScore(1.0), [record]).value
+        found = quilt_search(late, "ignorant", NoiseScore(1.0), records=[record]).value
         # the law of a late record is walked to, and the rounding of every step added
         assert alone * (1 - 1e-10) <= found <= alone * (1 + 1e-8)
 
 
 def test_nothing_to_protect_asks_for_nothing():
     certain = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[1.0, 0.0], length=9)
-    assert quilt_search(certain, "any", Scale(1.0)).value == 0.0
+    assert quilt_search(certain, "any", NoiseScore(1.0)).value == 0.0
 
 
 def differing(seed, length, states):
@@ -274,7 +276,7 @@ def test_differing_steps_equal_the_plain_search(seed, monkeypatch):
     monkeypatch.setattr(quilt_records, "_NEAR", 2)
     monkeypatch.setattr(quilt_records, "_BLOCK", 100)
     for against in ("any", "ignorant"):
-        for score in (Scale(0.4), Scale(2.5), Bound(0.05), Bound(0.7)):
+        for score in (NoiseScore(0.4), NoiseScore(2.5), Bound(0.05), Bound(0.7)):
             found = quilt_search(chain, against, score)
             truth = plain_quilts(chain, against, score)
             assert truth <= found.value <= truth * (1 + 1e-9) + 1e-12
@@ -285,10 +287,10 @@ def test_the_quilt_that_is_named_scores_what_is_said():
     chain = differing(5, 300, 3)
     pairs = chain_pairs(chain, None)
     for against in ("any", "ignorant"):
-        found = quilt_search(chain, against, Scale(1.0))
+        found = quilt_search(chain, against, NoiseScore(1.0))
         table = chain_influence(chain, against, pairs, 40, record=found.record)
         joint = float((table.left[found.left] + table.right[found.right]).max())
         assert found.value == pytest.approx(found.inside(300) / (1.0 - joint), rel=1e-12)
         for record in (0, 7, 150, 299):
             alone = partial(chain_influence, chain, against, pairs, record=record)
-            assert pruned_search(alone, 300, Scale(1.0), [record]).value <= found.value
+            assert pruned_search(alone, 300, NoiseScore(1.0), [record]).value <= found.value

@@ -10,7 +10,16 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.data.folds import CODE, Facts, Groups, Ordered, Pairs, Table, packed, unpacked
+from undertow.data.folds import (
+    CODE,
+    CountTable,
+    Ordered,
+    Pairs,
+    PresentGroups,
+    PublicFacts,
+    packed,
+    unpacked,
+)
 from undertow.data.grid import GROUP, PERSON
 from undertow.data.pieces import pieces
 from undertow.errors import InvalidInput, UndertowError
@@ -122,7 +131,12 @@ def test_folds_of_other_persons_are_merged(frame, how, window, cut, size):
 
     def folds() -> list[Any]:
         grid = data.grid
-        return [Facts(grid), Table(grid, [GROUP, CODE]), Groups(grid), Pairs(grid, 3, filled)]
+        return [
+            PublicFacts(grid),
+            CountTable(grid, [GROUP, CODE]),
+            PresentGroups(grid),
+            Pairs(grid, 3, filled),
+        ]
 
     def kept(table: pl.DataFrame, made: list[Any]) -> list[Any]:
         part = read(table, how, window).changed(piece=size)
@@ -143,11 +157,11 @@ def test_folds_of_other_persons_are_merged(frame, how, window, cut, size):
 
 def plain(fold: Any) -> Any:
     """The state of a fold without the order in which its parts came."""
-    if isinstance(fold, Table):
+    if isinstance(fold, CountTable):
         return sorted(fold.counted().rows(), key=str), fold.absent()
     if isinstance(fold, Pairs):
         return {key: table.tolist() for key, table in fold.tables.items() if table.any()}
-    return sorted(fold.keys) if isinstance(fold, Groups) else fold.told
+    return sorted(fold.keys) if isinstance(fold, PresentGroups) else fold.told
 
 
 def table(who: str, when: list[int]) -> ut.Data:

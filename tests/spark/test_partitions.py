@@ -18,7 +18,7 @@ from tests.grids import law
 from tests.series_plans import ERASE, FLIPS, STATES, XOR
 from undertow.data import partitions
 from undertow.data.codes import Rule
-from undertow.data.folds import Facts, unpacked
+from undertow.data.folds import PublicFacts, unpacked
 from undertow.data.partitions import Evaluated, Rewritten, apart, refusal_in
 from undertow.data.pieces import feed
 from undertow.data.runs import Digested, Rewriting, needed
@@ -171,7 +171,7 @@ def check_outputs(held, far, rule, plan):
     kernel = Evaluated(apart(far), work.needed)
     rows: Any = far.source.in_order(far, kernel)
     told: list[bytes] = []
-    made, facts = [], Facts(far.grid)
+    made, facts = [], PublicFacts(far.grid)
     for part in rows.parts:  # in this process, so that what is reported is heard
         one = Rewritten(far.grid, work, kernel.columns, told.append)
         made += list(one(iter(part.to_batches(max_chunksize=2))))

@@ -20,10 +20,10 @@ from undertow.studio.charts.families import family_picture, group_picture
 from undertow.studio.charts.matrices import correlation_picture
 from undertow.studio.charts.strips import odds_bar, record_strip
 from undertow.studio.charts.svg import Html, Scale, join, letters, picture, tag
-from undertow.studio.views.attacker import Guess
+from undertow.studio.views.attacker import ValueBelief
 from undertow.studio.views.calendar import BudgetYear, Day
 from undertow.studio.views.cells import Cell
-from undertow.studio.views.costs import Costs, Curve
+from undertow.studio.views.costs import CostLine, Costs
 from undertow.studio.views.fading import Fading
 from undertow.studio.views.odds import Belief, allowed
 
@@ -36,7 +36,7 @@ def guess(prior=0.25, change=1.0, limit=1.0, value="active"):
     after = odds / (1 + odds)
     ends = allowed(prior, limit) if math.isfinite(limit) else Belief(prior, 0.0, 1.0)
     laws = ((1 - prior, prior), (1 - after, after))
-    return Guess(7, value, ("inactive", value), laws, change, change, limit, ends, "a reason")
+    return ValueBelief(7, value, ("inactive", value), laws, change, change, limit, ends, "a reason")
 
 
 def year(weekly=0.02):
@@ -49,7 +49,7 @@ def year(weekly=0.02):
 def costs(names=("exact", "group")):
     places = (0.1, 1.0, 10.0)
     lines = [
-        Curve(name, "certified" if place % 2 == 0 else "published", "any",
+        CostLine(name, "certified" if place % 2 == 0 else "published", "any",
               tuple((place + 1) * 40.0 / limit for limit in places))
         for place, name in enumerate(names)
     ]  # fmt: skip
@@ -274,7 +274,7 @@ def test_points_keep_their_values(name):
 
 
 def test_names_of_lines_stand_apart_even_if_the_lines_meet():
-    lines = [Curve(f"method {n}", "certified", "any", (5.0, 5.0 + n / 1e4)) for n in range(9)]
+    lines = [CostLine(f"method {n}", "certified", "any", (5.0, 5.0 + n / 1e4)) for n in range(9)]
     wide = drawings(cost_chart(Costs((1.0, 2.0), tuple(lines))))[0]
     heights = sorted(
         float(e.get("y")) for e in wide.iter("text") if e.get("class", "").startswith("name")
@@ -285,8 +285,8 @@ def test_names_of_lines_stand_apart_even_if_the_lines_meet():
 
 def test_a_line_that_leaves_the_axes_is_cut_there():
     lines = (
-        Curve("deep", "certified", "any", (100.0, 1.0, 1e-9)),
-        Curve("flat", "certified", "any", (90.0, 80.0, 70.0)),
+        CostLine("deep", "certified", "any", (100.0, 1.0, 1e-9)),
+        CostLine("flat", "certified", "any", (90.0, 80.0, 70.0)),
     )
     wide = drawings(cost_chart(Costs((0.1, 1.0, 10.0), lines, 1.0)))[0]
     (deep,) = [e for e in wide.iter("g") if e.get("data-name") == "deep"]
@@ -296,7 +296,7 @@ def test_a_line_that_leaves_the_axes_is_cut_there():
 
 
 def test_nothing_to_draw_is_refused():
-    nothing = Costs((1.0, 2.0), (Curve("a", "certified", "any", (None, None)),))
+    nothing = Costs((1.0, 2.0), (CostLine("a", "certified", "any", (None, None)),))
     with pytest.raises(NotSupported, match="nothing to draw"):
         cost_chart(nothing)
 

@@ -8,7 +8,7 @@ import pytest
 
 from undertow.studio import charts
 from undertow.studio.charts.curves import cost_chart
-from undertow.studio.views.costs import Costs, Curve
+from undertow.studio.views.costs import CostLine, Costs
 
 STATIC = Path(charts.__file__).parents[1] / "static"
 CHROMIUM = shutil.which("chromium")
@@ -16,8 +16,8 @@ POLICY = "default-src 'self'"
 COSTS = Costs(
     (0.1, 1.0, 10.0),
     (
-        Curve("exact", "certified", "any", (40.0, 4.0, 0.4)),
-        Curve("<b>lange</b>", "published", "any", (None, 200.0, 20.0)),
+        CostLine("exact", "certified", "any", (40.0, 4.0, 0.4)),
+        CostLine("<b>lange</b>", "published", "any", (None, 200.0, 20.0)),
     ),
     1.0,
 )

@@ -8,7 +8,7 @@ import stat
 import pytest
 
 from tests.studio.conftest import found
-from undertow.studio.questions import Asked
+from undertow.studio.questions import AskedQuestion
 
 CANARY = "7319173"
 """A private value: it must be in no answer."""
@@ -309,6 +309,6 @@ def test_a_demonstration_begins_with_its_example(opened):
 
 
 def test_a_question_says_the_same_as_a_command_and_as_python():
-    asked_ = Asked("histogram", unit="window", window="1h", every="5m", limit=0.5)
+    asked_ = AskedQuestion("histogram", unit="window", window="1h", every="5m", limit=0.5)
     assert asked_.options() == "--histogram --limit 0.5 --protect-window 1h --every 5m"
     assert "protect=ut.Window(12)" in asked_.python()

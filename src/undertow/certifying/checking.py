@@ -30,7 +30,7 @@ from undertow.certifying.arithmetic import (
     stationary,
 )
 from undertow.certifying.counting import counted_upper
-from undertow.certifying.document import Certificate, Claim, Side, parse
+from undertow.certifying.document import Certificate, CertifiedClaim, SideProof, parse
 from undertow.errors import InvalidCertificate
 from undertow.numerics import Array
 
@@ -99,7 +99,7 @@ def _largest(own: Array, gains: Array, length: int | None) -> float:
 # --- the mechanism --------------------------------------------------------------------------------
 
 
-def _level(claim: Claim) -> tuple[float, float]:
+def _level(claim: CertifiedClaim) -> tuple[float, float]:
     """Return the DP level of a curator's mechanism, and that of one unit, rounded up."""
     mechanism = claim.mechanism
     if mechanism["kind"] == "pure-dp":
@@ -108,7 +108,7 @@ def _level(claim: Claim) -> tuple[float, float]:
     return (once if mechanism["query"] == "count" else 2 * once), once
 
 
-def own_losses(claim: Claim, own: tuple[tuple[float, ...], ...] | None) -> Array:
+def own_losses(claim: CertifiedClaim, own: tuple[tuple[float, ...], ...] | None) -> Array:
     """Return what the target's own record tells, (x, x'), rounded up and checked."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
@@ -133,7 +133,7 @@ def own_losses(claim: Claim, own: tuple[tuple[float, ...], ...] | None) -> Array
     return losses
 
 
-def spending(claim: Claim) -> Array:
+def spending(claim: CertifiedClaim) -> Array:
     """Return by what the sweep multiplies negative entries, (k,), rounded down."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
@@ -153,7 +153,7 @@ def spending(claim: Claim) -> Array:
 # --- the chain ------------------------------------------------------------------------------------
 
 
-def _laws(claim: Claim, chain: Interval, table: Interval) -> Interval:
+def _laws(claim: CertifiedClaim, chain: Interval, table: Interval) -> Interval:
     """Return the laws of records 0 .. steps, (steps + 1, k)."""
     steps, size = table.low.shape[:2]
     if isinstance(claim.start, str):
@@ -173,7 +173,7 @@ def _laws(claim: Claim, chain: Interval, table: Interval) -> Interval:
 class _Task(NamedTuple):
     """One side to check, and what all of its pairs share."""
 
-    claim: Claim
+    claim: CertifiedClaim
     kernel: Interval
     """(y, z): outwards from the target; to the left the transposed transition matrix."""
 
@@ -193,7 +193,12 @@ class _Task(NamedTuple):
 
 
 def _side(
-    claim: Claim, chain: Interval, table: Interval, laws: Interval, spend: Array, left: bool
+    claim: CertifiedClaim,
+    chain: Interval,
+    table: Interval,
+    laws: Interval,
+    spend: Array,
+    left: bool,
 ) -> _Task:
     if not left:
         return _Task(claim, chain, table, laws, spend, left)
@@ -237,7 +242,7 @@ class _Sweeps(NamedTuple):
         return np.asarray((priors.high[self.value] > 0) & (priors.high[self.other] > 0))
 
 
-def _check(task: _Task, sides: tuple[Side, ...]) -> None:
+def _check(task: _Task, sides: tuple[SideProof, ...]) -> None:
     """Check the gains of all pairs on one side, at every option the adversary may have."""
     claim, (steps, size) = task.claim, task.table.low.shape[:2]
     sweeps = _Sweeps(

@@ -26,7 +26,7 @@ from undertow.certifying.arithmetic import (
     product,
     stationary,
 )
-from undertow.certifying.document import COUNTED, LARGEST, LAWS, Claim
+from undertow.certifying.document import COUNTED, LARGEST, LAWS, CertifiedClaim
 from undertow.errors import InvalidCertificate
 from undertow.numerics import Array
 
@@ -60,7 +60,7 @@ class _Option(NamedTuple):
     """(x, x'): what the side tells by itself, from above, 0 where it is no option."""
 
 
-def counted_upper(claim: Claim, chain: Interval, steps: int) -> tuple[float, float]:
+def counted_upper(claim: CertifiedClaim, chain: Interval, steps: int) -> tuple[float, float]:
     """Return an upper end of what the noisy count tells, inf where none is proved.
 
     The second number is the same without what lies beyond the steps: more of them may help where
@@ -88,7 +88,7 @@ def counted_upper(claim: Claim, chain: Interval, steps: int) -> tuple[float, flo
     return log_upper(most[0]), log_upper(most[1])
 
 
-def _together(claim: Claim, one: _Option, two: _Option) -> bool:
+def _together(claim: CertifiedClaim, one: _Option, two: _Option) -> bool:
     """Return whether a target may have these options on its sides."""
     if _BEYOND in (one.kind, two.kind):
         return True
@@ -156,7 +156,7 @@ def _answers(noisy: Array, law: Array, own: int, noise: Array) -> Array:
 
 
 def _options(
-    claim: Claim, chain: Interval, steps: int, marks: Bools, noise: Interval, left: bool
+    claim: CertifiedClaim, chain: Interval, steps: int, marks: Bools, noise: Interval, left: bool
 ) -> list[_Option]:
     """Return what may be known on one side, and what lies beyond ``steps``."""
     size = claim.size
@@ -197,7 +197,7 @@ def _options(
     return found
 
 
-def _first(claim: Claim, chain: Interval) -> Interval:
+def _first(claim: CertifiedClaim, chain: Interval) -> Interval:
     if not isinstance(claim.start, str):
         return normalised(np.array([claim.start])).row(0)
     law = stationary(chain)

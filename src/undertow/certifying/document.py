@@ -12,7 +12,7 @@ from typing import Any, Literal
 
 from undertow.errors import InvalidCertificate
 
-__all__ = ["FORMAT", "VERSION", "Certificate", "Claim", "Side", "parse"]
+__all__ = ["FORMAT", "VERSION", "Certificate", "CertifiedClaim", "SideProof", "parse"]
 
 FORMAT = "undertow-certificate"
 VERSION = 1
@@ -44,7 +44,7 @@ Against = Literal["any", "ignorant", "informed"]
 
 
 @dataclass(frozen=True, slots=True)
-class Claim:
+class CertifiedClaim:
     """What is claimed: the model, the mechanism, the adversary and the upper end."""
 
     states: tuple[str, ...]
@@ -62,7 +62,7 @@ class Claim:
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SideProof:
     """The proof about one side of the target and one pair of values.
 
     ``gains`` are upper ends of s(value, other) by the number of records on the side, or one for
@@ -87,12 +87,12 @@ class Certificate:
     (0.5, 'level', True)
     """
 
-    claim: Claim
+    claim: CertifiedClaim
     proof: Literal["level", "sweep", "counts"]
     own: tuple[tuple[float, ...], ...] | None = None
     steps: int = 0
-    left: tuple[Side, ...] = ()
-    right: tuple[Side, ...] = ()
+    left: tuple[SideProof, ...] = ()
+    right: tuple[SideProof, ...] = ()
     made_by: str = ""
 
     @property
@@ -176,7 +176,7 @@ def parse(text: str | bytes) -> Certificate:
     return _proof(body["proof"], claim, body["made_by"])
 
 
-def _claim(body: dict[str, Any]) -> Claim:
+def _claim(body: dict[str, Any]) -> CertifiedClaim:
     claimed = _fields(body["claim"], "the claim", ("upper", "against"))
     upper = _number(claimed["upper"], "upper", 0.0, LARGEST)
     if claimed["against"] not in _ADVERSARIES:
@@ -198,7 +198,7 @@ def _claim(body: dict[str, Any]) -> Claim:
     if length is not None:
         length = _whole(length, "length", 2, _LONGEST)
     mechanism = _mechanism(body["mechanism"], size)
-    return Claim(
+    return CertifiedClaim(
         tuple(states), transition, start, length, mechanism, claimed["against"], upper
     )  # fmt: skip
 
@@ -233,7 +233,7 @@ def _mechanism(described: Any, size: int) -> dict[str, Any]:
     return found
 
 
-def _proof(described: Any, claim: Claim, made_by: str) -> Certificate:
+def _proof(described: Any, claim: CertifiedClaim, made_by: str) -> Certificate:
     kind = described.get("kind") if isinstance(described, dict) else None
     flips = claim.mechanism["kind"] == "randomized-response"
     names = ("kind", *(("own",) if flips else ()))
@@ -270,7 +270,7 @@ def _proof(described: Any, claim: Claim, made_by: str) -> Certificate:
     return Certificate(claim, "sweep", own, steps, left, right, made_by)
 
 
-def _sides(described: Any, name: str, claim: Claim) -> tuple[Side, ...]:
+def _sides(described: Any, name: str, claim: CertifiedClaim) -> tuple[SideProof, ...]:
     """Return the proofs of one side: every ordered pair of values once, in order."""
     size = claim.size
     found = []
@@ -283,7 +283,7 @@ def _sides(described: Any, name: str, claim: Claim) -> tuple[Side, ...]:
             raise InvalidCertificate("gains must not fall: more records on a side tell no less")
         mus = _numbers(part["mus"], "mus", 1, STEPS, 1e300)
         found.append(
-            Side(_whole(part["value"], "value", 0, size - 1),
+            SideProof(_whole(part["value"], "value", 0, size - 1),
                  _whole(part["other"], "other", 0, size - 1), gains, mus)
         )  # fmt: skip
     wanted = [(x, y) for x in range(size) for y in range(size) if x != y]

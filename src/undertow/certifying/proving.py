@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.certifying.arithmetic import Ints
-from undertow.certifying.document import LARGEST, Side
+from undertow.certifying.document import LARGEST, SideProof
 from undertow.numerics import Array
 
 __all__ = ["Roots", "SidePlan", "find_roots"]
@@ -63,7 +63,7 @@ class Roots:
     prior: Array
     root: Array
 
-    def sides(self, slack: float) -> tuple[tuple[Side, ...], float] | None:
+    def sides(self, slack: float) -> tuple[tuple[SideProof, ...], float] | None:
         """Return gains and ratios for all pairs, and by how much the tail widens the gains.
 
         ``slack`` is added to every gain. None where some gain is not finite: then nothing can be
@@ -82,7 +82,7 @@ class Roots:
             limit = gain[-1, at] if plan.rooms == 1 else gain[:, at, None]
             ends = np.where(wanted[:, at], self.prior[:, at] + limit, np.nan)
             mus = _stabbed(self.root[:, at], ends, slack / 4)
-            found.append(Side(x, y, tuple(gains.tolist()), tuple(mus)))
+            found.append(SideProof(x, y, tuple(gains.tolist()), tuple(mus)))
         return tuple(found), loose
 
 

@@ -19,7 +19,7 @@ from undertow.certifying.document import (
     STEPS,
     WORK,
     Certificate,
-    Claim,
+    CertifiedClaim,
 )
 from undertow.certifying.proving import Roots, SidePlan, find_roots
 from undertow.channels import RandomizedResponse
@@ -134,7 +134,7 @@ def _check_plan(plan: "Plan[Any]") -> None:
         )
 
 
-def _claim(mechanism: object, model: MarkovChain, against: Any) -> Claim:
+def _claim(mechanism: object, model: MarkovChain, against: Any) -> CertifiedClaim:
     """Return the claim, its upper end still to be found."""
     start = "stationary" if isinstance(model.start, str) else tuple(model.start.tolist())
     names = tuple(map(str, model.states))
@@ -142,7 +142,7 @@ def _claim(mechanism: object, model: MarkovChain, against: Any) -> Claim:
         names = tuple(map(repr, model.states))
     transition = tuple(tuple(row) for row in model.transition.tolist())
     described = _described(mechanism, model)
-    return Claim(names, transition, start, model.length, described, against, LARGEST)  # type: ignore[arg-type]
+    return CertifiedClaim(names, transition, start, model.length, described, against, LARGEST)  # type: ignore[arg-type]
 
 
 def _described(mechanism: object, model: MarkovChain) -> dict[str, Any]:
@@ -197,7 +197,7 @@ def _claiming(certificate: Certificate, upper: float) -> Certificate:
     return replace(certificate, claim=replace(certificate.claim, upper=upper))
 
 
-def _swept(claim: Claim, own: Any, made_by: str) -> Certificate | None:
+def _swept(claim: CertifiedClaim, own: Any, made_by: str) -> Certificate | None:
     """Return the certificate of all algorithms of the level, None where no sweep proves one."""
     most = min(STEPS, _WORST if claim.length is None else claim.length - 1)
     whole = claim.length is not None and claim.length <= _ROOMS
@@ -221,7 +221,7 @@ def _swept(claim: Claim, own: Any, made_by: str) -> Certificate | None:
 
 
 def _with_slack(
-    claim: Claim, own: Any, steps: int, roots: list[Roots], slack: float, made_by: str
+    claim: CertifiedClaim, own: Any, steps: int, roots: list[Roots], slack: float, made_by: str
 ) -> tuple[Certificate | None, float]:
     """Return the certificate if its check succeeds, and what the tail adds to its gains."""
     left, right = (side.sides(slack) for side in roots)
@@ -237,7 +237,7 @@ def _with_slack(
         return None, loose
 
 
-def _plan(claim: Claim, steps: int, left: bool) -> SidePlan:
+def _plan(claim: CertifiedClaim, steps: int, left: bool) -> SidePlan:
     matrix = np.array(claim.transition)
     matrix = matrix / matrix.sum(axis=1, keepdims=True)
     size = len(matrix)
@@ -255,7 +255,7 @@ def _plan(claim: Claim, steps: int, left: bool) -> SidePlan:
     )  # fmt: skip
 
 
-def _first(claim: Claim, matrix: Array) -> Array:
+def _first(claim: CertifiedClaim, matrix: Array) -> Array:
     """Return the law of the first record."""
     if isinstance(claim.start, str):
         return MarkovChain(matrix).initial
@@ -263,7 +263,7 @@ def _first(claim: Claim, matrix: Array) -> Array:
     return np.asarray(start / start.sum())
 
 
-def _counted(claim: Claim, made_by: str) -> Certificate | None:
+def _counted(claim: CertifiedClaim, made_by: str) -> Certificate | None:
     """Return the certificate from the laws of the counts, None where they prove nothing finite."""
     most = min(COUNTED, math.isqrt(LAWS // claim.size**3))
     most = most if claim.length is None else min(most, claim.length - 1)

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.models.tallies import Tally
 
-__all__ = ["Asked", "ChainFit", "CohortFit", "fit_cohorts", "fit_one", "named"]
+__all__ = ["ChainAsked", "ChainFit", "CohortFit", "fit_cohorts", "fit_one", "named"]
 
 Read = TypeVar("Read", "Tally", "Encoded")
 
@@ -37,7 +37,7 @@ _LIMIT = 1.0
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class ChainAsked:
     """What is asked of a chain, as it was typed."""
 
     states: list[str] | None
@@ -177,12 +177,12 @@ class CohortFit:
         show("The model", [("model", self.model.describe()), *written])
 
 
-def fit_one(table: "Data", asked: Asked) -> ChainFit:
+def fit_one(table: "Data", asked: ChainAsked) -> ChainFit:
     """Return the fit of one chain to all records of a table."""
     return _fit(named(table.tally(), table, asked.states), asked)
 
 
-def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
+def fit_cohorts(table: "Data", asked: ChainAsked) -> CohortFit:
     """Return a fit for each cohort and one for all, with the states of the whole table."""
     from undertow.models.sets import ModelSet
 
@@ -199,7 +199,7 @@ def fit_cohorts(table: "Data", asked: Asked) -> CohortFit:
     return CohortFit(model.with_checks(pooled.chain.checks), parts, pooled)
 
 
-def _fit(read: "Tally", asked: Asked) -> ChainFit:
+def _fit(read: "Tally", asked: ChainAsked) -> ChainFit:
     from undertow.models.markov import MarkovChain
 
     given = read.states if len(read.states) > 1 else None

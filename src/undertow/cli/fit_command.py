@@ -7,7 +7,7 @@ from typing import Literal
 from undertow.cli.commands import command, option
 from undertow.cli.data_options import TableText
 from undertow.cli.files import check_figure, check_written, write_bytes, write_text
-from undertow.cli.fit_chain import Asked, ChainFit, CohortFit, fit_cohorts, fit_one
+from undertow.cli.fit_chain import ChainAsked, ChainFit, CohortFit, fit_cohorts, fit_one
 from undertow.cli.fit_gaussian import GaussianFit, fit_gaussian
 from undertow.cli.fit_orders import (
     AutoFit,
@@ -153,7 +153,7 @@ def fit(
             found = fit_gaussian(data, names(reading.columns, "--columns"))
         else:
             share, least = whom.share, whom.least
-            asked = Asked(
+            asked = ChainAsked(
                 None if states is None else names(states, "--states"), prior, length, confidence,
                 region, whom.population, share, least,
             )  # fmt: skip

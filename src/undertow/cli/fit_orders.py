@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.cli.fit_chain import Asked, ChainFit, fit_one, named
+from undertow.cli.fit_chain import ChainAsked, ChainFit, fit_one, named
 from undertow.cli.options import misuse
 from undertow.cli.output import above, below, show
 from undertow.cli.tables import show_checks, show_table
@@ -178,7 +178,7 @@ class AutoFit:
         self.chosen.tell(output)
 
 
-def fit_second(table: "Data", asked: Asked) -> SecondFit:
+def fit_second(table: "Data", asked: ChainAsked) -> SecondFit:
     """Return the fit of a chain of order two to all records of a table."""
     from undertow.models.markov import MarkovChain
 
@@ -190,14 +190,14 @@ def fit_second(table: "Data", asked: Asked) -> SecondFit:
     return SecondFit(chain, asked.confidence)
 
 
-def fit_regimes(table: "Data", asked: Asked) -> HiddenFit:
+def fit_regimes(table: "Data", asked: ChainAsked) -> HiddenFit:
     """Return the attractive fit of two hidden states for each state to all records of a table."""
     if asked.prior:
         raise misuse("--prior is for chains of order one and two; leave it out with --order hidden")
     return _regimes(table, asked)
 
 
-def _regimes(table: "Data", asked: Asked) -> HiddenFit:
+def _regimes(table: "Data", asked: ChainAsked) -> HiddenFit:
     from undertow.models.hidden_chain import HiddenChain
 
     read: Any = table
@@ -209,7 +209,7 @@ def _regimes(table: "Data", asked: Asked) -> HiddenFit:
     return HiddenFit(chain)
 
 
-def fit_auto(table: "Data", asked: Asked, figure: Path | None) -> AutoFit:
+def fit_auto(table: "Data", asked: ChainAsked, figure: Path | None) -> AutoFit:
     """Return the fit of the order with the least BIC among those that can be planned with.
 
     A table that is read in pieces has orders one and two compared; others four, and hidden states.

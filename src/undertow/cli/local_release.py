@@ -127,7 +127,7 @@ class Task:
         clear(places.named(), name)
         with waiting("randomising the records"):
             outputs = Outputs(ready, book)
-        shown = Shown(places.named()[0], self.reading.person)
+        shown = FirstOutputs(places.named()[0], self.reading.person)
         with waiting("randomising and writing"), Drafts(name, places.force) as drafts:
             hashes = {}
             try:
@@ -162,7 +162,7 @@ class Task:
         return result
 
     def _content(
-        self, role: str, path: Path, ready: PreparedSeries, shown: "Shown",
+        self, role: str, path: Path, ready: PreparedSeries, shown: "FirstOutputs",
         made: "Reservation | None",
     ) -> bytes:  # fmt: skip
         """Return what a file beside the outputs holds, by what it is."""
@@ -228,7 +228,7 @@ class Task:
         return recorded
 
 
-class Shown:
+class FirstOutputs:
     """What is said of outputs that are written piece by piece: the first person's, and formulas."""
 
     def __init__(self, path: Path, person: str | None) -> None:

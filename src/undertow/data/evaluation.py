@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.folds import CODE, TOTAL, Fold, Pairs, Table
+from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.pieces import check_whole, feed
 from undertow.data.states import placed
@@ -182,7 +182,9 @@ def weighted(places: Sequence[int], lattice: Lattice) -> int:
     return sum((2 * place * weight + steps) // (2 * steps) for place, weight in pairs)
 
 
-def _ordered(data: "Data", step: "pl.Expr", asked: "_Asked") -> "list[tuple[int, bool, int, int]]":
+def _ordered(
+    data: "Data", step: "pl.Expr", asked: "_FoundRows"
+) -> "list[tuple[int, bool, int, int]]":
     """Return group, presence, step and absences after it, of all rows in order of time."""
     import polars as pl
 
@@ -203,7 +205,7 @@ def _ordered(data: "Data", step: "pl.Expr", asked: "_Asked") -> "list[tuple[int,
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
+class _FoundRows:
     """What a query found: rows of the table with the group's place first, and records per group."""
 
     names: tuple[Any, ...] | None
@@ -215,12 +217,12 @@ class _Asked:
 
 def _ask(
     data: "Data", made: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
-) -> _Asked:
+) -> _FoundRows:
     """Return the rows counted by keys, the group first, after the shape was checked.
 
     A table that is read in pieces is fed to ``also`` in the same pass.
     """
-    grid, table = data.grid, Table(data.grid, keys, sums)
+    grid, table = data.grid, CountTable(data.grid, keys, sums)
     if data.piece is None:
         queries = [grid.facts(data.rows()), table.query(data.rows(made))]
         if grid.fill:
@@ -241,4 +243,4 @@ def _ask(
     rows = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in rows:
         totals[row[0]] += row[len(keys)]
-    return _Asked(names, order, rows, absent, totals)
+    return _FoundRows(names, order, rows, absent, totals)

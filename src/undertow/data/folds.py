@@ -38,13 +38,13 @@ if TYPE_CHECKING:
 __all__ = [
     "CODE",
     "TOTAL",
-    "Facts",
+    "CountTable",
     "Fold",
-    "Groups",
     "Ordered",
     "Pairs",
-    "Rows",
-    "Table",
+    "PickedRows",
+    "PresentGroups",
+    "PublicFacts",
     "packed",
     "unpacked",
 ]
@@ -111,7 +111,7 @@ class Ordered:
         return self.grid.absences(rows.lazy(), ordered=True).collect()
 
 
-class Facts:
+class PublicFacts:
     """The public facts: the shape of the data, and what is wrong with its rows.
 
     What is known of the person at a border is sums, least and greatest values, and is joined with
@@ -162,7 +162,7 @@ class Facts:
             told = told if part is None else self.grid.together(told, self._told(part))
         return told
 
-    def merge(self, other: "Facts") -> None:
+    def merge(self, other: "PublicFacts") -> None:
         """Take over the facts about other persons."""
         self._add(other.told)
 
@@ -170,9 +170,9 @@ class Facts:
         """Return the facts, by their names: whole numbers, truth values or None."""
         return self.told
 
-    def load(self, state: dict[str, Any]) -> "Facts":
+    def load(self, state: dict[str, Any]) -> "PublicFacts":
         """Return the fold that has these facts."""
-        made = Facts(self.grid)
+        made = PublicFacts(self.grid)
         made._closed = dict(state)
         return made
 
@@ -183,7 +183,7 @@ class Facts:
         self._closed = told if self._closed is None else self.grid.together(self._closed, told)
 
 
-class Table:
+class CountTable:
     """Rows of the window and of some group, counted by ``keys`` (the group first), with sums.
 
     ``sums`` are expressions that add up over rows, by name. ``counted`` has a row for each of the
@@ -235,7 +235,7 @@ class Table:
             return {}
         return dict(self._total(self._absent, [GROUP]).select(GROUP, ABSENT).iter_rows())
 
-    def merge(self, other: "Table") -> None:
+    def merge(self, other: "CountTable") -> None:
         """Take over the counts of other rows."""
         self.take(other.counted(), *(other._absent or ()))
 
@@ -244,9 +244,9 @@ class Table:
         absent = self._total(self._absent, [GROUP]) if self._absent else None
         return {"counted": self.counted(), "absent": absent}
 
-    def load(self, state: dict[str, Any]) -> "Table":
+    def load(self, state: dict[str, Any]) -> "CountTable":
         """Return the fold that has these tables."""
-        made = Table(self.grid, self.keys, self.sums)
+        made = CountTable(self.grid, self.keys, self.sums)
         made.take(*(frame for frame in state.values() if frame is not None))
         return made
 
@@ -268,7 +268,7 @@ class Table:
         return pl.concat(tables).group_by(keys).agg(pl.exclude(keys).sum())
 
 
-class Groups:
+class PresentGroups:
     """The groups with a record in the window, absent steps among them, by their keys."""
 
     ordered = False
@@ -281,7 +281,7 @@ class Groups:
         found = self.grid.held(rows.lazy()).select(GROUP).drop_nulls().unique().collect()[GROUP]
         self._add(found)
 
-    def merge(self, other: "Groups") -> None:
+    def merge(self, other: "PresentGroups") -> None:
         """Take over the groups of other rows."""
         self._add(other.keys)
 
@@ -289,9 +289,9 @@ class Groups:
         """Return the keys."""
         return self.keys
 
-    def load(self, state: list[Any]) -> "Groups":
+    def load(self, state: list[Any]) -> "PresentGroups":
         """Return the fold that has these keys."""
-        made = Groups(self.grid)
+        made = PresentGroups(self.grid)
         made.keys = list(state)
         return made
 
@@ -393,7 +393,7 @@ class Pairs:
         return absent, last - first, inside
 
 
-class Rows:
+class PickedRows:
     """Rows that a test picks: how many, and the first ``shown`` of their numbers.
 
     ``pick`` takes a lazy frame of rows in order and returns those wanted. It is also given the
@@ -427,7 +427,7 @@ class Rows:
         timed = held if self.grid.time is None else held.drop_nulls(TIME)
         self._kept = pl.concat([timed[:1], timed[1:][-1:]])
 
-    def merge(self, other: "Rows") -> None:
+    def merge(self, other: "PickedRows") -> None:
         """Take over what was found among other rows."""
         self.count += other.count
         self.rows = sorted([*self.rows, *other.rows])[: self.shown]
@@ -436,9 +436,9 @@ class Rows:
         """Return how many there are, and the first of them."""
         return [self.count, self.rows]
 
-    def load(self, state: list[Any]) -> "Rows":
+    def load(self, state: list[Any]) -> "PickedRows":
         """Return the fold that has found these."""
-        made = Rows(self.grid, self.pick, self.shown)
+        made = PickedRows(self.grid, self.pick, self.shown)
         made.count, made.rows = state
         return made
 

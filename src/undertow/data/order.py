@@ -37,7 +37,7 @@ class Order:
     """
 
     def __init__(self, grid: Grid, *, most: int | None = None) -> None:
-        self.grid, self._seen = grid, _Seen(most)
+        self.grid, self._seen = grid, _PersonsSeen(most)
         self._last: pl.DataFrame | None = None
 
     def feed(self, rows: "pl.DataFrame") -> None:
@@ -82,7 +82,7 @@ class Order:
             )
 
 
-class _Seen:
+class _PersonsSeen:
     """Persons by keyed hashes of 128 bits, with the row at which the rows of each begin.
 
     Those that came since are looked up among the others as soon as they are as many: the cost is

@@ -22,7 +22,7 @@ from functools import wraps
 from typing import TYPE_CHECKING, Any
 
 from undertow import errors
-from undertow.data.folds import Facts, Fold, Ordered, packed
+from undertow.data.folds import Fold, Ordered, PublicFacts, packed
 from undertow.data.grid import ROW, Grid
 from undertow.data.runs import Rewriting
 from undertow.data.sources import Source
@@ -293,7 +293,7 @@ class Summed:
         """Yield states, and the facts about the persons of a partition."""
         import pyarrow as pa
 
-        facts, overlap, last = Facts(self.grid), False, None
+        facts, overlap, last = PublicFacts(self.grid), False, None
 
         def row(kind: str, state: bytes) -> "pa.RecordBatch":
             return pa.RecordBatch.from_pydict({"kind": [kind], STATE: [state]}, schema=self.schema)
@@ -372,7 +372,7 @@ class Rewritten:
     @quiet
     def __call__(self, batches: Batches) -> "Iterator[pa.RecordBatch]":
         """Yield the outputs of a partition."""
-        schema, line, facts = self.schema, deepcopy(self.rewriting), Facts(self.grid)
+        schema, line, facts = self.schema, deepcopy(self.rewriting), PublicFacts(self.grid)
         for rows in frames(batches, self.columns):
             facts.feed(rows)
             yield from _sent(line.rewritten(rows), schema)

@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import column_of_name
-from undertow.data.folds import Facts, Fold, Groups, Ordered, Rows
+from undertow.data.folds import Fold, Ordered, PickedRows, PresentGroups, PublicFacts
 from undertow.data.lines import blocks
 from undertow.data.sources import read_lines
 from undertow.errors import NotSupported
@@ -62,7 +62,9 @@ def rows_of(data: "Data", frame: "pl.DataFrame", first: int, *made: "pl.Expr") -
     return part.source.collect(part.rows(*made, first=first))[0]
 
 
-def feed(data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read") -> Facts:
+def feed(
+    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+) -> PublicFacts:
     """Feed all rows of data to some folds in one pass, and return the facts about them.
 
     Raises `InvalidInput` where rows are not in order of person and time.
@@ -72,9 +74,9 @@ def feed(data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "ro
 
 def feed_in_order(
     data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
-) -> Facts:
+) -> PublicFacts:
     """Feed the rows of a table that this machine reads, as `feed` does."""
-    facts = Facts(data.grid)
+    facts = PublicFacts(data.grid)
     line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
     for rows in pieces(data, *made, words=words):
         line.feed(rows)
@@ -90,7 +92,7 @@ def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
     asked = ("facts", data.piece, data.grid, data.by, data.groups)
     found: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(asked)
     if found is None:
-        groups = Groups(data.grid)
+        groups = PresentGroups(data.grid)
         found = feed(data, [groups]).told, groups.keys
         data.source.kept[asked] = found
     data.source.check_unchanged()
@@ -99,7 +101,7 @@ def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
 
 def culprit(data: "Data", wrong: str) -> int:
     """Return the first row with which something is wrong; a pass that ends there."""
-    found = Rows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
+    found = PickedRows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
     for rows in pieces(data):
         found.feed(rows)
         if found.rows:

@@ -8,7 +8,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.evaluation import domain_of
-from undertow.data.folds import Rows
+from undertow.data.folds import PickedRows
 from undertow.data.grid import GROUP, ROW, WRONG
 from undertow.data.groups import look_alikes
 from undertow.data.lines import blocks
@@ -102,7 +102,7 @@ def _found(data: "Data", kinds: Sequence[Kind]) -> list[tuple[int, list[int]]]:
     made = [test for _, _, test, _ in kinds if test is not None]
     if data.piece is not None:
         shown = 0 if data.source.spread else SHOWN  # rows of a cluster have no numbers
-        folds = [Rows(data.grid, pick, shown) for _, _, _, pick in kinds]
+        folds = [PickedRows(data.grid, pick, shown) for _, _, _, pick in kinds]
         feed(data, folds, *made)
         return [(fold.count, fold.rows) for fold in folds]
     summaries = []

@@ -12,7 +12,7 @@ import numpy as np
 from undertow.channels import LocalMechanism
 from undertow.data.coded_pieces import CodedPiece, CodedPieces, Coding, Survey
 from undertow.data.codes import Numbers, Rule
-from undertow.data.folds import CODE, Table
+from undertow.data.folds import CODE, CountTable
 from undertow.data.grid import GROUP, THERE
 from undertow.data.pieces import check_whole, feed
 from undertow.data.rewriting import made_of, restored
@@ -40,7 +40,7 @@ class SpreadSeries(CodedPieces):
         data, rule = self.data, self.rule
         wrong = data.record.positions(rule.names, named=True).is_null()
         wrong = wrong if rule.missing is None else wrong & data.record.there
-        counted = Table(data.grid, [GROUP, CODE])
+        counted = CountTable(data.grid, [GROUP, CODE])
         feed(data, [counted], wrong.alias(CODE))
         if counted.counted()[CODE].any():
             raise rule.refusal(f"a row of {data.record.words}")

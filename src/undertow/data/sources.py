@@ -24,7 +24,7 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import polars as pl
 
-    from undertow.data.folds import Facts, Fold
+    from undertow.data.folds import Fold, PublicFacts
     from undertow.data.table import Data
 
 __all__ = ["RECORD", "Roles", "Source", "check_columns", "open_source", "read_lines", "scan"]
@@ -91,7 +91,7 @@ class Source:
 
     def feed(
         self, data: "Data", folds: "Sequence[Fold]", *made: "pl.Expr", words: str = "rows read"
-    ) -> "Facts":
+    ) -> "PublicFacts":
         """Feed all rows to some folds, in order and in pieces, and return the facts about them."""
         from undertow.data.pieces import feed_in_order
 

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import Column, kind_of
-from undertow.data.folds import Facts, Fold, Rows, unpacked
+from undertow.data.folds import Fold, PickedRows, PublicFacts, unpacked
 from undertow.data.grid import EARLIEST, PERSON, TIME
 from undertow.data.partitions import (
     CHUNK,
@@ -158,7 +158,7 @@ class SparkSource(Source):
 
     def feed(
         self, data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
-    ) -> Facts:
+    ) -> PublicFacts:
         """Feed all rows of data to some folds, and return the facts about them.
 
         Without an order: one pass, in which what is known of the persons of a partition is all
@@ -168,7 +168,7 @@ class SparkSource(Source):
         unordered = not data.grid.fill and not any(fold.ordered for fold in folds)
         return self._same(data, (self._counted if unordered else self._folded)(data, folds, made))
 
-    def _same(self, data: "Data", facts: Facts) -> Facts:
+    def _same(self, data: "Data", facts: PublicFacts) -> PublicFacts:
         """Return the facts, or refuse a frame of which other facts were found before."""
         asked, (_, wrong) = ("read", data.grid, data.by, data.groups), data.grid.told(facts.told)
         if wrong is None and self.kept.setdefault(asked, facts.told) != facts.told:
@@ -184,7 +184,7 @@ class SparkSource(Source):
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
         """Return the error about rows with which something is wrong; they have no numbers."""
-        rows = Rows(data.grid, partial(data.grid.culprits, wrong=wrong), 0)
+        rows = PickedRows(data.grid, partial(data.grid.culprits, wrong=wrong), 0)
         self._folded(data, [rows], ())
         column, what = data.grid.complaint(wrong)
         return InvalidInput(
@@ -200,12 +200,12 @@ class SparkSource(Source):
         """Return what is sent to workers: the columns, and nothing of the table."""
         return Source, (self.title, self.frame, self.columns)
 
-    def _counted(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> Facts:
+    def _counted(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> PublicFacts:
         kernel = Counted(Evaluated(apart(data), made), tuple(folds))
         names = (PERSON,) if data.grid.time is None else (PERSON, EARLIEST)
         parts = self._sorted(self.mapped(kernel), *_places(kernel.columns, *names))
         summed = self.mapped(Summed(data.grid, kernel.columns), parts)
-        facts, overlap = Facts(data.grid), False
+        facts, overlap = PublicFacts(data.grid), False
         for kind, state in zip(*self.gathered(summed).to_pydict().values(), strict=True):
             if kind == "folds":
                 _take(folds, unpacked(state))
@@ -227,8 +227,8 @@ class SparkSource(Source):
         same = rows.groupBy(who, when).count().filter("count > 1")
         return bool(self.gathered(same.limit(1).select("count")).num_rows)
 
-    def _folded(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> Facts:
-        facts, kernel = Facts(data.grid), Evaluated(apart(data), made)
+    def _folded(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> PublicFacts:
+        facts, kernel = PublicFacts(data.grid), Evaluated(apart(data), made)
         rows = self.in_order(data, kernel)
         both = (facts, *folds)
         states = self.gathered(self.mapped(Folded(data.grid, both, kernel.columns), rows))
@@ -236,7 +236,7 @@ class SparkSource(Source):
             _take(both, unpacked(state))
         return facts
 
-    def write(self, data: "Data", rewriting: Rewriting, folder: Path) -> Facts:
+    def write(self, data: "Data", rewriting: Rewriting, folder: Path) -> PublicFacts:
         """Write outputs for the records to a folder of Parquet files; return the facts about them.
 
         What ``rewriting`` has kept afterwards is what was kept of all records. Spark writes each
@@ -249,7 +249,7 @@ class SparkSource(Source):
         out = self.mapped(work, self.in_order(data, kernel)).toDF(*work.written)
         with _quoting_nothing(f"cannot write {folder.name}, or cannot read {self.title}"):
             out.write.parquet(folder.as_uri())
-        facts = Facts(data.grid)
+        facts = PublicFacts(data.grid)
         for state in told.value.values():
             seen, made = unpacked(state)
             facts.merge(facts.load(seen))

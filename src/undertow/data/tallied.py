@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.folds import Fold, Ints, Rows
+from undertow.data.folds import Fold, Ints, PickedRows
 from undertow.data.grid import GROUP, PERSON, THERE, TIME
 from undertow.data.pieces import feed, pieces
 from undertow.data.series import DAY, HOUR, MOST_RECORDS, shuffled, timely, two_groups
@@ -54,7 +54,7 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
 
 def _feed(data: "Data", fold: Fold, made: "Sequence[pl.Expr]") -> None:
     """Feed all rows to a fold, or refuse a person in two groups, and rows that are wrong."""
-    split = Rows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
+    split = PickedRows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
     facts = feed(data, [fold] if data.by is None else [split, fold], *made)
     if split.count:
         raise two_groups(data, split.rows[0])

@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting import FittedChain
     from undertow.models.tallies import Ints, Tally
 
-__all__ = ["Difference", "Memory", "checks_of", "differ", "memory"]
+__all__ = ["Autocorrelation", "Difference", "checks_of", "differ", "memory"]
 
 DOUBT = 0.05
 """A check fails where its p-value is below this."""
@@ -76,7 +76,7 @@ def differ(tables: "Ints") -> Difference:
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class Autocorrelation:
     """The integrated autocorrelation 1 + 2 sum rho_k of a state: measured, and under the chain.
 
     For small DP levels the leakage to an attacker who knows no other record is about so many times
@@ -107,7 +107,9 @@ class Memory:
         return Check("memory", "failed" if self.longer else "passed", said, basis)
 
 
-def memory(tally: "Tally", chain: MarkovChain, modelled: Array | None = None) -> Memory | None:
+def memory(
+    tally: "Tally", chain: MarkovChain, modelled: Array | None = None
+) -> Autocorrelation | None:
     """Return the memory of the state that has the most, None where nothing can be measured.
 
     ``modelled`` is that of each state under a chain of higher order, by default ``chain``'s.
@@ -139,7 +141,7 @@ def memory(tally: "Tally", chain: MarkovChain, modelled: Array | None = None) ->
         last = int(beyond[0]) if beyond.size else int(np.flatnonzero(pairs[1:] > 0)[-1])
         total = float(sums[last])
         error = abs(total) * float(np.sqrt(2 * (2 * lags[last] + 1) / records))
-        found.append(Memory(total, error, float(under[state]), int(lags[last])))
+        found.append(Autocorrelation(total, error, float(under[state]), int(lags[last])))
     # a chain that always moves on has no memory of its own
     return max(
         found, key=lambda one: (one.measured - _ERRORS * one.error) / max(one.modelled, 1e-9)

@@ -17,7 +17,7 @@ from undertow.numerics import Array
 from undertow.queries import State
 
 if TYPE_CHECKING:
-    from undertow.models.checking import Memory
+    from undertow.models.checking import Autocorrelation
 
 __all__ = ["FittedSecondOrderChain", "fit_second_order"]
 
@@ -139,7 +139,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
         few = f"some pair of neighbours was left {fewest} times, fewer than {FEW}"
         yield Check("sample", "failed", few, basis)
     yield Check("order", "not tested", "two records against three: runs of four are needed", basis)
-    found: Memory | None = None
+    found: Autocorrelation | None = None
     if chain.tally is not None:
         found = memory(chain.tally, chain.first_order(), HiddenChain.of(chain).integrated())
     if found is None:

@@ -61,7 +61,7 @@ class Tallying:
             self._sums["hours"] = np.zeros((24, size, size), np.int64)
         self.records = self.missing = self.series = self._longest = self._run = 0
         self._persons: list[Ints] | None = []
-        self._halves: _Halves | None = _Halves(size, most_kept)
+        self._halves: _HalfTransitions | None = _HalfTransitions(size, most_kept)
         self._carry: list[Any] = [np.empty(0, np.int64) for _ in range(4)]
 
     @property
@@ -214,7 +214,7 @@ class Tallying:
         self._longest, self._run = max(self._longest, int(lengths.max())), int(lengths[-1])
 
 
-class _Halves:
+class _HalfTransitions:
     """Transitions in the first and the second half of each person's records.
 
     A transition from record i to i + 1 of a person with n records is in the second half if

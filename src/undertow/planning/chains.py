@@ -17,8 +17,8 @@ from undertow.bounds.chains.count import METHOD as ENUMERATED
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
+    NoiseScore,
     Quilt,
-    Scale,
     Score,
     approximate_influence,
     pruned_search,
@@ -254,7 +254,7 @@ def _quilt_way(
 
     def solve(question: Question) -> Scaled:
         quilts = searching(question)
-        found = quilts.search(Scale(aim(question.limit)))
+        found = quilts.search(NoiseScore(aim(question.limit)))
         if math.isinf(found.value):  # a record reaches everywhere
             raise MethodRefused(
                 f"'{quilts.method}' finds no quilt that a record influences by less than "

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 
 from undertow.adversaries import Against
 from undertow.bounds.chains.count import METHOD as ENUMERATED
-from undertow.bounds.chains.quilt import Bound, Scale, Score
+from undertow.bounds.chains.quilt import Bound, NoiseScore, Score
 from undertow.bounds.engine import leakage
 from undertow.bounds.networks.levels import dependent_records
 from undertow.bounds.networks.programs import CELLS
@@ -102,7 +102,7 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 
 def solve_quilt(question: Question) -> Scaled:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    found = _quilts(question)(Scale(aim(question.limit)))
+    found = _quilts(question)(NoiseScore(aim(question.limit)))
     return by_quilts(question, found.value, prove_quilt)
 
 

@@ -19,7 +19,7 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.checking import Memory, memory
+from undertow.models.checking import Autocorrelation, memory
 from undertow.models.fitting import FittedChain, check_prior, fit_chain
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.hidden_fitting import Unbroken, fit_hidden, log_likelihood, unbroken
@@ -117,7 +117,7 @@ class OrderTable:
     records: int
     limit: float
     against: Against
-    measured: Memory | None
+    measured: Autocorrelation | None
     notes: tuple[str, ...] = ()
     planned: float | None = None
 

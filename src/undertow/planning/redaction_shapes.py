@@ -30,7 +30,7 @@ from undertow.planning.redaction_optimum import (
 from undertow.planning.redaction_search import Pattern
 from undertow.planning.redaction_sides import SideCurve, TwoStateSide, two_state_side
 
-__all__ = ["Shape", "likely_shapes"]
+__all__ = ["RedactionShape", "likely_shapes"]
 
 LEVELS = 128
 """Levels of a loss at which the sides of a shape are compared."""
@@ -74,14 +74,14 @@ class _SideShape:
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class RedactionShape:
     """The shapes of both sides, and how many records they could show at most, coarsely."""
 
     most: float
     left: _SideShape
     right: _SideShape
 
-    def refined(self, limit: float) -> "tuple[float, Shape, BothSides] | None":
+    def refined(self, limit: float) -> "tuple[float, RedactionShape, BothSides] | None":
         """Return the records shown by the best redaction of the shape without some attackers."""
         refine = refine_same if self.left.kind == self.right.kind else refine_mixed
         curves = self.left.curve, self.right.curve
@@ -110,7 +110,7 @@ class Shape:
 def likely_shapes(
     chain: MarkovChain, target: int, length: int, limit: float, against: Against, above: float,
     most: int,
-) -> tuple[list[Shape], float]:  # fmt: skip
+) -> tuple[list[RedactionShape], float]:  # fmt: skip
     """Return the shapes that could show more than ``above`` records, the largest bound first.
 
     At most so many, and what those left out show at most: -inf where none could show more, inf
@@ -142,7 +142,7 @@ def likely_shapes(
     order = order[bounds.ravel()[order] > above]
     rest = float(bounds.ravel()[order[LOOKS]]) if len(order) > LOOKS else -np.inf
     looked = [
-        Shape(_closer(ours[one], theirs[two], limit), ours[one], theirs[two])
+        RedactionShape(_closer(ours[one], theirs[two], limit), ours[one], theirs[two])
         for one, two in np.stack(np.unravel_index(order[:LOOKS], bounds.shape), axis=1).tolist()
     ]
     looked = sorted((one for one in looked if one.most > above), key=lambda one: -one.most)

@@ -10,7 +10,7 @@ import math
 
 from undertow.adversaries import Against
 from undertow.bounds.second_order.guides import pattern_guide
-from undertow.bounds.second_order.two_states import Ratios, law_of
+from undertow.bounds.second_order.two_states import MoveBounds, law_of
 from undertow.channels import RandomizedResponse
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
@@ -69,7 +69,10 @@ def _towards(
         return RandomizedResponse.binary(*corner(step * direction[0], step * direction[1]))
 
     guide = pattern_guide(
-        chain, against, lambda step: Ratios(step * direction[1], step * direction[0]), words=True
+        chain,
+        against,
+        lambda step: MoveBounds(step * direction[1], step * direction[0]),
+        words=True,
     )
     if guide is None and not one_ratio_each(chain, against):  # every word: a bracket too
         limit *= 1 - BRACKETS

@@ -17,7 +17,7 @@ import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
-from undertow.sampling.streams import ByteArray, Source
+from undertow.sampling.streams import ByteArray, ByteSource
 
 __all__ = ["FULL", "Codes", "Start", "Thresholds", "erase", "flip", "noise"]
 
@@ -116,7 +116,7 @@ class Thresholds:
         return self._byte[:, 0], self._inside[:, 0]
 
 
-def flip(table: Thresholds, records: Codes, source: Source) -> Codes:
+def flip(table: Thresholds, records: Codes, source: ByteSource) -> Codes:
     """Return an output for every record (the number of its state), independently.
 
     Takes one first byte per record, and seven further ones per undecided record. Linear; memory
@@ -169,7 +169,7 @@ def _looked_up(
 
 
 def erase(
-    table: Thresholds, records: Codes, length: int, source: Source,
+    table: Thresholds, records: Codes, length: int, source: ByteSource,
     places: npt.NDArray[np.int64] | None = None,
 ) -> npt.NDArray[np.bool_]:  # fmt: skip
     """Return which records are erased; series of ``length`` records follow each other.
@@ -217,7 +217,7 @@ class Start:
         return cls(share.numerator, share.denominator)
 
     def draw(
-        self, source: Source, series: npt.NDArray[np.intp], attempt: int = 0
+        self, source: ByteSource, series: npt.NDArray[np.intp], attempt: int = 0
     ) -> npt.NDArray[np.bool_]:
         """Return whether each of some series begins with a flip; eight bytes each.
 
@@ -237,7 +237,7 @@ class Start:
 
 
 def noise(
-    mechanism: XorNoise, lengths: Sequence[int] | npt.NDArray[np.int64], source: Source,
+    mechanism: XorNoise, lengths: Sequence[int] | npt.NDArray[np.int64], source: ByteSource,
     at: npt.NDArray[np.int64] | None = None, state: int | None = None,
 ) -> npt.NDArray[np.uint8]:  # fmt: skip
     """Return the noise (1: flip) of series that follow each other, each a chain of its own.

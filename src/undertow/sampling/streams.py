@@ -19,9 +19,9 @@ from undertow.sampling.bits import Insecure, Randomness, Secure
 
 __all__ = [
     "ByteArray",
+    "ByteSource",
     "Bytes",
     "Draws",
-    "Source",
     "block_cipher",
     "draws",
     "given",
@@ -49,7 +49,7 @@ class Bytes(Protocol):
         ...
 
 
-class Source(Protocol):
+class ByteSource(Protocol):
     """Where the bytes of records come from: streams in order, or addresses."""
 
     def firsts(self, start: int, stop: int) -> ByteArray:
@@ -69,7 +69,7 @@ class Source(Protocol):
 class Draws:
     """The two streams: one byte for each record, and seven more for each undecided one.
 
-    As a `Source`, whatever is asked for next takes the next bytes, wherever it stands.
+    As a `ByteSource`, whatever is asked for next takes the next bytes, wherever it stands.
     """
 
     first: Bytes

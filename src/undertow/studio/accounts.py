@@ -13,20 +13,20 @@ from undertow.reporting import scope
 from undertow.reporting.facts import numbers
 from undertow.reporting.files import csv_bytes
 from undertow.rounding import above, below
-from undertow.studio.reading import Reading, Source, naming
+from undertow.studio.reading import PrivateTable, Reading, naming
 from undertow.studio.views.calendar import BudgetYear, budget_year
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
 
-__all__ = ["Account", "Dry", "Released", "Year", "carry_out", "dry_run", "year_of"]
+__all__ = ["AccountPlace", "Dry", "Released", "Year", "carry_out", "dry_run", "year_of"]
 
 DEMONSTRATION = 4.0
 """How many times the limit of its first release the account of an example allows."""
 
 
 @dataclass(frozen=True, slots=True)
-class Account:
+class AccountPlace:
     """Where an account is. One of a demonstration is made when it is first opened."""
 
     where: str
@@ -89,7 +89,7 @@ class Year:
     releases: int
 
 
-def year_of(plan: "Plan[Any]", account: Account) -> Year:
+def year_of(plan: "Plan[Any]", account: AccountPlace) -> Year:
     """Return the budget of the year, with this plan released every week from today on."""
     ledger = account.open(plan)
     level = plan.dp_epsilon if plan.task == "answer" else 0.0
@@ -99,7 +99,9 @@ def year_of(plan: "Plan[Any]", account: Account) -> Year:
     return Year(year, ledger.limit, spent, len(live))
 
 
-def dry_run(source: Source, reading: Reading, plan: "Plan[Any]", account: Account) -> Dry:
+def dry_run(
+    source: PrivateTable, reading: Reading, plan: "Plan[Any]", account: AccountPlace
+) -> Dry:
     """Return what a release would do, or refuse it; spends nothing and draws nothing."""
     from undertow.accounting import foretell
     from undertow.releasing import prepare
@@ -126,7 +128,7 @@ def dry_run(source: Source, reading: Reading, plan: "Plan[Any]", account: Accoun
 
 
 def carry_out(
-    source: Source, reading: Reading, plan: "Plan[Any]", account: Account, origin: str
+    source: PrivateTable, reading: Reading, plan: "Plan[Any]", account: AccountPlace, origin: str
 ) -> Released:
     """Return the answer: reserved before it is drawn, recorded before it is shown."""
     from undertow.releasing import carry_out as draw

@@ -10,12 +10,12 @@ from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.progress import doing, inside
-from undertow.studio.questions import Asked
-from undertow.studio.reading import Reading, Source, naming
+from undertow.studio.questions import AskedQuestion
+from undertow.studio.reading import PrivateTable, Reading, naming
 from undertow.studio.views.costs import CostRow, Costs, cost_table, error_view, grid, leakage_view
 from undertow.studio.views.fading import persons_view
 
-__all__ = ["Fit", "Lines", "fit", "lines", "methods", "plan"]
+__all__ = ["CostLines", "Fit", "fit", "lines", "methods", "plan"]
 
 _LEVELS, _LIMITS = 11, 9
 """Places of a line, an odd number: the one that was asked for is in the middle."""
@@ -35,7 +35,7 @@ class Fit:
     people: str
 
 
-def fit(source: Source, reading: Reading) -> Fit:
+def fit(source: PrivateTable, reading: Reading) -> Fit:
     """Return the chain that the records of a table follow, with its checks computed."""
     with naming(source), warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # the page says it
@@ -66,7 +66,7 @@ def _people(chain: FittedChain) -> str:
     return "" if apart is None else apart.words()
 
 
-def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
+def plan(asked: AskedQuestion, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
     from undertow.planning.search import calibrate
 
@@ -76,7 +76,7 @@ def plan(asked: Asked, model: AnyModel) -> "Plan[Any]":
 
 
 @dataclass(frozen=True, slots=True)
-class Lines:
+class CostLines:
     """The lines of the page on costs; None, with the reason, where there are none."""
 
     leakage: Costs | None
@@ -84,7 +84,7 @@ class Lines:
     reasons: tuple[str, ...]
 
 
-def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
+def methods(asked: AskedQuestion, model: AnyModel) -> tuple[CostRow, ...]:
     """Return all methods side by side."""
     model = asked.model(model)
     more = {name: told for name, told in asked.arguments().items() if name == "protect"}
@@ -92,7 +92,7 @@ def methods(asked: Asked, model: AnyModel) -> tuple[CostRow, ...]:
     return rows
 
 
-def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
+def lines(asked: AskedQuestion, model: AnyModel, level: float) -> CostLines:
     """Return leakage against DP level, and error against the limit for every method."""
     model = asked.model(model)
     reasons: list[str] = []
@@ -114,7 +114,7 @@ def lines(asked: Asked, model: AnyModel, level: float) -> Lines:
                 )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))
-    return Lines(leaks, errors, tuple(reasons))
+    return CostLines(leaks, errors, tuple(reasons))
 
 
 class _Counted:

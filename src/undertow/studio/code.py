@@ -11,7 +11,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
-from undertow.studio.questions import Asked
+from undertow.studio.questions import AskedQuestion
 from undertow.studio.sessions import Work
 from undertow.studio.settings import Settings
 
@@ -36,7 +36,7 @@ def code_for_model(work: Work) -> list[Code]:
     return [*found, Code("Python", "\n".join(python))]
 
 
-def code_for_plan(work: Work, model: AnyModel, asked: Asked) -> list[Code]:
+def code_for_plan(work: Work, model: AnyModel, asked: AskedQuestion) -> list[Code]:
     """Return how the plan of a piece of work comes about."""
     before = model_commands(work, work.model)
     line = f"undertow plan {_given(work, work.model, asked)} {asked.options()} --output plan.json"
@@ -124,7 +124,7 @@ def model_python(work: Work, model: AnyModel | None, length: int | None = None) 
     ]  # fmt: skip
 
 
-def _given(work: Work, model: AnyModel | None, asked: Asked) -> str:
+def _given(work: Work, model: AnyModel | None, asked: AskedQuestion) -> str:
     """Return the options that give the model to a command."""
     length = asked.length if asked.kind == "redacted" else None
     if model is not None and _typed(model):

@@ -12,7 +12,7 @@ from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel
-from undertow.studio.reading import Reading, Source
+from undertow.studio.reading import PrivateTable, Reading
 from undertow.studio.uploads import Folder
 
 __all__ = ["EXAMPLES", "Example", "example"]
@@ -44,7 +44,7 @@ class Example:
     model: Callable[[], AnyModel] | None = None
     every: str = ""
 
-    def source(self, folder: Folder) -> Source:
+    def source(self, folder: Folder) -> PrivateTable:
         """Return its simulated records as a table; nobody's, and the same on every machine."""
         return folder.write(self.file, self.records(random.Random(_SEED)), simulated=True)
 

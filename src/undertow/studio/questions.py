@@ -13,7 +13,7 @@ from undertow.plan import Plan
 from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
 from undertow.studio.reading import python_text
 
-__all__ = ["KINDS", "Asked", "asked_of", "kinds_for", "usual"]
+__all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "usual"]
 
 Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
 
@@ -29,10 +29,10 @@ KINDS: dict[str, tuple[str, str]] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class AskedQuestion:
     """A question as it was filled in: what, whose secret, against whom, and how much may leak.
 
-    >>> asked = Asked("count", ("active",), limit=1.0, against="ignorant")
+    >>> asked = AskedQuestion("count", ("active",), limit=1.0, against="ignorant")
     >>> print(asked.options())
     --count active --limit 1 --against ignorant
     >>> print(asked.python())
@@ -157,7 +157,9 @@ class Asked:
         return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{told})"
 
     @classmethod
-    def of_form(cls, form: Mapping[str, Any], model: AnyModel, usual: "Asked") -> "Asked":
+    def of_form(
+        cls, form: Mapping[str, Any], model: AnyModel, usual: "AskedQuestion"
+    ) -> "AskedQuestion":
         """Return the question that a form asks; what it leaves out is as usual."""
         given = {name: str(form[name]).strip() for name in form if name in cls.__slots__}
         told: dict[str, Any] = {}
@@ -189,7 +191,7 @@ def kinds_for(model: AnyModel) -> tuple[str, ...]:
     return ("count", "histogram") if model.states else ("count", "sum")
 
 
-def usual(model: AnyModel, every: str = "") -> Asked:
+def usual(model: AnyModel, every: str = "") -> AskedQuestion:
     """Return the question that a form begins with.
 
     >>> from undertow import MarkovChain
@@ -200,10 +202,10 @@ def usual(model: AnyModel, every: str = "") -> Asked:
     states = model.states[-1:] or ("yes",)
     if model.family == "network":
         states = model.states[:1] if "BB" in model.states else states
-    return Asked(kind, states, every=every, length=model.length)
+    return AskedQuestion(kind, states, every=every, length=model.length)
 
 
-def asked_of(plan: "Plan[Any]") -> Asked:
+def asked_of(plan: "Plan[Any]") -> AskedQuestion:
     """Return the question that a plan answers, as a form would ask it.
 
     >>> from undertow import Count, MarkovChain, Window, calibrate

@@ -12,11 +12,11 @@ from undertow.errors import InvalidInput, UndertowError
 if TYPE_CHECKING:
     from undertow.data.table import Data
 
-__all__ = ["Reading", "Source", "columns_of", "guess", "naming", "python_text"]
+__all__ = ["PrivateTable", "Reading", "columns_of", "guess", "naming", "python_text"]
 
 
 @dataclass(frozen=True, slots=True)
-class Source:
+class PrivateTable:
     """A table of private records: where it lies, and what it is called.
 
     ``simulated`` records are nobody's: they come from a random number generator.
@@ -50,7 +50,7 @@ class Reading:
         if self.every is not None and self.time is None:
             raise InvalidInput("a step of time needs the column of times")
 
-    def open(self, source: Source) -> "Data":
+    def open(self, source: PrivateTable) -> "Data":
         """Return the data; reads names and types of the columns, no record."""
         from undertow.data.table import Data
 
@@ -80,7 +80,7 @@ class Reading:
 
 
 @contextmanager
-def naming(source: Source) -> Iterator[None]:
+def naming(source: PrivateTable) -> Iterator[None]:
     """Have refusals call a table by its name: where an uploaded one lies is nobody's business."""
     try:
         yield
@@ -89,7 +89,7 @@ def naming(source: Source) -> Iterator[None]:
         raise InvalidInput(said) from None
 
 
-def columns_of(source: Source) -> dict[str, str]:
+def columns_of(source: PrivateTable) -> dict[str, str]:
     """Return the names and types of the columns of a table, which are public."""
     from undertow.data.headers import column_names
 

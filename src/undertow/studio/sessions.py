@@ -12,8 +12,8 @@ from typing import Any, Literal
 
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
-from undertow.studio.questions import Asked
-from undertow.studio.reading import Reading, Source
+from undertow.studio.questions import AskedQuestion
+from undertow.studio.reading import PrivateTable, Reading
 
 __all__ = ["Work", "Works"]
 
@@ -34,11 +34,11 @@ class Work:
     id: str
     title: str
     origin: Origin
-    source: Source | None = None
+    source: PrivateTable | None = None
     reading: Reading | None = None
     model: AnyModel | None = None
     model_name: str = ""
-    asked: Asked | None = None
+    asked: AskedQuestion | None = None
     plan: "Plan[Any] | None" = None
 
     @property

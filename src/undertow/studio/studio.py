@@ -11,7 +11,7 @@ from undertow.errors import InvalidInput
 from undertow.models.sets import AnyModel
 from undertow.studio import calls
 from undertow.studio.jobs import Job, Jobs
-from undertow.studio.questions import Asked, usual
+from undertow.studio.questions import AskedQuestion, usual
 from undertow.studio.rendering import render
 from undertow.studio.sessions import Work, Works
 from undertow.studio.settings import Settings
@@ -96,7 +96,7 @@ class Studio:
             raise InvalidInput("say first what the columns of the table are")
         return found.chain
 
-    def asked(self, work: Work) -> Asked:
+    def asked(self, work: Work) -> AskedQuestion:
         """Return the question of a piece of work, the usual one where nothing was asked yet."""
         if work.asked is not None:
             return work.asked

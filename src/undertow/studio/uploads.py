@@ -11,7 +11,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from undertow.errors import InvalidInput
-from undertow.studio.reading import Source
+from undertow.studio.reading import PrivateTable
 
 __all__ = ["Folder"]
 
@@ -28,7 +28,7 @@ class Folder:
     def __init__(self) -> None:
         self.path = Path(tempfile.mkdtemp(prefix="undertow-studio-"))
 
-    async def keep(self, name: str, chunks: AsyncIterator[bytes]) -> Source:
+    async def keep(self, name: str, chunks: AsyncIterator[bytes]) -> PrivateTable:
         """Return the table that arrives in pieces, written as it comes."""
         path, shown = self.place(name), shown_name(name)
         done = False
@@ -43,14 +43,14 @@ class Folder:
         finally:
             if not done:
                 path.unlink(missing_ok=True)
-        return Source(path, shown)
+        return PrivateTable(path, shown)
 
-    def write(self, name: str, text: str, *, simulated: bool = False) -> Source:
+    def write(self, name: str, text: str, *, simulated: bool = False) -> PrivateTable:
         """Return a small table, written at once."""
         path = self.place(name)
         with open(_created(path), "w", encoding="utf-8") as file:
             file.write(text)
-        return Source(path, name, simulated)
+        return PrivateTable(path, name, simulated)
 
     def place(self, name: str) -> Path:
         """Return where a table of that name goes: a random name that ends in the same."""

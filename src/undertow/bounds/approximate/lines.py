@@ -10,7 +10,7 @@ from functools import cached_property
 import numpy as np
 
 from undertow.bounds.approximate.nodes import Nodes
-from undertow.bounds.approximate.sides import Ints, Options, Side, side_values
+from undertow.bounds.approximate.sides import Ints, Options, SideKernels, side_values
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["Lines", "Samples", "lifted"]
@@ -74,7 +74,7 @@ class Samples:
     """
 
     nodes: Nodes
-    side: Side
+    side: SideKernels
     pairs: list[tuple[int, int]]
     free: bool
     slopes: list[Array]
@@ -83,7 +83,12 @@ class Samples:
 
     @classmethod
     def begun(
-        cls, nodes: Nodes, side: Side, pairs: list[tuple[int, int]], steepest: float, free: bool
+        cls,
+        nodes: Nodes,
+        side: SideKernels,
+        pairs: list[tuple[int, int]],
+        steepest: float,
+        free: bool,
     ) -> "Samples":
         """Return samples on a coarse grid of slopes that reaches to where nothing is left."""
         steps, states = len(side.kernels), side.size

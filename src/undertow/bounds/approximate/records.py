@@ -15,7 +15,7 @@ from itertools import combinations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.gaussian.leakages import Asked, asked
+from undertow.bounds.gaussian.leakages import Statistic, asked
 from undertow.certificate import Leakage, Witness
 from undertow.curves import GaussianCurve
 from undertow.mechanisms import Gaussian
@@ -75,7 +75,7 @@ def _least(mu: float, delta: float) -> float:
     return max(0.0, down(GaussianCurve(mu).epsilon(delta * (1 + 1e-9)), 64) * (1 - 1e-9))
 
 
-def record_mu(question: Asked, noise: Gaussian, model: object, against: Against) -> _Move:
+def record_mu(question: Statistic, noise: Gaussian, model: object, against: Against) -> _Move:
     """Return certified ends of the largest mu over what is known."""
     factor, moved = question.factor, question.moved
     whole = _Move(

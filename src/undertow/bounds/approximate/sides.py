@@ -18,7 +18,7 @@ import numpy as np
 from undertow.bounds.approximate.nodes import Nodes
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["Options", "Side", "option_values", "rounding", "side_values"]
+__all__ = ["Options", "SideKernels", "option_values", "rounding", "side_values"]
 
 Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
@@ -39,7 +39,7 @@ def rounding(steps: Ints, states: int) -> Array:
 
 
 @dataclass(frozen=True)
-class Side:
+class SideKernels:
     """The kernels of the records on one side, from the target outwards."""
 
     kernels: tuple[Array, ...]
@@ -119,7 +119,7 @@ def _blocks(count: int, states: int, nodes: int) -> Iterator[slice]:
 
 
 def side_values(
-    nodes: Nodes, side: Side, a: Ints, b: Ints, g: Array, *, free: bool
+    nodes: Nodes, side: SideKernels, a: Ints, b: Ints, g: Array, *, free: bool
 ) -> tuple[Array, Array]:
     """Return max_u phi^(t)_v(u), (steps, k, problems), and open values, (steps + 1, problems).
 
@@ -147,7 +147,7 @@ def side_values(
 
 
 def option_values(
-    nodes: Nodes, curve: Array, side: Side, pair: tuple[int, int], options: Options, g: float
+    nodes: Nodes, curve: Array, side: SideKernels, pair: tuple[int, int], options: Options, g: float
 ) -> tuple[Array, Array]:
     """Return V of every option at slope g (rounded up), and the node that attains it.
 
@@ -164,7 +164,7 @@ def option_values(
 
 
 def _sweep_options(
-    nodes: Nodes, curve: Array, side: Side, pair: tuple[int, int], options: Options,
+    nodes: Nodes, curve: Array, side: SideKernels, pair: tuple[int, int], options: Options,
     slopes: Array, here: Ints, found: tuple[Array, Array],
 ) -> None:  # fmt: skip
     """Sweep some options, farthest first, and write what they reach."""

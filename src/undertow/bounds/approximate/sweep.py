@@ -13,13 +13,13 @@ import numpy as np
 
 from undertow.adversaries import Against
 from undertow.bounds.approximate.lines import Samples, lifted
-from undertow.bounds.approximate.sides import Ints, Options, Side, option_values
+from undertow.bounds.approximate.sides import Ints, Options, SideKernels, option_values
 from undertow.bounds.approximate.windows import (
+    AttainedWindow,
+    ChainSides,
     Curve,
-    Order,
     Room,
-    Window,
-    Windows,
+    SweptOrder,
     alive_after,
     choose_windows,
     possible_pairs,
@@ -56,7 +56,7 @@ class SweepBound:
 
     delta_upper: float
     epsilon: float
-    window: Window | None
+    window: AttainedWindow | None
     reach: int
     eta: float
 
@@ -93,17 +93,17 @@ def known_sided_value(
     return _valued(curve, side, distance, check_count(value, "value", 0), a, b, g)
 
 
-def _side(kernels: Sequence[Array], a: int, b: int) -> Side:
+def _side(kernels: Sequence[Array], a: int, b: int) -> SideKernels:
     stack = tuple(np.asarray(kernel, dtype=np.float64) for kernel in kernels)
     if not stack:
         stack = (np.eye(max(a, b) + 1),)  # never used: the target stands alone
     if a == b:
         raise InvalidInput(f"two different values are compared, found {a} twice")
-    return Side(stack)
+    return SideKernels(stack)
 
 
 def _valued(
-    curve: Curve, side: Side, distance: int, column: int, a: int, b: int, g: float
+    curve: Curve, side: SideKernels, distance: int, column: int, a: int, b: int, g: float
 ) -> float:
     options = side.options(np.array([distance]), np.array([column]), a, b)
     if not len(options):
@@ -282,21 +282,21 @@ def _plain_epsilon(curve: Curve, delta: float) -> float:
 class _Search:
     """All rows, pairs and options of a chain; those that still matter at a growing slope."""
 
-    windows: Windows
-    orders: list[Order]
+    windows: ChainSides
+    orders: list[SweptOrder]
     options: dict[tuple[int, int, int], Options] = field(default_factory=dict)
     alive: dict[tuple[int, int, int], Ints] = field(default_factory=dict)
     reached: float = 0.0
 
     @classmethod
     def over(
-        cls, curve: Curve, chain: MarkovChain, windows: Windows, against: Against
+        cls, curve: Curve, chain: MarkovChain, windows: ChainSides, against: Against
     ) -> "_Search":
         """Return the search over both orders of the sides."""
         pairs = possible_pairs(chain)
         orders = [
-            Order(curve, windows.right, windows.left, against, pairs),
-            Order(curve, windows.left, windows.right, against, pairs),
+            SweptOrder(curve, windows.right, windows.left, against, pairs),
+            SweptOrder(curve, windows.left, windows.right, against, pairs),
         ]
         if windows.mirrored and all(left == right for left, right in windows.rows):
             del orders[1]  # both orders are the same
@@ -315,13 +315,13 @@ class _Search:
         left, right = self.windows.rows[row]
         return (left, right) if order else (right, left)
 
-    def at(self, g: float, threshold: float) -> tuple[float, Window | None]:
+    def at(self, g: float, threshold: float) -> tuple[float, AttainedWindow | None]:
         """Return the bound at slope g and its window; what is below ``threshold`` is left out.
 
         Where the bound exceeds the threshold, options below it are never tried again: g must not
         fall below such a g later.
         """
-        worst: tuple[float, Window | None] = (0.0, None)
+        worst: tuple[float, AttainedWindow | None] = (0.0, None)
         left_over: dict[tuple[int, int, int], Ints] = {}
         for row in range(len(self.windows.rows)):
             for pair in range(len(self.orders[0].pairs)):
@@ -342,7 +342,7 @@ class _Search:
     def _one(
         self, key: tuple[int, int, int], g: float, threshold: float,
         left_over: dict[tuple[int, int, int], Ints],
-    ) -> tuple[float, Window | None]:  # fmt: skip
+    ) -> tuple[float, AttainedWindow | None]:  # fmt: skip
         """Return the bound of one row, pair and order, over the options that still matter."""
         row, pair, order = key
         which, alive = self.orders[order], self.alive[key]
@@ -358,5 +358,5 @@ class _Search:
             shown(options, best, which.outer.size),
             which.inner_option(inner, pair, float(places[best])),
         )
-        window = Window(which.pairs[pair], *(ends[::-1] if order else ends))
+        window = AttainedWindow(which.pairs[pair], *(ends[::-1] if order else ends))
         return float(values[best]), window

@@ -14,14 +14,14 @@ from undertow.adversaries import Against
 from undertow.bounds.approximate.lines import Lines, Samples, lifted
 from undertow.bounds.approximate.nodes import Nodes
 from undertow.bounds.approximate.polygons import GaussianGrid, Polygon
-from undertow.bounds.approximate.sides import Ints, Options, Side, option_values
+from undertow.bounds.approximate.sides import Ints, Options, SideKernels, option_values
 from undertow.bounds.chains.known import extremes, ordered_pairs
 from undertow.bounds.chains.side_laws import start_error
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, log_ratio, pad_log
 
-__all__ = ["Curve", "Order", "Window", "Windows", "choose_windows"]
+__all__ = ["AttainedWindow", "ChainSides", "Curve", "SweptOrder", "choose_windows"]
 
 Curve = Polygon | GaussianGrid
 
@@ -45,7 +45,7 @@ Room = int | None
 
 
 @dataclass(frozen=True, slots=True)
-class Window:
+class AttainedWindow:
     """What a bound is attained for: the pair, and (distance, value) known on either side.
 
     A side of which nothing is known has value None.
@@ -57,11 +57,11 @@ class Window:
 
 
 @dataclass(frozen=True, slots=True)
-class Windows:
+class ChainSides:
     """The sides of a chain, the rooms (left, right) to try, and what truncation costs."""
 
-    left: Side
-    right: Side
+    left: SideKernels
+    right: SideKernels
     rows: tuple[tuple[Room, Room], ...]
     reach: int
     eta: float
@@ -70,7 +70,7 @@ class Windows:
 
 def choose_windows(
     chain: MarkovChain, epsilon: float, against: Against, reach: int | None
-) -> Windows:
+) -> ChainSides:
     """Return the windows whose bounds together cover every target of the chain.
 
     All states must be visited and the start stationary. Rooms are as large as the length allows:
@@ -106,8 +106,8 @@ def choose_windows(
     mirrored = bool(np.allclose(forward, backward, rtol=1e-12, atol=0.0))
     if mirrored:
         rows = tuple(row for row in rows if _size(row[0]) <= _size(row[1]))
-    return Windows(
-        Side((backward,) * reach), Side((forward,) * reach), rows, reach,
+    return ChainSides(
+        SideKernels((backward,) * reach), SideKernels((forward,) * reach), rows, reach,
         eta + start_error(chain), mirrored,
     )  # fmt: skip
 
@@ -158,7 +158,7 @@ def _rows(length: int | None, reach: int) -> tuple[tuple[Room, Room], ...]:
     return tuple(dict.fromkeys(rows))
 
 
-def side_options(side: Side, room: Room, against: Against, pair: tuple[int, int]) -> Options:
+def side_options(side: SideKernels, room: Room, against: Against, pair: tuple[int, int]) -> Options:
     """Return what may be known on a side with that many records."""
     states, reach = side.size, len(side.kernels)
     last = reach if room is None else room
@@ -174,12 +174,12 @@ def side_options(side: Side, room: Room, against: Against, pair: tuple[int, int]
 
 
 @dataclass(slots=True)
-class Order:
+class SweptOrder:
     """One order of the sides: curves of the inner one, swept on along the outer one."""
 
     curve: Curve
-    inner: Side
-    outer: Side
+    inner: SideKernels
+    outer: SideKernels
     against: Against
     pairs: list[tuple[int, int]]
     samples: Samples | None = None

@@ -31,7 +31,7 @@ from undertow.models.elimination import Factor, eliminate
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import ROUNDOFF, Array, up
 
-__all__ = ["MOST_RECORDS", "Found", "Ratios", "attractive_leakage", "network_finding"]
+__all__ = ["MOST_RECORDS", "Ratios", "WorstNetworkCase", "attractive_leakage", "network_finding"]
 
 MOST_RECORDS = 10
 """Records of a network whose known sets and values are all gone through (cost n 3^n)."""
@@ -60,7 +60,7 @@ class Ratios:
 
 
 @dataclass(frozen=True, slots=True)
-class Found:
+class WorstNetworkCase:
     """The worst case: its two ends, the target and its two values, and what is known.
 
     Nodes are places; ``known`` pairs them with values. ``rewarded`` is the value of each unknown
@@ -87,7 +87,7 @@ class Found:
 
 def attractive_leakage(
     ratios: Ratios, network: BayesianNetwork, against: Against
-) -> tuple[Leakage, Found] | None:
+) -> tuple[Leakage, WorstNetworkCase] | None:
     """Return the leakage of a connected network of two states, None where it is not known so.
 
     >>> cpds = {0: [.5, .5], 1: [.5, .5], 2: [[[.9, .1], [.6, .4]], [[.6, .4], [.2, .8]]]}
@@ -118,7 +118,9 @@ def attractive_leakage(
     return leak, found
 
 
-def network_finding(network: BayesianNetwork, ratios: Ratios, against: Against) -> Found | None:
+def network_finding(
+    network: BayesianNetwork, ratios: Ratios, against: Against
+) -> WorstNetworkCase | None:
     """Return the worst case over targets, known values and both directions, None where unknown.
 
     Refuses with `NotSupported` what is too large or too rare. Known records of other connected
@@ -150,10 +152,12 @@ def _order(network: BayesianNetwork) -> tuple[bool, ...] | None:
     return attractive_order(network.tables, scopes, len(network.nodes))
 
 
-def _worst(found: Sequence[Found]) -> Found:
+def _worst(found: Sequence[WorstNetworkCase]) -> WorstNetworkCase:
     shown = max(found, key=lambda each: each.lower)
     upper = max(each.upper for each in found)
-    return Found(shown.lower, upper, shown.target, shown.pair, shown.known, shown.rewarded)
+    return WorstNetworkCase(
+        shown.lower, upper, shown.target, shown.pair, shown.known, shown.rewarded
+    )
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -164,7 +168,7 @@ class _Work:
     ratios: Ratios
     turned: tuple[bool, ...]
 
-    def fixed(self, target: int, known: Sequence[int]) -> Found:
+    def fixed(self, target: int, known: Sequence[int]) -> WorstNetworkCase:
         """Return the worst case of one target and set of known records."""
         network = self.network
         inside = next(part for part in network.components() if target in part)
@@ -186,7 +190,7 @@ class _Work:
             )  # fmt: skip
         return _worst(found)
 
-    def any(self) -> Found:
+    def any(self) -> WorstNetworkCase:
         """Return the worst case of all targets and known sets of a small network."""
         network = self.network
         places, records = network.places, network.length
@@ -218,13 +222,15 @@ class _Work:
     def _found(
         self, value: float, error: float, target: int, state: int,
         facts: tuple[tuple[int, int], ...], unknown: Sequence[int],
-    ) -> Found:  # fmt: skip
+    ) -> WorstNetworkCase:  # fmt: skip
         # the value grows with every ratio, by at most as much: what is attained is so far below
         loose = max(u - a for u, a in zip(self.ratios.upper, self.ratios.attained, strict=True))
         lower = max(value - error - len(unknown) * loose * (1 + 1e-9), 0.0)
         rewarded = tuple((place, self._rewarded(place, target, state)) for place in unknown)
         pair = (state, 1 - state)
-        return Found(lower, max(value + error, 0.0), target, pair, tuple(sorted(facts)), rewarded)
+        return WorstNetworkCase(
+            lower, max(value + error, 0.0), target, pair, tuple(sorted(facts)), rewarded
+        )
 
     def _rewarded(self, place: int, target: int, state: int) -> int:
         """Return the value of a record that the worst likelihood rewards."""

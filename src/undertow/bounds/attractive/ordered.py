@@ -34,7 +34,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.base_query import State, as_numbers
-from undertow.bounds.attractive.ordered_sides import Side, side_table
+from undertow.bounds.attractive.ordered_sides import SideGains, side_table
 from undertow.bounds.attractive.sums import (
     DEEPEST,
     Best,
@@ -50,7 +50,7 @@ from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, up
 
-__all__ = ["Values", "metric_values", "ordered_leakage", "sum_values"]
+__all__ = ["StateExponents", "metric_values", "ordered_leakage", "sum_values"]
 
 LARGEST = 32
 """Most states (cost: their third power for every distance)."""
@@ -62,7 +62,7 @@ ADDED = (
 
 
 @dataclass(frozen=True, slots=True)
-class Values:
+class StateExponents:
     """What each state adds to an exponent, as exact numbers times a rate with its two ends.
 
     ``order`` lists the states from the lowest to the highest.
@@ -79,7 +79,7 @@ class Values:
         return np.array([rate * float(self.numbers[place] - least) for place in self.order])
 
 
-def metric_values(mechanism: MetricDP, states: Sequence[State]) -> Values | None:
+def metric_values(mechanism: MetricDP, states: Sequence[State]) -> StateExponents | None:
     """Return the states as numbers, None where they are none.
 
     >>> metric_values(MetricDP(.5), (0, 1, 4)).numbers[2]
@@ -89,10 +89,10 @@ def metric_values(mechanism: MetricDP, states: Sequence[State]) -> Values | None
     if named is None:
         return None
     numbers = tuple(map(Fraction, named))
-    return Values(numbers, _rising(named), mechanism.rate, mechanism.rate)
+    return StateExponents(numbers, _rising(named), mechanism.rate, mechanism.rate)
 
 
-def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
+def sum_values(mechanism: Scaled, chain: MarkovChain) -> StateExponents | None:
     """Return what the states add to a sum or a mean, None where records may add something else.
 
     >>> from undertow.mechanisms import Laplace
@@ -110,14 +110,14 @@ def sum_values(mechanism: Scaled, chain: MarkovChain) -> Values | None:
         return None
     rate = 1 / mechanism.scale
     # in the order of the states themselves, also where the lattice merges two of them
-    return Values(numbers, _rising(named), up(rate), down(rate))
+    return StateExponents(numbers, _rising(named), up(rate), down(rate))
 
 
 def _rising(numbers: Sequence[float]) -> tuple[int, ...]:
     return tuple(sorted(range(len(numbers)), key=lambda place: numbers[place]))
 
 
-def ordered_leakage(values: Values, chain: MarkovChain, against: Against) -> Leakage | None:
+def ordered_leakage(values: StateExponents, chain: MarkovChain, against: Against) -> Leakage | None:
     """Return what such answers leak on a chain of ordered states, None where that is not known.
 
     Both ends agree but for rounding wherever the sides settle within `MAX_STEPS` records. Cost
@@ -168,7 +168,7 @@ class _Ordered:
 
     chain: MarkovChain
     law: HiddenLaw
-    values: Values
+    values: StateExponents
 
     def weights(self, rising: bool, rate: float) -> Array:
         """Return the weights of the states (k,), the largest 1."""
@@ -233,7 +233,7 @@ class _Ordered:
         return self._attained(attack, max(upper, 0.0), against)
 
     def _joined(
-        self, own: Array, left: Side, right: Side, rising: bool
+        self, own: Array, left: SideGains, right: SideGains, rising: bool
     ) -> tuple[float, float, _Attack]:
         """Return the best value found, the bound, and the attack of one direction."""
         size, length = self.chain.size, self.chain.length

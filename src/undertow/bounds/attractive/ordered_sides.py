@@ -16,14 +16,14 @@ from undertow.errors import NotSupported
 from undertow.models.hidden_law import HiddenLaw
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["Side", "side_table"]
+__all__ = ["SideGains", "side_table"]
 
 SETTLED = 1e-13
 """What distant records may add to the best found before the search ends (upper side)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class SideGains:
     """What one side adds to each pair of values, by the number of records there.
 
     ``upto[j]`` (k, k) is the most that j records can add, ``most`` that of any number up to
@@ -67,7 +67,7 @@ def _scaled(matrix: Array) -> Array:
 
 def side_table(
     law: HiddenLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
-) -> Side:
+) -> SideGains:
     """Return what the records on one side add, for every number of them up to ``reach``.
 
     Stops early where more records cannot add more than `SETTLED` to any pair, and a series of the
@@ -119,7 +119,7 @@ def side_table(
     error = 8 * ROUNDOFF * (roundings + 4 * (largest + depth))
     top = np.maximum.accumulate(np.array(fixed), axis=0)
     upto = np.maximum(np.array(opened), top)
-    return Side(
+    return SideGains(
         upto, upto.max(axis=0), tail, error, records, np.array(opened), np.array(fixed),
         np.array(facts),
     )  # fmt: skip

@@ -161,7 +161,7 @@ def chain_sums(
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Scaled:
+class _ScaledMatrix:
     """A matrix or a message times 2^scale; its largest entry lies in [1/2, 1)."""
 
     matrix: Array
@@ -193,17 +193,17 @@ def _faint(message: Array) -> None:
         raise NotSupported("likelihoods of the values of some records lie too far apart")
 
 
-def _times(first: _Scaled, second: _Scaled) -> _Scaled:
+def _times(first: _ScaledMatrix, second: _ScaledMatrix) -> _ScaledMatrix:
     """Return a product of two matrices, or of a matrix and a message."""
     made = first.matrix @ second.matrix
     power = int(np.frexp(made.max())[1])
     made = np.ldexp(made, -power)
     _faint(made)
-    return _Scaled(made, first.scale + second.scale + power)
+    return _ScaledMatrix(made, first.scale + second.scale + power)
 
 
-def _power(matrix: _Scaled, exponent: int) -> _Scaled:
-    made, square = _Scaled(np.eye(len(matrix.matrix))), matrix
+def _power(matrix: _ScaledMatrix, exponent: int) -> _ScaledMatrix:
+    made, square = _ScaledMatrix(np.eye(len(matrix.matrix))), matrix
     while exponent:
         if exponent % 2:
             made = _times(made, square)
@@ -213,20 +213,20 @@ def _power(matrix: _Scaled, exponent: int) -> _Scaled:
     return made
 
 
-def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _Scaled:
+def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
     """Return the product of weight and step, over unknown records in order: diag(w_t) T_t."""
 
-    def factor(place: int) -> _Scaled:
+    def factor(place: int) -> _ScaledMatrix:
         row = weights[abs(place - target) % len(weights)]  # (m,)
-        return _Scaled(row[:, None] * law.step(place))
+        return _ScaledMatrix(row[:, None] * law.step(place))
 
-    made = _Scaled(np.eye(law.size))
+    made = _ScaledMatrix(np.eye(law.size))
     if len(law.steps) > 1:
         for place in places:
             made = _times(made, factor(place))
         return made
     turns = len(weights)
-    period = _Scaled(np.eye(law.size))
+    period = _ScaledMatrix(np.eye(law.size))
     for place in places[:turns]:
         period = _times(period, factor(place))
     made = _power(period, len(places) // turns) if len(places) >= turns else made
@@ -237,35 +237,35 @@ def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _Sca
 
 def _way(
     law: HiddenLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
-) -> _Scaled:
+) -> _ScaledMatrix:
     """Return what leads from a record, or from the start, to the next one that matters."""
     if first:
         return _unknown(law, weights, target, range(anchor))
     # on one side of the target distances rise or fall by one: the phases alternate either way
-    step = _Scaled(law.step(before))
+    step = _ScaledMatrix(law.step(before))
     return _times(step, _unknown(law, weights, target, range(before + 1, anchor)))
 
 
 def _end(
     law: HiddenLaw, weights: Array, target: int, last: int, records: int | None
-) -> tuple[_Scaled, float]:
+) -> tuple[_ScaledMatrix, float]:
     """Return the message of all records after the last one that matters, and its own error."""
     hidden = law.size
     plain = bool((weights == 1.0).all())
     if records is None:
         if plain:
-            return _Scaled(np.ones(hidden)), 0.0
+            return _ScaledMatrix(np.ones(hidden)), 0.0
         period = np.eye(hidden)
         for more in range(len(weights)):
             row = weights[abs(last + 1 + more - target) % len(weights)]
             period = period @ (law.steps[0] * row)  # T diag(w)
         vector, width = perron(period)
         _faint(vector)
-        return _Scaled(vector), width
+        return _ScaledMatrix(vector), width
     if plain or last == records - 1:
-        return _Scaled(np.ones(hidden)), 0.0
+        return _ScaledMatrix(np.ones(hidden)), 0.0
     final = weights[abs(records - 1 - target) % len(weights)]
     steps = _times(
-        _Scaled(law.step(last)), _unknown(law, weights, target, range(last + 1, records - 1))
+        _ScaledMatrix(law.step(last)), _unknown(law, weights, target, range(last + 1, records - 1))
     )
-    return _times(steps, _Scaled(final)), 0.0
+    return _times(steps, _ScaledMatrix(final)), 0.0

@@ -44,7 +44,7 @@ ORDINARY = 600.0
 
 
 @dataclass(frozen=True, slots=True)
-class Option:
+class HistogramOption:
     """What is known on one side: the value ``known`` at a distance, or nothing up to the end.
 
     ``records`` are unknown between it and the target, or all there are on that side.
@@ -86,10 +86,10 @@ def histogram_leakage(scale: float, chain: MarkovChain, against: Against = "any"
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _HistogramSide:
     """The options of one side and the laws of their histograms, (options, k, D, ..., D)."""
 
-    options: tuple[Option, ...]
+    options: tuple[HistogramOption, ...]
     laws: Array
 
     def far(self) -> list[int]:
@@ -103,7 +103,7 @@ class _Side:
 
 
 @lru_cache(maxsize=8)
-def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _Side:
+def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _HistogramSide:
     """Return one side of every target: it depends neither on the noise nor on the position."""
     size = chain.size
     kernel = chain.transition if right else chain.transition.T  # (inner, outer), up to a factor
@@ -114,10 +114,10 @@ def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _Side:
     path[none] = kernel
     start = np.zeros((size, *(steps,) * size))
     start[none] = 1.0
-    options, laws = [Option(0, None)], [start]
+    options, laws = [HistogramOption(0, None)], [start]
     for step in range(1, steps + 1):
         if not ignorant or step == steps:
-            options += [Option(step - 1, value) for value in range(size)]
+            options += [HistogramOption(step - 1, value) for value in range(size)]
             laws += [path[:, value] for value in range(size)]
         if step == steps:
             break
@@ -127,12 +127,12 @@ def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _Side:
             into = tuple(slice(1, None) if a == axis else slice(None) for a in range(size + 1))
             out = tuple(slice(None, -1) if a == axis else slice(None) for a in range(size + 1))
             counted[:, value][into] = path[:, value][out]
-        options.append(Option(step, None))
+        options.append(HistogramOption(step, None))
         laws.append(np.tensordot(ends, counted, axes=(0, 1)))
         path = np.moveaxis(np.tensordot(kernel, counted, axes=(0, 1)), 0, 1)
     found = np.stack(laws)  # (options, target, D, ..., D)
     totals = found.reshape(len(options), size, -1).sum(axis=2)
-    return _Side(tuple(options), found / totals.reshape(*totals.shape, *(1,) * size))
+    return _HistogramSide(tuple(options), found / totals.reshape(*totals.shape, *(1,) * size))
 
 
 class _Windows:
@@ -281,7 +281,7 @@ class _Windows:
         return told, replace(attack, sets=((target, members),))
 
 
-def _rooms(options: tuple[Option, ...], steps: int) -> Iterator[tuple[float, float]]:
+def _rooms(options: tuple[HistogramOption, ...], steps: int) -> Iterator[tuple[float, float]]:
     """Yield how many records a side with an option has, the least and the most; then *farther*."""
     for option in options:
         most = math.inf if option.known is not None else option.records

@@ -22,7 +22,7 @@ import numpy as np
 
 from undertow.bounds.chains.known import Ints
 from undertow.bounds.chains.quilt_records import TABLE, record_influences, shares, worst_record
-from undertow.bounds.chains.quilt_scores import Bound, Influence, Quilt, Scale, Score
+from undertow.bounds.chains.quilt_scores import Bound, Influence, NoiseScore, Quilt, Score
 from undertow.errors import MethodRefused
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, Array, log_ratio, pad_log
@@ -31,8 +31,8 @@ from undertow.queries import State
 __all__ = [
     "Bound",
     "Influence",
+    "NoiseScore",
     "Quilt",
-    "Scale",
     "Score",
     "approximate_influence",
     "basic_search",
@@ -150,7 +150,7 @@ def quilt_search(
     """Return the worst record of a chain and its best quilt, with exact influences.
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
-    >>> round(quilt_search(chain, "ignorant", Scale(1.0)).value, 6)
+    >>> round(quilt_search(chain, "ignorant", NoiseScore(1.0)).value, 6)
     14.813018
     """
     reduced = chain.visited()
@@ -273,7 +273,7 @@ def basic_search(influence: Influence, length: int, score: Score) -> Quilt:
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
     >>> pairs = chain_pairs(chain, None)
     >>> influence = chain_influence(chain, "ignorant", pairs, 8)
-    >>> round(basic_search(influence, 9, Scale(1.0)).value, 6)
+    >>> round(basic_search(influence, 9, NoiseScore(1.0)).value, 6)
     9.0
     """
     found = [_best_quilt(influence, length, record, score) for record in range(length)]

@@ -6,11 +6,11 @@ import numpy as np
 
 from undertow.numerics import Array
 
-__all__ = ["Bound", "Influence", "Quilt", "Scale", "Score"]
+__all__ = ["Bound", "Influence", "NoiseScore", "Quilt", "Score"]
 
 
 @dataclass(frozen=True, slots=True)
-class Scale:
+class NoiseScore:
     """Scores a quilt by the noise it asks for: local / (epsilon - influence)."""
 
     epsilon: float
@@ -41,7 +41,7 @@ class Bound:
         return best / self.tau
 
 
-Score = Scale | Bound
+Score = NoiseScore | Bound
 
 
 @dataclass(frozen=True, slots=True)

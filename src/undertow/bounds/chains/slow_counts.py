@@ -59,7 +59,7 @@ _CALL = 100_000
 
 
 @dataclass(slots=True)
-class _Side:
+class _DeepSide:
     """One side of a target, read outwards, with room for up to ``depth`` records.
 
     ``laws[m]`` (k, m + 1) is Pr[count of m records = j | x] for the rooms m that are kept;
@@ -93,12 +93,12 @@ class _Side:
         """Return the labelled law at the depth of a side that is cut there, None elsewhere."""
         return self.cuts.get(room) if room == self.depth else None
 
-    def nearer(self, depth: int) -> "_Side":
+    def nearer(self, depth: int) -> "_DeepSide":
         """Return the side cut at a lesser depth; what follows keeps to the same bounds."""
         ends = np.array([self.down[: depth + 1], self.up[: depth + 1]])
         ends[:, -1] = self.down[-1], self.up[-1]
         laws = {room: law for room, law in self.laws.items() if room < depth}
-        return _Side(laws, ends[0], ends[1], {depth: self.cuts[depth]})
+        return _DeepSide(laws, ends[0], ends[1], {depth: self.cuts[depth]})
 
 
 def slow_distance(
@@ -126,7 +126,7 @@ def slow_distance(
         right = _side(forward, marks, most, cut=not whole)
         left = right if alike else _side(backward, marks, most, cut=not whole)
         if left is not None and right is not None:
-            search = _Search(left, right, marks)
+            search = _BoxSearch(left, right, marks)
             wanted = [(int(x), int(other)) for x, other in pairs if x < other]
             if not whole:
                 search = search.nearest(wanted)
@@ -138,7 +138,7 @@ def slow_distance(
     return math.inf
 
 
-def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _Side | None:
+def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _DeepSide | None:
     """Return one side, or None if the depth does not suffice or a probability is too small."""
     size, gap = len(kernel), max(1, depth // STORED)
     law = np.zeros((size, size, depth + 1))  # (target's value, last state, count)
@@ -166,7 +166,7 @@ def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _Side | None
         near = kept[far <= gap]
         ends[:, room] = (ends[:, near] + np.abs(near - room)[:, None, None]).min(axis=1)
         ends[:, room][:, range(size), range(size)] = 0
-    side = _Side(laws, ends[0], ends[1], cuts)
+    side = _DeepSide(laws, ends[0], ends[1], cuts)
     return _cut(side) if cut else side
 
 
@@ -181,7 +181,7 @@ def _apart(law: Array) -> Ints:
     return ends
 
 
-def _cut(side: _Side) -> _Side | None:
+def _cut(side: _DeepSide) -> _DeepSide | None:
     """Return the side with bounds for every room from its depth on, by induction on the room."""
     down, up, law = side.down.max(axis=0), side.up.max(axis=0), log(side.cuts[side.depth])
     for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
@@ -192,7 +192,7 @@ def _cut(side: _Side) -> _Side | None:
         if (found[0] <= down).all() and (found[1] <= up).all():
             ends = np.array([side.down, side.up])
             ends[:, -1] = down, up
-            return _Side(side.laws, ends[0], ends[1], side.cuts)
+            return _DeepSide(side.laws, ends[0], ends[1], side.cuts)
         down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
     return None
 
@@ -254,21 +254,21 @@ class _Box:
         ]
 
 
-class _Search:
+class _BoxSearch:
     """The largest distance over boxes of windows, the most promising one split first."""
 
-    def __init__(self, left: _Side, right: _Side, marks: Bools) -> None:
+    def __init__(self, left: _DeepSide, right: _DeepSide, marks: Bools) -> None:
         self.left, self.right, self.marks = left, right, marks
         self.effort = EFFORT
 
-    def nearest(self, pairs: Sequence[tuple[int, int]]) -> "_Search":
+    def nearest(self, pairs: Sequence[tuple[int, int]]) -> "_BoxSearch":
         """Return the search with sides cut at the least depth that hardly adds to the bound."""
         depth = self.left.depth
         deepest = max(self._window(depth, depth, *pair) for pair in pairs)
         for less in (depth // 8, depth // 4, depth // 2):
             right = self.right.nearer(less)
             left = right if self.left is self.right else self.left.nearer(less)
-            nearer = _Search(left, right, self.marks)
+            nearer = _BoxSearch(left, right, self.marks)
             found = max(nearer._window(less, less, *pair) for pair in pairs)
             if found <= deepest * (1 + NEARLY):
                 return nearer

@@ -30,7 +30,7 @@ from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.numerics import Array, check_positive, divide_up, down
 from undertow.queries import STEPS, Linear, Mean, Query, Sum
 
-__all__ = ["Asked", "asked", "leakage", "leakage_at"]
+__all__ = ["Statistic", "asked", "leakage", "leakage_at"]
 
 AnyGaussian = MultivariateGaussian | GaussianClass
 
@@ -39,7 +39,7 @@ _THEORY = "docs, theory: Gaussian records"
 
 
 @dataclass(frozen=True, slots=True)
-class Asked:
+class Statistic:
     """A statistic of Gaussian records and its certified factor.
 
     With noise of scale b (or at rate 1 / b) it leaks at most ``factor.upper`` times ``moved`` / b;
@@ -123,7 +123,7 @@ def asked(
     *,
     metric: bool = False,
     effort: int = EFFORT,
-) -> Asked:
+) -> Statistic:
     """Return the factor of a query; with ``metric`` that of all algorithms of the same rate.
 
     >>> model = MultivariateGaussian.bounded(3, 0.275)
@@ -144,7 +144,7 @@ def asked(
             return replace(whole, moved=Fraction(query.sensitivity_upper()))
         factor = _factor(model, Form.linear(query.weights), against, effort)
         method = "exact" if factor.exact else "branch-and-bound"
-        return Asked(
+        return Statistic(
             factor, Fraction(query.spread), query.spread,
             method if isinstance(model, MultivariateGaussian) else "bounded",
             (_law(model), _apart(query.spread)), _THEORY,
@@ -162,7 +162,7 @@ def asked(
     )
 
 
-def leakage_at(question: Asked, scale: float, model: AnyGaussian, against: Against) -> Leakage:
+def leakage_at(question: Statistic, scale: float, model: AnyGaussian, against: Against) -> Leakage:
     """Return the leakage of a statistic with Laplace noise of the given scale."""
     told = _told(question, 1 / Fraction(scale), model, against)
     if question.clip is None or not isinstance(model, MultivariateGaussian):
@@ -176,7 +176,7 @@ def leakage_at(question: Asked, scale: float, model: AnyGaussian, against: Again
     return replace(told, lower=min(loss, told.upper), witness=witness)
 
 
-def _told(question: Asked, rate: Fraction, model: AnyGaussian, against: Against) -> Leakage:
+def _told(question: Statistic, rate: Fraction, model: AnyGaussian, against: Against) -> Leakage:
     """Return the leakage factor * moved * rate, rounded outwards."""
     factor, total = question.factor, question.moved * rate
     upper, lower, witness = math.inf, 0.0, None
@@ -196,11 +196,11 @@ def _factor(model: AnyGaussian, form: Form, against: Against, effort: int) -> Fa
     return gaussian_factor(model, form, against, effort)
 
 
-def _metric(spread: float, model: AnyGaussian, against: Against, effort: int) -> Asked:
+def _metric(spread: float, model: AnyGaussian, against: Against, effort: int) -> Statistic:
     """Return 1 + sum |beta_j| at its worst: the factor of all d-private algorithms of a rate."""
     form = Form.apart(np.ones(model.length), clipped=False)
     factor = _factor(model, form, against, effort)
-    return Asked(
+    return Statistic(
         factor, Fraction(spread), spread, "metric",
         (_law(model), "the algorithm is d-private in l1 (epsilon-DP alone does not suffice)",
          _apart(spread)),
@@ -211,7 +211,7 @@ def _metric(spread: float, model: AnyGaussian, against: Against, effort: int) ->
 def _clipped(
     weights: Array, heights: Array, ends: tuple[float, float], moved: Fraction, steps: int,
     model: AnyGaussian, against: Against, effort: int,
-) -> Asked:  # fmt: skip
+) -> Statistic:  # fmt: skip
     """Return the factor max over K, i of v_i + sum over U of v_j min(1, |beta_j|).
 
     Clipped to a range of width M, unknown record j moves by at most min(M, |beta_j| M), whatever
@@ -228,7 +228,7 @@ def _clipped(
         pad, group = Fraction(0), Fraction(float(heights.max()))
     upper = divide_up(min(Fraction(factor.upper) + pad, Fraction(group)), 1.0)
     values = f"records are clipped to [{ends[0]:g}, {ends[1]:g}], as wide as two values of the "
-    return Asked(
+    return Statistic(
         replace(factor, lower=min(factor.lower, upper), upper=upper),
         moved, ends[1] - ends[0], "clipped", (_law(model), values + "target differ at most"),
         _THEORY,

@@ -20,14 +20,14 @@ from undertow.models.hidden_chain import HiddenChain
 from undertow.numerics import Array
 from undertow.queries import State
 
-__all__ = ["FAR", "Side", "explicit"]
+__all__ = ["FAR", "StateWeights", "explicit"]
 
 FAR = 2048
 """Records beyond all known ones, on either side, that an attack looks at (cost; others ignored)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Side:
+class StateWeights:
     """One state against another: what an unknown record weighs, by the state that it shows.
 
     ``upper`` bounds the log-ratio, ``weights`` (states,) are attained ones up to a factor, None
@@ -49,13 +49,13 @@ class _Try:
     """
 
     best: Best
-    sides: tuple[Side, ...]
+    sides: tuple[StateWeights, ...]
     alone: bool = False
 
 
 def explicit(
-    sides: list[Side], model: HiddenChain, against: Adversary, law: Attractiveness, *, whole: bool,
-    pure: bool = False,
+    sides: list[StateWeights], model: HiddenChain, against: Adversary, law: Attractiveness, *,
+    whole: bool, pure: bool = False,
 ) -> tuple[float, float, Witness | None]:  # fmt: skip
     """Return what one adversary learns: an attained value, a bound or inf, and the attack.
 
@@ -64,8 +64,9 @@ def explicit(
     O(m^3 log n) for each known record and m^2 for each of their values.
 
     >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
-    >>> sides = [Side(1, 0, 1.0, np.exp([-1.0, 0.0]), 1), Side(0, 1, 1.0, np.exp([0.0, -1.0]), 0)]
-    >>> made = explicit(sides, chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
+    >>> one = StateWeights(1, 0, 1.0, np.exp([-1.0, 0.0]), 1)
+    >>> other = StateWeights(0, 1, 1.0, np.exp([0.0, -1.0]), 0)
+    >>> made = explicit([one, other], chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
     >>> round(made[0], 6), round(made[1], 6)
     (2.480872, 2.480872)
     """
@@ -83,7 +84,11 @@ def explicit(
 
 
 def _bound(
-    sides: list[Side], pair: tuple[int, int], model: HiddenChain, against: Adversary, plain: bool
+    sides: list[StateWeights],
+    pair: tuple[int, int],
+    model: HiddenChain,
+    against: Adversary,
+    plain: bool,
 ) -> float:
     """Return the theorem's value of one direction, rounded up; two states."""
     ratio = {one.state: one.upper for one in sides}
@@ -103,7 +108,11 @@ def _bound(
 
 
 def _attained(
-    one: Side, sides: list[Side], model: HiddenChain, against: Adversary, whole: bool
+    one: StateWeights,
+    sides: list[StateWeights],
+    model: HiddenChain,
+    against: Adversary,
+    whole: bool,
 ) -> _Try | None:
     """Return the best of some product likelihoods for one pair of states.
 
@@ -113,7 +122,7 @@ def _attained(
     if one.weights is None:
         return None
     opposite = [each for each in sides if (each.state, each.other) == (one.other, one.state)]
-    rows: list[tuple[Side, ...]] = [(one,)]
+    rows: list[tuple[StateWeights, ...]] = [(one,)]
     if not whole and opposite and opposite[0].weights is not None:
         rows.append((one, opposite[0]))
     first, last = min((against.target, *against.known)), max((against.target, *against.known))

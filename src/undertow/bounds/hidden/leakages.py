@@ -16,7 +16,7 @@ import numpy as np
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.hidden.attacks import SHOWN, FoundPattern, PatternSearch, open_attack
 from undertow.bounds.hidden.bracket import Bracket, any_bracket, pattern_codes
-from undertow.bounds.hidden.explicit import Side, explicit
+from undertow.bounds.hidden.explicit import StateWeights, explicit
 from undertow.bounds.hidden.perron import ignorant_upper
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse
@@ -186,7 +186,7 @@ def _one(
 ) -> Leakage:  # fmt: skip
     """Return what one adversary learns: exact where the law is attractive."""
     sides = [
-        Side(one.state, one.other, one.upper, _by_state(one, model, mechanism), one.shown)
+        StateWeights(one.state, one.other, one.upper, _by_state(one, model, mechanism), one.shown)
         for one in directions
     ]
     law = _attractive(model)

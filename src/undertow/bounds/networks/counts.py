@@ -15,8 +15,8 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.graphs import attack_on
-from undertow.bounds.networks.laws import CaseTable, Spread, spread
-from undertow.bounds.networks.tally import Ints, Tally
+from undertow.bounds.networks.laws import CaseTable, JointLaws, spread
+from undertow.bounds.networks.tally import AnswerLattice, Ints
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
@@ -52,7 +52,7 @@ class Finding:
     states: tuple[int, int]
     output: int
 
-    def witness(self, network: BayesianNetwork, tally: Tally) -> Witness:
+    def witness(self, network: BayesianNetwork, tally: AnswerLattice) -> Witness:
         """Return the attack in the network's own words."""
         single = tally.outputs.shape[1] == 1
         sets: dict[int, list[int]] = {}
@@ -65,7 +65,7 @@ class Finding:
 
 
 def count_finding(
-    network: BayesianNetwork, tally: Tally, rate: float, against: Against
+    network: BayesianNetwork, tally: AnswerLattice, rate: float, against: Against
 ) -> Finding | None:
     """Return the worst attack on an answer with Laplace noise, None if no target has two values.
 
@@ -97,7 +97,7 @@ def best(found: Sequence[Finding]) -> Finding | None:
     return replace(top, far=far, pad=max(finding.pad for finding in found))
 
 
-def check_effort(whole: Spread, tally: Tally) -> None:
+def check_effort(whole: JointLaws, tally: AnswerLattice) -> None:
     """Refuse tables with too many cases to go through."""
     cases = math.prod(whole.sizes) * len(whole.targets())
     outputs, counts = len(tally.outputs), whole.base.shape[1]
@@ -108,7 +108,9 @@ def check_effort(whole: Spread, tally: Tally) -> None:
         )
 
 
-def worst_of(whole: Spread, tally: Tally, rate: float, axes: Sequence[int]) -> Finding | None:
+def worst_of(
+    whole: JointLaws, tally: AnswerLattice, rate: float, axes: Sequence[int]
+) -> Finding | None:
     """Return the worst attack on the targets of some axes."""
     states = range(len(tally.offsets))
     deepest = rate * tally.deepest
@@ -155,7 +157,7 @@ def found_at(
     return Finding(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
 
 
-def likelihoods(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
+def likelihoods(table: Array, tally: AnswerLattice, rate: float, tiny: bool) -> Array:
     """Return Pr[output | case] up to a constant, or its log where it is tiny; NaN if impossible."""
     prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...): Pr[case]
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -165,7 +167,7 @@ def likelihoods(table: Array, tally: Tally, rate: float, tiny: bool) -> Array:
         return np.asarray(tally.smooth(np.log(table), rate, logs=True) - base)
 
 
-def rounding(whole: Spread, deepest: float) -> float:
+def rounding(whole: JointLaws, deepest: float) -> float:
     """Return how far a computed log-ratio can lie from the true one.
 
     Each of four sums carries a relative error for every operation behind it, each logarithm one
@@ -176,13 +178,13 @@ def rounding(whole: Spread, deepest: float) -> float:
     return float(ROUNDOFF * (4.0 * (whole.operations + 6 * counts + 8) + 16.0 * size))
 
 
-def _target(whole: Spread, axis: int) -> int:
+def _target(whole: JointLaws, axis: int) -> int:
     if axis < len(whole.records):
         return whole.records[axis]
     return whole.groups[axis - len(whole.records)].members[0]
 
 
-def _members(whole: Spread, target: int, cell: dict[int, int]) -> tuple[tuple[int, int], ...]:
+def _members(whole: JointLaws, target: int, cell: dict[int, int]) -> tuple[tuple[int, int], ...]:
     """Return which nodes are known at which state in one case."""
     states = len(whole.offsets)
     known: list[tuple[int, int]] = []

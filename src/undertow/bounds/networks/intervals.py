@@ -23,14 +23,14 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.networks.counts import ORDINARY, Finding, check_effort, found_at, rounding
-from undertow.bounds.networks.laws import CaseTable, Spread, spread
-from undertow.bounds.networks.tally import Tally
+from undertow.bounds.networks.laws import CaseTable, JointLaws, spread
+from undertow.bounds.networks.tally import AnswerLattice
 from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
 from undertow.models.pedigree import Family
 from undertow.numerics import Array
 
-__all__ = ["WIDTH", "Bracket", "frequency_bracket"]
+__all__ = ["WIDTH", "FrequencyBracket", "frequency_bracket"]
 
 WIDTH = 1e-6
 """Relative width at which the worst frequency counts as found (upper side)."""
@@ -46,7 +46,7 @@ ALLELES = np.array([2.0, 1.0, 0.0])
 
 
 @dataclass(frozen=True, slots=True)
-class Bracket:
+class FrequencyBracket:
     """The worst attack found, at which frequency, and a bound for all frequencies."""
 
     finding: Finding
@@ -56,9 +56,9 @@ class Bracket:
 
 
 def frequency_bracket(
-    family: Family, tally: Tally, rate: float, against: Against, low: float, high: float,
+    family: Family, tally: AnswerLattice, rate: float, against: Against, low: float, high: float,
     ceiling: float,
-) -> Bracket | None:  # fmt: skip
+) -> FrequencyBracket | None:  # fmt: skip
     """Return the worst case over all allele frequencies from ``low`` to ``high``.
 
     ``ceiling`` is a bound from elsewhere: the search ends once it is attained. None if no target
@@ -94,7 +94,7 @@ def frequency_bracket(
         closed = min(-negative, ceiling) - attained <= WIDTH * max(1.0, attained)
         if closed or search.work > WORK:
             upper = min(max(-negative, search.top.value + search.top.pad), ceiling)
-            return Bracket(search.top, search.where, upper, closed)
+            return FrequencyBracket(search.top, search.where, upper, closed)
         heapq.heappop(pieces)
         middle = (left + right) / 2
         push(left, middle, targets)
@@ -114,7 +114,7 @@ class _FrequencySearch:
     """The family and what was found so far."""
 
     family: Family
-    tally: Tally
+    tally: AnswerLattice
     rate: float
     against: Against
     top: Finding | None = None
@@ -150,7 +150,7 @@ class _FrequencySearch:
         return bounds
 
     def _read(
-        self, whole: Spread, network: BayesianNetwork, frequency: float, reach: float,
+        self, whole: JointLaws, network: BayesianNetwork, frequency: float, reach: float,
         axes: list[int],
     ) -> dict[int, float]:  # fmt: skip
         bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
@@ -166,8 +166,8 @@ class _FrequencySearch:
 
 
 def _look(
-    whole: Spread, network: BayesianNetwork, tally: Tally, rate: float, axes: Sequence[int],
-    reach: float,
+    whole: JointLaws, network: BayesianNetwork, tally: AnswerLattice, rate: float,
+    axes: Sequence[int], reach: float,
 ) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
     """Return max |f| + |f'| h + (u h)^2 over all attacks on each axis, and the largest |f|."""
     deepest = rate * tally.deepest
@@ -227,7 +227,7 @@ def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
     return total
 
 
-def _scores(table: Array, tally: Tally, rate: float) -> tuple[Array, Array]:
+def _scores(table: Array, tally: AnswerLattice, rate: float) -> tuple[Array, Array]:
     """Return ln Pr[output | case] and its slope in the log-odds of the frequency."""
     prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...)
     with np.errstate(divide="ignore", invalid="ignore"):

@@ -19,12 +19,21 @@ from typing import Any
 
 import numpy as np
 
-from undertow.bounds.networks.tally import Ints, Tally
+from undertow.bounds.networks.tally import AnswerLattice, Ints
 from undertow.errors import NotSupported
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import Array
 
-__all__ = ["BLOCK", "VANISHING", "CaseTable", "Siblings", "Spread", "exact_law", "rarest", "spread"]
+__all__ = [
+    "BLOCK",
+    "VANISHING",
+    "CaseTable",
+    "JointLaws",
+    "Siblings",
+    "exact_law",
+    "rarest",
+    "spread",
+]
 
 BLOCK = 2**21
 """Most entries that are looked at together (memory)."""
@@ -52,7 +61,7 @@ class Siblings:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class JointLaws:
     """Joint laws of some records, groups of siblings, and the count of all others.
 
     ``base`` has an axis of layers (variants of the same table), one for the count, one for each of
@@ -129,7 +138,7 @@ class CaseTable:
     ``table`` has the axes of the spread's base.
     """
 
-    spread: Spread
+    spread: JointLaws
     targets: list[int]
     fixed: dict[int, int]
     table: Array
@@ -150,7 +159,7 @@ class CaseTable:
     def case(self, axis: int, row: int) -> dict[int, int]:
         """Return in which state each axis is in one case of a target.
 
-        For the target's own group it is the row of `Spread.others`.
+        For the target's own group it is the row of `JointLaws.others`.
         """
         shape = list(self.table.shape[2:])  # (records ..., groups ...)
         inside = axis >= len(self.spread.records)
@@ -171,11 +180,11 @@ def _unknown(table: Array, axis: int, offsets: Sequence[int]) -> Array:
 
 def spread(
     network: BayesianNetwork,
-    tally: Tally,
+    tally: AnswerLattice,
     known: Sequence[int] = (),
     target: int | None = None,
     variants: Sequence[Mapping[int, Array]] = (),
-) -> Spread:
+) -> JointLaws:
     """Return the joint laws behind all adversaries, or behind one.
 
     Without ``target`` every record may be known, unknown or the target. With one, exactly the
@@ -206,7 +215,7 @@ def spread(
     )
     # as the module says: no subtraction, so roundings only add up
     operations = max(steps for _, steps in layers) + depth + states * len(records)
-    return Spread(
+    return JointLaws(
         records,
         tuple(groups),
         target is None,
@@ -217,7 +226,7 @@ def spread(
     )
 
 
-def exact_law(network: BayesianNetwork, tally: Tally, target: int) -> list[list[Fraction]]:
+def exact_law(network: BayesianNetwork, tally: AnswerLattice, target: int) -> list[list[Fraction]]:
     """Return the law of the other records' answer with each value of a target, as fractions.
 
     Entry [v][c] is Pr[target = v, answer c]. The model's numbers are taken as they are, each row
@@ -287,7 +296,7 @@ def _cases(states: int, least: int, most: int) -> Ints:
 
 def _joint(
     network: BayesianNetwork,
-    tally: Tally,
+    tally: AnswerLattice,
     records: tuple[int, ...],
     groups: Sequence[Siblings],
     summed: Sequence[int],
@@ -318,7 +327,7 @@ def _joint(
     return _counted(factors, kept, sizes, length)
 
 
-def _group_law(table: Array, group: Siblings, tally: Tally, length: int) -> Array:
+def _group_law(table: Array, group: Siblings, tally: AnswerLattice, length: int) -> Array:
     """Return Pr[a case, count of its unknown members | parents], (parents ..., case, count)."""
     most = len(group.members)
     # (unknown members, parents ..., counts)

@@ -16,7 +16,7 @@ from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import Finding, count_finding
 from undertow.bounds.networks.levels import level_leakage, worst
 from undertow.bounds.networks.paths import FOLLOWS, path_leakage, path_of
-from undertow.bounds.networks.tally import Tally, count_tally, histogram_tally
+from undertow.bounds.networks.tally import AnswerLattice, count_tally, histogram_tally
 from undertow.bounds.series.mechanisms import level_of
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse
@@ -62,7 +62,7 @@ def leakage(
     return replace(level_leakage(level, model, against), lower=0.0, witness=None)
 
 
-def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> Tally:
+def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLattice:
     """Return the lattice of a count's or a histogram's answer on some records of a network.
 
     Refuses with `NotSupported` a histogram with too many outputs, and all other queries.
@@ -125,7 +125,7 @@ def _apart(
 
 
 def _exact(
-    found: Finding | None, model: BayesianNetwork, tally: Tally, against: Against,
+    found: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
     mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""

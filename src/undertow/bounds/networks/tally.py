@@ -10,13 +10,13 @@ import numpy.typing as npt
 
 from undertow.numerics import Array, log_sum
 
-__all__ = ["Ints", "Tally", "count_tally", "histogram_tally"]
+__all__ = ["AnswerLattice", "Ints", "count_tally", "histogram_tally"]
 
 Ints = npt.NDArray[np.int64]
 
 
 @dataclass(frozen=True, slots=True)
-class Tally:
+class AnswerLattice:
     """The lattice of an answer: what each state adds to it, and the outputs worth looking at.
 
     Answers are numbered along one axis; a record with state v moves the number up by
@@ -81,7 +81,7 @@ def _smooth_count(table: Array, rate: float, logs: bool) -> Array:
     return total
 
 
-def count_tally(counted: Sequence[bool], records: int) -> Tally:
+def count_tally(counted: Sequence[bool], records: int) -> AnswerLattice:
     """Return the lattice of a count over some records.
 
     >>> count_tally([False, True], 2).outputs.ravel()
@@ -93,10 +93,10 @@ def count_tally(counted: Sequence[bool], records: int) -> Tally:
     # (states, outputs): output 0 stands at 1
     seen = np.array([points + 1 - offset for offset in offsets])
     corners = np.array([0, records], dtype=np.int64)
-    return Tally(offsets, points[:, None], outputs[:, None], seen, corners)
+    return AnswerLattice(offsets, points[:, None], outputs[:, None], seen, corners)
 
 
-def histogram_tally(states: int, records: int) -> Tally:
+def histogram_tally(states: int, records: int) -> AnswerLattice:
     """Return the lattice of a histogram; its last bin counts down from what is unknown.
 
     How many records are unknown is the same under both values of a target, so the last bin may be
@@ -122,4 +122,4 @@ def histogram_tally(states: int, records: int) -> Tally:
     ends = np.array([(0, records)] * (states - 1) + [(-records, 0)], dtype=np.int64)
     # every bin at one of its two ends
     corner = ((listed == ends[:, 0]) | (listed == ends[:, 1])).all(axis=1)
-    return Tally((*offsets, 0), points, outputs, np.array(seen), np.flatnonzero(corner))
+    return AnswerLattice((*offsets, 0), points, outputs, np.array(seen), np.flatnonzero(corner))

@@ -5,7 +5,7 @@ from fractions import Fraction
 from itertools import combinations
 
 from undertow.bounds.networks.laws import exact_law
-from undertow.bounds.networks.tally import Tally, count_tally
+from undertow.bounds.networks.tally import AnswerLattice, count_tally
 from undertow.errors import MethodRefused, NotSupported
 from undertow.models.network import BayesianNetwork
 from undertow.queries import Count, State
@@ -58,7 +58,7 @@ def network_distance(
 
 
 def _of_target(
-    part: BayesianNetwork, target: int, marks: Sequence[bool], tally: Tally,
+    part: BayesianNetwork, target: int, marks: Sequence[bool], tally: AnswerLattice,
     pairs: set[frozenset[int]] | None,
 ) -> int:  # fmt: skip
     try:

@@ -78,7 +78,7 @@ class FoundAttack:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class _Tries:
+class _PairTries:
     """Attempts on one side: products of matrices (b, 2, k^2, k, k), messages, and symbols.
 
     The axis of two is with outputs and without. Messages (b, 2, k, k) are over the inner pair.
@@ -89,21 +89,21 @@ class _Tries:
     symbols: list[tuple[Symbol, ...]]
 
     @classmethod
-    def start(cls, scenario: AttackScenario, side: int) -> "_Tries":
+    def start(cls, scenario: AttackScenario, side: int) -> "_PairTries":
         """Return the one attempt that looks at nothing on this side."""
         size = scenario.chain.size
         product = np.broadcast_to(np.eye(size**2), (1, 2, size**2, size**2))
         product = product.reshape(1, 2, size**2, size, size)
         return cls(product, _messages(product, scenario.rest(side, 1 if side < 0 else 0)), [()])
 
-    def chosen(self, places: Sequence[int]) -> "_Tries":
+    def chosen(self, places: Sequence[int]) -> "_PairTries":
         """Return some of the attempts."""
         picked = list(places)
-        return _Tries(
+        return _PairTries(
             self.products[picked], self.messages[picked], [self.symbols[p] for p in picked]
         )
 
-    def extended(self, step: Array, symbols: list[Symbol], rest: Array | None) -> "_Tries":
+    def extended(self, step: Array, symbols: list[Symbol], rest: Array | None) -> "_PairTries":
         """Return every attempt with every symbol for one more record outwards."""
         # (symbols, 2, k)
         weights = np.stack([np.stack([symbol.seen, symbol.plain]) for symbol in symbols])
@@ -113,7 +113,7 @@ class _Tries:
         top = products.max(axis=(2, 3, 4), keepdims=True)  # (b symbols, 2, 1, 1, 1)
         products = products / np.where(top > 0, top, 1.0)
         listed = [(*before, symbol) for before in self.symbols for symbol in symbols]
-        return _Tries(products, _messages(products, rest), listed)
+        return _PairTries(products, _messages(products, rest), listed)
 
 
 def _messages(products: Array, rest: Array | None) -> Array:
@@ -141,7 +141,7 @@ def search_attack(scenario: AttackScenario, reach: int) -> FoundAttack | None:
 
 
 def _search(scenario: AttackScenario, reach: int, pair: Pair) -> FoundAttack | None:
-    sides = {side: _Tries.start(scenario, side) for side in (-1, 1)}
+    sides = {side: _PairTries.start(scenario, side) for side in (-1, 1)}
     steps = {1: scenario.chain.transition, -1: scenario.chain.reverse().transition}
     best: FoundAttack | None = None
     for _ in range(ROUNDS):
@@ -157,10 +157,10 @@ def _search(scenario: AttackScenario, reach: int, pair: Pair) -> FoundAttack | N
 
 
 def _grow(
-    scenario: AttackScenario, step: Array, side: int, rivals: _Tries, reach: int, pair: Pair
-) -> _Tries:
+    scenario: AttackScenario, step: Array, side: int, rivals: _PairTries, reach: int, pair: Pair
+) -> _PairTries:
     """Return the best attempts of a side, of all lengths up to the reach, best first."""
-    beam = _Tries.start(scenario, side)
+    beam = _PairTries.start(scenario, side)
     kept = [beam]
     first = 2 if side < 0 else 1  # the left neighbour is summed over apart
     for distance in range(first, reach + 1):
@@ -172,7 +172,7 @@ def _grow(
         order = np.argsort(-scores, kind="stable")[:WIDTH].tolist()
         beam = further.chosen(order)
         kept.append(beam.chosen(range(min(RIVALS, len(order)))))
-    every = _Tries(
+    every = _PairTries(
         np.concatenate([tries.products for tries in kept]),
         np.concatenate([tries.messages for tries in kept]),
         [symbols for tries in kept for symbols in tries.symbols],
@@ -182,7 +182,7 @@ def _grow(
 
 
 def _scores(
-    scenario: AttackScenario, side: int, attempts: _Tries, rivals: _Tries, pair: Pair
+    scenario: AttackScenario, side: int, attempts: _PairTries, rivals: _PairTries, pair: Pair
 ) -> Array:
     """Return what each attempt attains with the best of the other side."""
     lefts, rights = (attempts, rivals) if side < 0 else (rivals, attempts)
@@ -190,7 +190,7 @@ def _scores(
     return np.asarray(losses.max(axis=(1, 2, 3, 4, 5) if side < 0 else (0, 2, 3, 4, 5)))
 
 
-def _losses(scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair) -> Array:
+def _losses(scenario: AttackScenario, lefts: _PairTries, rights: _PairTries, pair: Pair) -> Array:
     """Return the leakage for (left, right, left neighbour, own output, x, x'); -inf: impossible."""
     chain = scenario.chain
     left, right = lefts.messages, rights.messages  # (l, 2, x, a), (r, 2, a, x)
@@ -213,7 +213,7 @@ def _losses(scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair)
 
 
 def _best(
-    scenario: AttackScenario, lefts: _Tries, rights: _Tries, pair: Pair
+    scenario: AttackScenario, lefts: _PairTries, rights: _PairTries, pair: Pair
 ) -> FoundAttack | None:
     """Return the best combination of both sides, the left neighbour and the target's output."""
     losses = _losses(scenario, lefts, rights, pair)

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.bounds.second_order.gaps import Gaps, Tilts, longest_gap, open_gaps
+from undertow.bounds.second_order.gaps import PhaseGaps, Tilts, longest_gap, open_gaps
 from undertow.numerics import Array
 
 __all__ = [
@@ -49,7 +49,7 @@ Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
 class SideBoxes:
     """The boxes of a side, one array (boxes, 4) for each phase and value, and the gaps."""
 
-    gaps: tuple[Gaps, ...]
+    gaps: tuple[PhaseGaps, ...]
     boxes: tuple[tuple[Array, Array], ...]
 
 
@@ -82,7 +82,7 @@ def wide_box(step: Array, value: int, pad: float) -> Array:
 
 
 def _round(
-    gaps: Gaps, boxes: Sequence[tuple[Array, Array]], phase: int, value: int, merge: float
+    gaps: PhaseGaps, boxes: Sequence[tuple[Array, Array]], phase: int, value: int, merge: float
 ) -> Array:
     """Return the next boxes of a record known to be ``value`` at some phase."""
     rows = (2 + value, value)
@@ -94,7 +94,7 @@ def _round(
     return few(np.concatenate(found), merge, min(MOST_BOXES, MOST_IMAGES // len(gaps.word)))
 
 
-def by_phase(gaps: Gaps, phase: int, phases: int) -> list[Ints]:
+def by_phase(gaps: PhaseGaps, phase: int, phases: int) -> list[Ints]:
     """Return the words of outputs after which the next known record is at each phase."""
     beyond = phase + gaps.gap + 1
     return [np.flatnonzero(beyond % phases == each) for each in range(phases)]
@@ -112,7 +112,7 @@ def quotients(matrices: Array, rows: Rows, known: int, messages: Array) -> Array
     return np.asarray(first / other)
 
 
-def stepped(gaps: Gaps, rows: Rows, known: int, boxes: Array, places: Ints) -> Array:
+def stepped(gaps: PhaseGaps, rows: Rows, known: int, boxes: Array, places: Ints) -> Array:
     """Return the images of boxes under every gap to a known record: (words boxes, 4).
 
     ``places`` are the words of outputs, and with them the gaps, that are looked at.
@@ -128,14 +128,14 @@ def stepped(gaps: Gaps, rows: Rows, known: int, boxes: Array, places: Ints) -> A
     return _outwards(found.reshape(-1, 4), gaps.pad)
 
 
-def open_ends(gaps: Gaps, rows: Rows) -> Array:
+def open_ends(gaps: PhaseGaps, rows: Rows) -> Array:
     """Return the boxes of series that end after each word: (words, 4)."""
     ratio = gaps.ends[:, rows[0]] / gaps.ends[:, rows[1]]
     ones = np.ones(len(ratio))  # nothing is known beyond: the plain message is 1
     return _outwards(np.stack([ratio, ratio, ones, ones], axis=-1), gaps.pad)
 
 
-def far_box(gaps: Gaps, rows: Rows) -> Array:
+def far_box(gaps: PhaseGaps, rows: Rows) -> Array:
     """Return the boxes of all that lies beyond the longest words: (words, 4).
 
     A non-negative combination of columns has its quotients between those of the columns.

@@ -15,7 +15,7 @@ import numpy as np
 
 from undertow.bounds.second_order.boxes import SideBoxes, side_boxes
 from undertow.bounds.second_order.gaps import (
-    Gaps,
+    PhaseGaps,
     Tilts,
     binary_laws,
     far_gaps,
@@ -25,8 +25,8 @@ from undertow.bounds.second_order.gaps import (
 from undertow.bounds.second_order.joins import (
     LEFT,
     RIGHT,
-    Elements,
     Joint,
+    NeighbourElements,
     elements,
     far_elements,
     joined,
@@ -42,7 +42,7 @@ from undertow.bounds.second_order.patterns import (
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
 
-__all__ = ["Attack", "Bracketing", "attack_arrays", "tilt_weights"]
+__all__ = ["Bracketing", "TargetPattern", "attack_arrays", "tilt_weights"]
 
 MERGE, MERGE_WORDS = 1e-4, 3e-3
 """Widths of boxes that are merged, in logarithms; wider where every output is tried (cost)."""
@@ -52,7 +52,7 @@ ATTACK_ROUNDS = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class TargetPattern:
     """A pattern around a target: what is looked at on the left, and on the right, outwards."""
 
     value: float
@@ -70,7 +70,7 @@ class Bracketing:
         self.steps = {"left": back, "right": chain.transition}
         self.longest = max(longest_gap(step, tilts) for step in self.steps.values())
 
-    def attack(self, rounds: int | None = ATTACK_ROUNDS) -> Attack:
+    def attack(self, rounds: int | None = ATTACK_ROUNDS) -> TargetPattern:
         """Return the best pattern found; its value is not rounded: it is to be played out.
 
         ``rounds`` counts known records beyond the first of each side; None: no record is known.
@@ -79,7 +79,7 @@ class Bracketing:
         near = 1 % self.tilts.phases
         right, right_points, right_one = side_points(pools["right"], RIGHT, 0)
         left, left_points, _ = side_points(pools["left"], LEFT, near)
-        found: list[Attack] = []
+        found: list[TargetPattern] = []
         number = 0 if rounds is None else rounds + 1
         for place, joint in enumerate(self._joints()):
             value, i, j = best_pair(left, right, joint)
@@ -87,7 +87,7 @@ class Bracketing:
                 _pattern(pools["left"], left_points, near, i, number),
                 _pattern(pools["right"], right_points, 0, j, number),
             )
-            found.append(Attack(value, (("shown", place), *patterns[0]), patterns[1]))
+            found.append(TargetPattern(value, (("shown", place), *patterns[0]), patterns[1]))
         for known, beside in enumerate(() if rounds is None else (right[:, 0], right_one)):
             points = pools["left"].rounds[-1][near][known]
             ratio = points.messages[:, 0] / points.messages[:, 1]
@@ -95,7 +95,7 @@ class Bracketing:
             value = self.tilts.own + math.log(float(ratio[i])) + math.log(float(beside[j]))
             left_side = _pattern(pools["left"], points, near, i, number - 1)
             right_side = _pattern(pools["right"], right_points, 0, j, number)
-            found.append(Attack(value, (("known", known), *left_side), right_side))
+            found.append(TargetPattern(value, (("known", known), *left_side), right_side))
         return max(found, key=lambda attack: attack.value)
 
     def open_upper(self, floor: float = 0.0) -> float:
@@ -132,7 +132,7 @@ class Bracketing:
             best = max(best, joined(left.table, right.table, joint, best))
         return best
 
-    def _beside(self, left: SideBoxes, right: Elements, near: int) -> float:
+    def _beside(self, left: SideBoxes, right: NeighbourElements, near: int) -> float:
         """Return the bound where the left neighbour is known: the sides multiply."""
         own = self.tilts.own
         found = []
@@ -153,7 +153,7 @@ class Bracketing:
             found.append(Joint(self.tilts.own, (seen * one, zero, seen * zero, one), pad))
         return found
 
-    def _gaps(self, side: str) -> tuple[Gaps, ...]:
+    def _gaps(self, side: str) -> tuple[PhaseGaps, ...]:
         return tuple(
             open_gaps(self.steps[side], self.tilts, phase, self.longest)
             for phase in range(self.tilts.phases)
@@ -168,7 +168,7 @@ def _pattern(pool: Pool, points: "object", phase: int, place: int, number: int) 
     return pool.pattern(phase, word, known, parent, number)
 
 
-def attack_arrays(attack: Attack, tilts: Tilts) -> tuple[Array, list[tuple[int, int]], int]:
+def attack_arrays(attack: TargetPattern, tilts: Tilts) -> tuple[Array, list[tuple[int, int]], int]:
     """Return an attack as weights (records, 2), known records and values, and the target."""
     target = len(attack.left)
     weights = np.ones((target + 1 + len(attack.right), 2))

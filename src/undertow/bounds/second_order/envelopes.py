@@ -16,7 +16,7 @@ import numpy as np
 from undertow.bounds.hidden.both_sides import Elements, Factors, Order, elements, worst_pair
 from undertow.bounds.hidden.envelopes import Envelope, envelope
 from undertow.bounds.hidden.gaps import side_gaps
-from undertow.bounds.second_order.bracket import Attack
+from undertow.bounds.second_order.bracket import TargetPattern
 from undertow.bounds.second_order.gaps import binary_laws
 from undertow.bounds.second_order.joins import joint_pad
 from undertow.bounds.second_order.patterns import Pattern
@@ -42,7 +42,7 @@ def _on_pairs(step: Array) -> Array:
     return matrix
 
 
-def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Attack]:
+def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, TargetPattern]:
     """Return an upper bound of 1 against 0 on an attractive chain, and a pattern near it.
 
     ``theta`` bounds how far the likelihood of an output grows where a record becomes 1. The bound
@@ -75,7 +75,7 @@ def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Atta
         pattern = (("known", value), *beyond)
         found.append((total + joint_pad(theta, total), pattern, _pattern(right, two, place)))
     worst, first, second = max(found, key=lambda each: each[0])
-    return worst, Attack(worst, first, second)
+    return worst, TargetPattern(worst, first, second)
 
 
 def _pattern(side: Envelope, made: Elements, place: int) -> Pattern:

@@ -16,8 +16,8 @@ errors are relative. With u = 2^-53, an entry of T has an error of at most 6 u (
 of pairs is in closed form, three roundings; a reversed entry is a product and a quotient of such),
 e^theta one of 2 u; a product of matrices adds one rounding for each factor, two for each sum, and
 one where the matrix is scaled: at most 16 u for each of the l + 1 steps. A quotient of two sums of
-two products adds 8 u. `Gaps.pad` is 64 (l + 8) u with the largest l, more than both together, and
-every end of an interval is moved outwards by this share of itself.
+two products adds 8 u. `PhaseGaps.pad` is 64 (l + 8) u with the largest l, more than both, and every
+end of an interval is moved outwards by this share of itself.
 """
 
 from dataclasses import dataclass
@@ -28,7 +28,7 @@ from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["Gaps", "Tilts", "binary_laws", "far_gaps", "longest_gap", "open_gaps"]
+__all__ = ["PhaseGaps", "Tilts", "binary_laws", "far_gaps", "longest_gap", "open_gaps"]
 
 SMALLEST = 1e-250
 """Entries below it are refused (either side): relative errors need numbers that do not
@@ -78,7 +78,7 @@ class Tilts:
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Gaps:
+class PhaseGaps:
     """All gaps of one side up to a longest one, for one phase of the record before them.
 
     ``seen`` are the matrices M_l, one for each gap and word of outputs, shape (words, 4, 4), with
@@ -168,7 +168,7 @@ def _width(matrix: Array) -> float:
     return float(np.ptp(apart, axis=2).max()) if np.isfinite(apart).all() else np.inf
 
 
-def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> Gaps:
+def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> PhaseGaps:
     """Return all gaps of fewer than ``longest`` records after a record at some phase."""
     pairs, phases = _on_pairs(step), tilts.phases
     inner = np.eye(4)[None]  # (T D)^l of every word of l outputs
@@ -192,10 +192,10 @@ def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> Gaps:
     ):
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     pad = 64 * (longest + 8) * ROUNDOFF
-    return Gaps(*made, np.array(gap), tuple(word), pad)
+    return PhaseGaps(*made, np.array(gap), tuple(word), pad)
 
 
-def far_gaps(step: Array, tilts: Tilts, phase: int) -> Gaps:
+def far_gaps(step: Array, tilts: Tilts, phase: int) -> PhaseGaps:
     """Return what is open and endless beyond a record, each record with its first output.
 
     Powers are taken until their columns agree to rounding; then only ``far`` and ``pad`` count.
@@ -214,4 +214,6 @@ def far_gaps(step: Array, tilts: Tilts, phase: int) -> Gaps:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     none, ones = np.empty((0, 4, 4)), np.ones((4, 4))
     pad = 64 * (records + 8) * ROUNDOFF
-    return Gaps(none, none, np.empty((0, 4)), inner[None], ones, np.empty(0, np.int64), (), pad)
+    return PhaseGaps(
+        none, none, np.empty((0, 4)), inner[None], ones, np.empty(0, np.int64), (), pad
+    )

@@ -8,21 +8,21 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from undertow.adversaries import Against
-from undertow.bounds.second_order.bracket import Attack, Bracketing, attack_arrays
+from undertow.bounds.second_order.bracket import Bracketing, TargetPattern, attack_arrays
 from undertow.bounds.second_order.gaps import Tilts
 from undertow.bounds.second_order.messages import played
-from undertow.bounds.second_order.two_states import LARGEST, Law, Ratios, law_of, swapped
+from undertow.bounds.second_order.two_states import LARGEST, Law, MoveBounds, law_of, swapped
 from undertow.models.base import Model
 from undertow.models.second_order import SecondOrderChain
 
 __all__ = ["PatternGuide", "pattern_guide"]
 
-RatiosOf = Callable[[float], Ratios]
+RatiosOf = Callable[[float], MoveBounds]
 """The log-ratios of a level."""
 
 
-def _alike(level: float) -> Ratios:
-    return Ratios(level, level)
+def _alike(level: float) -> MoveBounds:
+    return MoveBounds(level, level)
 
 
 def pattern_guide(
@@ -48,7 +48,7 @@ class PatternGuide:
     chain: SecondOrderChain
     law: Law
     ratios: RatiosOf
-    patterns: list[tuple[bool, Attack]] = field(default_factory=list)
+    patterns: list[tuple[bool, TargetPattern]] = field(default_factory=list)
 
     def attains(self, epsilon: float) -> float:
         """Return what the patterns attain at a level."""
@@ -74,7 +74,7 @@ class PatternGuide:
 
     def _direction(self, level: float, turned: bool) -> tuple[SecondOrderChain, Tilts]:
         found = self.ratios(level)
-        ratios = Ratios(min(found.one, LARGEST), min(found.zero, LARGEST))
+        ratios = MoveBounds(min(found.one, LARGEST), min(found.zero, LARGEST))
         if turned:
             return swapped(self.chain), ratios.swapped.tilts(self.law)
         return self.chain, ratios.tilts(self.law)

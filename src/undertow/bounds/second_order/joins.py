@@ -33,15 +33,15 @@ from undertow.bounds.second_order.boxes import (
     open_ends,
     stepped,
 )
-from undertow.bounds.second_order.gaps import Gaps
+from undertow.bounds.second_order.gaps import PhaseGaps
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = [
     "LEFT",
     "RIGHT",
-    "Elements",
     "Joint",
+    "NeighbourElements",
     "elements",
     "far_elements",
     "joined",
@@ -70,7 +70,7 @@ overflow."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Elements:
+class NeighbourElements:
     """What one side can do: (elements, 5), and m/m~ where the left neighbour is known.
 
     ``beside`` has it for a = 0 and a = 1. Columns m/m~, u1, u0~, u0, u1~.
@@ -89,7 +89,7 @@ class Joint:
     pad: float
 
 
-def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -> Elements:
+def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -> NeighbourElements:
     """Return the elements of a side whose innermost message is at some phase."""
     gaps, parts, beside = side.gaps[phase], [], [[0.0], [0.0]]
     made: list[list[Array]] = [
@@ -107,17 +107,17 @@ def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -
     table = np.concatenate(parts)
     if table.min() <= SMALLEST or not table.max() < 1 / SMALLEST:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
-    return Elements(table, (max(beside[0]), max(beside[1])))
+    return NeighbourElements(table, (max(beside[0]), max(beside[1])))
 
 
-def far_elements(gaps: Gaps, rows: tuple[Rows, Rows, Rows, Rows]) -> Array:
+def far_elements(gaps: PhaseGaps, rows: tuple[Rows, Rows, Rows, Rows]) -> Array:
     """Return the elements of a side that is open and endless: (1, 5)."""
     main, one, zero, _ = (far_box(gaps, pair) for pair in rows)
     return _corner(main, one, zero)
 
 
 def _corner(main: Array, one: Array, zero: Array) -> Array:
-    """Return the worst corners of boxes of m, u1 and u0: columns as in `Elements`."""
+    """Return the worst corners of boxes of m, u1 and u0: columns as in `NeighbourElements`."""
     quotient = main[:, 1] / main[:, 2]
     return np.stack([quotient, one[:, 1], zero[:, 3], zero[:, 0], one[:, 2]], axis=1)
 

@@ -25,9 +25,9 @@ from undertow.bounds.second_order.spreads import Own, PairSide, joined_upper
 from undertow.bounds.second_order.two_states import (
     QUICK,
     THOROUGH,
-    Found,
+    AttainedBracket,
     Law,
-    Ratios,
+    MoveBounds,
     law_of,
     worst_case,
 )
@@ -161,7 +161,7 @@ def _two_states(
         return None
     flips = isinstance(mechanism, RandomizedResponse)
     law = law_of(chain) or ("words" if flips else None)
-    ratios = Ratios(float(view.own[1, 0]), float(view.own[0, 1]))
+    ratios = MoveBounds(float(view.own[1, 0]), float(view.own[0, 1]))
     if law is None or max(ratios.one, ratios.zero) <= 0:
         return None
     effort = QUICK if reach < REACH else THOROUGH
@@ -197,7 +197,7 @@ _BASIS: dict[Law, str] = {
 """Why the upper end holds."""
 
 
-def _played_witness(found: Found, view: "_View", chain: SecondOrderChain) -> Witness:
+def _played_witness(found: AttainedBracket, view: "_View", chain: SecondOrderChain) -> Witness:
     """Return the attack of a bracket as a witness: sets of states, or outputs."""
     known = dict(found.known)
     places = np.arange(len(found.weights))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from undertow.bounds.second_order.boxes import Rows, by_phase, grouped, quotients
-from undertow.bounds.second_order.gaps import Gaps
+from undertow.bounds.second_order.gaps import PhaseGaps
 from undertow.bounds.second_order.joins import Joint, worst_of
 from undertow.numerics import Array
 
@@ -61,7 +61,7 @@ class Points:
 class Pool:
     """The messages of a side after each round: [round][phase][value]."""
 
-    gaps: tuple[Gaps, ...]
+    gaps: tuple[PhaseGaps, ...]
     rounds: tuple[tuple[tuple[Points, Points], ...], ...]
 
     def pattern(self, phase: int, word: int, known: int, parent: int, number: int) -> Pattern:
@@ -76,7 +76,7 @@ class Pool:
         return (*found, ("known", known), *self.pattern(beyond, *inner, number - 1))
 
 
-def message_pool(gaps: tuple[Gaps, ...], rounds: int | None, cell: float = CELL) -> Pool:
+def message_pool(gaps: tuple[PhaseGaps, ...], rounds: int | None, cell: float = CELL) -> Pool:
     """Return messages of a side that patterns attain, after up to so many gaps; None: no record is
     known.
     """
@@ -101,7 +101,7 @@ def message_pool(gaps: tuple[Gaps, ...], rounds: int | None, cell: float = CELL)
 
 
 def _reached(
-    gaps: Gaps, rows: Rows, phase: int, before: tuple[tuple[Points, Points], ...] | None
+    gaps: PhaseGaps, rows: Rows, phase: int, before: tuple[tuple[Points, Points], ...] | None
 ) -> Points:
     """Return all messages at two pairs: those of open ends, and those of the round before."""
     words = np.arange(len(gaps.word))
@@ -137,7 +137,7 @@ def side_points(
 ) -> tuple[Array, Points, Array]:
     """Return the elements of a side that patterns attain, their points, and m/m~ where a = 1.
 
-    Columns as in `joins.Elements`. Of a pool without rounds: where no record is known.
+    Columns as in `joins.NeighbourElements`. Of a pool without rounds: where no record is known.
     """
     last = pool.rounds[-1] if pool.rounds else None
     made = [_reached(pool.gaps[phase], pair, phase, last) for pair in rows]

@@ -20,7 +20,12 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.attractive.sums import best_case, chain_sums, check_cases
 from undertow.bounds.hidden.bracket import LEAST_THETA
-from undertow.bounds.second_order.bracket import Attack, Bracketing, attack_arrays, tilt_weights
+from undertow.bounds.second_order.bracket import (
+    Bracketing,
+    TargetPattern,
+    attack_arrays,
+    tilt_weights,
+)
 from undertow.bounds.second_order.envelopes import envelope_bracket
 from undertow.bounds.second_order.gaps import MOST_GAP, Tilts
 from undertow.bounds.second_order.messages import attack_values, open_values, played
@@ -29,7 +34,16 @@ from undertow.models.attractive import is_attractive
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
 
-__all__ = ["QUICK", "THOROUGH", "Effort", "Found", "Law", "Ratios", "law_of", "worst_case"]
+__all__ = [
+    "QUICK",
+    "THOROUGH",
+    "AttainedBracket",
+    "Effort",
+    "Law",
+    "MoveBounds",
+    "law_of",
+    "worst_case",
+]
 
 Law = Literal["attractive", "relabelled", "words"]
 """Why the worst outputs are known: they are all alike, they alternate, or all are tried."""
@@ -50,16 +64,16 @@ CLOSE = 2e-4
 
 
 @dataclass(frozen=True, slots=True)
-class Ratios:
+class MoveBounds:
     """How much one record moves a likelihood at most, in logarithms: towards 1, and towards 0."""
 
     one: float
     zero: float
 
     @property
-    def swapped(self) -> "Ratios":
+    def swapped(self) -> "MoveBounds":
         """The same with both states changing places."""
-        return Ratios(self.zero, self.one)
+        return MoveBounds(self.zero, self.one)
 
     def tilts(self, law: Law) -> Tilts:
         """Return what tells 1 from 0 best."""
@@ -83,7 +97,7 @@ QUICK, THOROUGH = Effort(1, 1), Effort(2, 2)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Found:
+class AttainedBracket:
     """A bracket, and the attack that attains its lower end: ``value`` against the other one.
 
     ``weights`` (records, 2) are the likelihoods of what is seen, in the chain's own states.
@@ -115,8 +129,12 @@ def swapped(chain: SecondOrderChain) -> SecondOrderChain:
 
 
 def worst_case(
-    chain: SecondOrderChain, ratios: Ratios, law: Law, against: Against, effort: Effort = THOROUGH
-) -> Found:
+    chain: SecondOrderChain,
+    ratios: MoveBounds,
+    law: Law,
+    against: Against,
+    effort: Effort = THOROUGH,
+) -> AttainedBracket:
     """Return a bracket of the leakage over all targets and both directions, with its attack.
 
     ``law`` says which likelihoods have to be tried; against an `Adversary` and for short series
@@ -132,8 +150,8 @@ def worst_case(
 
 @lru_cache(maxsize=64)
 def _worst_case(
-    chain: SecondOrderChain, ratios: Ratios, law: Law, against: Against, effort: Effort
-) -> Found:
+    chain: SecondOrderChain, ratios: MoveBounds, law: Law, against: Against, effort: Effort
+) -> AttainedBracket:
     few = FEWER_RECORDS if law == "words" else FEW_RECORDS
     short = chain.length is not None and chain.length <= few
     both = [(chain, ratios), (swapped(chain), ratios.swapped)]
@@ -153,7 +171,7 @@ def _worst_case(
     return replace(best, upper=max(each.upper for each in found))
 
 
-def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> list[Found]:
+def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> list[AttainedBracket]:
     """Return the brackets of both directions; neither is narrowed below what is attained anyway."""
     # a direction in which no output says anything leaks nothing
     work = [Bracketing(chain, tilts) if tilts.says else None for chain, tilts in sides]
@@ -175,7 +193,7 @@ def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> li
     return results
 
 
-def _enveloped(chain: SecondOrderChain, tilts: Tilts) -> Found:
+def _enveloped(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
     """Return the bracket by envelopes, which are narrow at small ratios too; of attractive laws."""
     if tilts.words or tilts.phases > 1 or not LEAST_THETA <= tilts.own <= LARGEST:
         return replace(_silent(), upper=math.inf)
@@ -186,9 +204,9 @@ def _enveloped(chain: SecondOrderChain, tilts: Tilts) -> Found:
     return replace(_fitted(chain, tilts, attack), upper=upper)
 
 
-def _silent() -> Found:
+def _silent() -> AttainedBracket:
     """Return the bracket of a direction that leaks nothing: a lone record without an output."""
-    return Found(0.0, 0.0, 1, np.ones((1, 2)), (), 0)
+    return AttainedBracket(0.0, 0.0, 1, np.ones((1, 2)), (), 0)
 
 
 def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
@@ -200,7 +218,7 @@ def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
     return np.asarray(weights)
 
 
-def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: Attack) -> Found:
+def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: TargetPattern) -> AttainedBracket:
     """Return an attack played out in a series of the chain's length, cut where it does not fit."""
     length = chain.length
     if length is not None:
@@ -220,10 +238,10 @@ def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: Attack) -> Found:
         else:
             weights = _all_weights(tilts, len(weights) + extra + max(after, 0), target)
     value = played(chain, weights, known, target)
-    return Found(max(value.lower, 0.0), math.inf, 1, weights, tuple(known), target)
+    return AttainedBracket(max(value.lower, 0.0), math.inf, 1, weights, tuple(known), target)
 
 
-def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -> Found:
+def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -> AttainedBracket:
     """Return the exact worst case of a short series: all targets, known sets, values and outputs.
 
     Without ``known`` of someone who knows no record.
@@ -247,7 +265,7 @@ def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -
     weights, _ = _coded(tilts, records, target, np.array([code], dtype=np.int64))
     others = [record for record in range(records) if record != target]
     pairs = tuple((r, c - outputs) for r, c in zip(others, code, strict=True) if c >= outputs)
-    return Found(value, upper, 1, weights[0], pairs, target)
+    return AttainedBracket(value, upper, 1, weights[0], pairs, target)
 
 
 def _coded(
@@ -269,7 +287,7 @@ def _coded(
     return weights, possible
 
 
-def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> Found:
+def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
     """Return the worst case of someone who knows no record.
 
     Of laws whose worst likelihood is known a longer series leaks no less: a likelihood may ignore
@@ -298,10 +316,10 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> Found:
     if endless:
         upper = max(work.limit_upper(), lower)
     weights = _all_weights(tilts, records, target)
-    return Found(max(lower, 0.0), max(upper, 0.0), 1, weights, (), target)
+    return AttainedBracket(max(lower, 0.0), max(upper, 0.0), 1, weights, (), target)
 
 
-def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Found:
+def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> AttainedBracket:
     """Return the exact worst case of one adversary over the values of the records it knows.
 
     A longer series leaks no less, and one of any length no more than one that never ends.
@@ -326,4 +344,4 @@ def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Foun
     pairs = tuple(zip(known, shown.known, strict=True))
     upper = max(best.upper for best, _ in found)
     weights = _all_weights(tilts, min(records, last + LONG), target)
-    return Found(shown.lower, upper, 1, weights, pairs, target)
+    return AttainedBracket(shown.lower, upper, 1, weights, pairs, target)

@@ -18,7 +18,7 @@ from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
 __all__ = [
     "ErasedOption",
     "ErasedSide",
-    "Losses",
+    "ErasureLosses",
     "build_side",
     "lone_losses",
     "option_losses",
@@ -223,7 +223,7 @@ def shown_levels(side: ErasedSide, against: Against) -> tuple[Array, Array, Arra
 
 
 @dataclass(frozen=True, slots=True)
-class Losses:
+class ErasureLosses:
     """Losses of all options on a side, NaN where there is none.
 
     ``free`` (T, pairs, k): a shown record, nothing known. ``backed``: a shown record and the
@@ -239,7 +239,7 @@ class Losses:
     error: float
 
 
-def option_losses(side: ErasedSide, against: Against, known: int | None) -> Losses:
+def option_losses(side: ErasedSide, against: Against, known: int | None) -> ErasureLosses:
     """Return the losses of all options that an adversary has on one side.
 
     ``known`` is the distance of the nearest known record for an explicit adversary (0: none on
@@ -272,7 +272,7 @@ def option_losses(side: ErasedSide, against: Against, known: int | None) -> Loss
         ahead[np.isinf(ahead)] = np.nan
         backed = shown - ahead
         spot = where[0], where[1]
-    return Losses(free, backed, met, end, spot, error)
+    return ErasureLosses(free, backed, met, end, spot, error)
 
 
 def lone_losses(

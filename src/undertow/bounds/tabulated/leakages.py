@@ -14,7 +14,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import up
 from undertow.tabulated import TabulatedNoise
 
-__all__ = ["Source", "sources", "table_leakage"]
+__all__ = ["PairSource", "sources", "table_leakage"]
 
 METHOD = "exact"
 _CITATION = "docs, theory: least noise of any shape"
@@ -22,7 +22,7 @@ _CITATION = "docs, theory: least noise of any shape"
 _FOLLOWS = "the records depend on each other as the model says"
 
 
-class Source(Protocol):
+class PairSource(Protocol):
     """Pairs of laws, and the attack that each stands for."""
 
     pairs: CountPairs
@@ -32,7 +32,7 @@ class Source(Protocol):
         ...
 
 
-def sources(query: object, model: Model, against: Against, limit: float) -> list[Source]:
+def sources(query: object, model: Model, against: Against, limit: float) -> list[PairSource]:
     """Return all pairs of laws of a count on a model, or refuse with `NotSupported`.
 
     None if no record is uncertain, or none matters. ``limit`` is how large a leakage is looked at.
@@ -45,7 +45,7 @@ def sources(query: object, model: Model, against: Against, limit: float) -> list
     counted = tuple(state in named for state in model.states)
     if len(set(counted)) == 1 and model.family in ("chain", "network"):
         return []  # the answer is the number of records, or 0
-    found: list[Source | None]
+    found: list[PairSource | None]
     if isinstance(model, MarkovChain):
         found = [_chain_source(model, counted, against, limit)]
     elif model.family == "network":
@@ -60,7 +60,7 @@ def sources(query: object, model: Model, against: Against, limit: float) -> list
 
 def _chain_source(
     chain: MarkovChain, counted: tuple[bool, ...], against: Against, limit: float
-) -> Source | None:
+) -> PairSource | None:
     """Return the pairs of laws on a chain, None if no record is uncertain or the count is."""
     reduced = chain.visited()
     if reduced is None:

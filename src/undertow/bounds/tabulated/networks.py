@@ -12,9 +12,9 @@ import numpy as np
 from undertow.adversaries import Against
 from undertow.bounds.graphs import attack_on
 from undertow.bounds.networks.counts import LONGEST, found_at
-from undertow.bounds.networks.laws import CaseTable, Spread, spread
+from undertow.bounds.networks.laws import CaseTable, JointLaws, spread
 from undertow.bounds.networks.leakages import TOGETHER, lifted
-from undertow.bounds.networks.tally import Tally, count_tally
+from undertow.bounds.networks.tally import AnswerLattice, count_tally
 from undertow.bounds.tabulated.pairs import CountPairs
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
@@ -138,8 +138,8 @@ def network_pairs(part: Part, counted: tuple[bool, ...], against: Against) -> Ne
 
 
 def _spreads(
-    network: BayesianNetwork, tally: Tally, against: Against
-) -> Iterator[tuple[Spread, list[int]]]:
+    network: BayesianNetwork, tally: AnswerLattice, against: Against
+) -> Iterator[tuple[JointLaws, list[int]]]:
     """Yield the joint laws behind all adversaries, or behind who knows nothing."""
     if against == "any":
         whole = spread(network, tally)
@@ -155,7 +155,7 @@ def _spreads(
 
 
 def _laws(
-    block: CaseTable, axis: int, pair: tuple[int, int], tally: Tally
+    block: CaseTable, axis: int, pair: tuple[int, int], tally: AnswerLattice
 ) -> tuple[Array, Array, Any]:
     """Return the laws of the count under two values, (cases, counts), where both are possible."""
     tables = [block.given(block.table, axis, value)[0] for value in pair]  # (counts, cases)

@@ -8,7 +8,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.bounds.chains.quilt import (
-    Scale,
+    NoiseScore,
     approximate_influence,
     basic_search,
     chain_influence,
@@ -61,7 +61,7 @@ def printed_scores(pi: float, gap: float, length: int, epsilon: float) -> list[f
 def _proved_scores(pi: float, gap: float, length: int, epsilon: float) -> list[float]:
     """Return the score of every record with the quilts that Lemma 4.5 allows."""
     table = partial(approximate_influence, pi, gap)
-    return [pruned_search(table, length, Scale(epsilon), [i]).value for i in range(length)]
+    return [pruned_search(table, length, NoiseScore(epsilon), [i]).value for i in range(length)]
 
 
 @result("wang2016", "lemma4.5", "Two records around another one cut it off from the rest")
@@ -182,7 +182,7 @@ def alg1(setting: Setting) -> Parts:
                 witness="X_1 has only a = 1 on its left, below ln(1/pi)/g = 1.386: the loop of "
                 "Algorithm 2 shuts out the imaginary ends, so the noise is infinite")  # fmt: skip
     yield Compared("with the ends exempt: largest score against the closed form of the middle",
-                   basic_search(influence, length, Scale(epsilon)).value,
+                   basic_search(influence, length, NoiseScore(epsilon)).value,
                    printed_sigma(pi, gap, length, epsilon), 1e-9, "derived")  # fmt: skip
     for q, p in ((0.1, 0.9), (0.1, 0.5), (0.3, 0.8)):
         chain = ut.MarkovChain([[1 - q, q], [1 - p, p]], length=100)
@@ -240,9 +240,9 @@ def alg3(setting: Setting) -> Parts:
             chain = _random_chain(int(rng.integers(2, 5)), rng, length)
             table = partial(chain_influence, chain, "ignorant", chain_pairs(chain, None))
         influence = table(length - 1)
-        basic = basic_search(influence, length, Scale(epsilon)).value
-        fast = fast_search(influence, length, Scale(epsilon)).value
-        pruned = pruned_search(table, length, Scale(epsilon)).value
+        basic = basic_search(influence, length, NoiseScore(epsilon)).value
+        fast = fast_search(influence, length, NoiseScore(epsilon)).value
+        pruned = pruned_search(table, length, NoiseScore(epsilon)).value
         above, below = max(above, fast / basic - 1), max(below, 1 - fast / basic)
         pruned_off = max(pruned_off, abs(pruned / basic - 1))
     yield Claim("B.1: noise of the fast search above that of the basic one, relative", above, 0.0,

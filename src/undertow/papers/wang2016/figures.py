@@ -8,7 +8,7 @@ import numpy as np
 import undertow as ut
 from undertow.bounds.chains.quilt import (
     Influence,
-    Scale,
+    NoiseScore,
     approximate_influence,
     pruned_search,
     spectral_gap,
@@ -60,7 +60,7 @@ def sharper_sigma(
         found = approximate_influence(pi, -math.log1p(-gap), steps)
         return Influence(found.right, found.right) if stationary else found
 
-    return pruned_search(table, length, Scale(epsilon)).value
+    return pruned_search(table, length, NoiseScore(epsilon)).value
 
 
 def random_reversible(

@@ -19,7 +19,7 @@ from undertow.studio.charts.svg import (
     text,
 )
 
-__all__ = ["Line", "Mark", "Plot", "frame", "plot"]
+__all__ = ["Line", "Plot", "VerticalMark", "frame", "plot"]
 
 _LINE = 17.0
 """Height of a line of text, in units of the viewBox."""
@@ -39,7 +39,7 @@ class Line:
 
 
 @dataclass(frozen=True, slots=True)
-class Mark:
+class VerticalMark:
     """A value of the horizontal axis that is marked by a vertical line."""
 
     x: float
@@ -93,7 +93,7 @@ def plot(
     scales: tuple[Scale, Scale],
     across: str,
     up: str,
-    mark: Mark | None = None,
+    mark: VerticalMark | None = None,
     keep: int = 0,
 ) -> tuple[float, list[Html]]:
     """Return height and parts of lines over axes; labels stand beside the ends, or below.

@@ -38,7 +38,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True, slots=True)
-class _Box:
+class _WordBox:
     """Where words stand, to keep others off."""
 
     left: float
@@ -46,7 +46,7 @@ class _Box:
     right: float
     bottom: float
 
-    def covers(self, other: "_Box") -> bool:
+    def covers(self, other: "_WordBox") -> bool:
         return (
             self.left < other.right
             and other.left < self.right
@@ -99,7 +99,7 @@ def _drawn(
     radius = (36.0 if size < 5 else 31.0) if narrow else (46.0 if size < 5 else 40.0)
     stays = bool((np.diagonal(steps) > 0).any())
     centres, height = _centres(size, width, radius, 1.15 * radius if stays else 6.0)
-    taken = [_Box(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
+    taken = [_WordBox(x - radius, y - radius, x + radius, y + radius) for x, y in centres]
     arrows, numbers = [], []
     for row, column in _by_weight(steps):
         p = float(steps[row, column])
@@ -236,12 +236,12 @@ def _tip(point: Point, source: Point, head: float) -> str:
 
 
 def _free(
-    around: Iterable[Point], words: str, taken: list[_Box], width: float, height: float
+    around: Iterable[Point], words: str, taken: list[_WordBox], width: float, height: float
 ) -> Point | None:
     """Return the first place where words cover nothing, and keep it; None where there is none."""
     half = letters(words, _SMALL) / 2 + 1
     for x, y in around:
-        box = _Box(x - half, y - 8, x + half, y + 7)
+        box = _WordBox(x - half, y - 8, x + half, y + 7)
         inside = box.left >= 0 and box.top >= 0 and box.right <= width and box.bottom <= height
         if inside and not any(map(box.covers, taken)):
             taken.append(box)

@@ -5,11 +5,11 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
 from undertow.errors import NotSupported
-from undertow.studio.charts.axes import Line, Mark, plot
+from undertow.studio.charts.axes import Line, VerticalMark, plot
 from undertow.studio.charts.svg import Html, Scale, number, picture
 
 if TYPE_CHECKING:
-    from undertow.studio.views.costs import Costs, Curve
+    from undertow.studio.views.costs import CostLine, Costs
     from undertow.studio.views.fading import Fading
 
 __all__ = ["cost_chart", "fading_chart", "leakage_chart"]
@@ -100,7 +100,7 @@ def _chart(
         raise NotSupported("no method applies at two of these places: there is nothing to draw")
     mark = None
     if costs.asked is not None:
-        mark = Mark(costs.asked, f"{asked} {number(costs.asked, 3)}")
+        mark = VerticalMark(costs.asked, f"{asked} {number(costs.asked, 3)}")
     low, high = (0.0, max(values) * 1.08) if costs.measure else _range(costs, values, around)
     scales = (
         Scale(costs.places[0], costs.places[-1], 0, 1, log=True),
@@ -130,7 +130,7 @@ def _range(costs: "Costs", values: Sequence[float], around: float) -> tuple[floa
     return least / 1.3, max(values) * 1.3
 
 
-def _lines(curves: "Sequence[Curve]", places: Sequence[float], unit: str) -> list[Line]:
+def _lines(curves: "Sequence[CostLine]", places: Sequence[float], unit: str) -> list[Line]:
     colours = {
         "certified": iter((*_CERTIFIED, *(9 for _ in curves))),
         "published": iter((*_PUBLISHED, *(9 for _ in curves))),

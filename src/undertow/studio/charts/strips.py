@@ -21,7 +21,7 @@ from undertow.studio.views.cells import Cell
 from undertow.studio.views.odds import about, chance_above, chance_below
 
 if TYPE_CHECKING:
-    from undertow.studio.views.attacker import Guess
+    from undertow.studio.views.attacker import ValueBelief
 
 __all__ = ["odds_bar", "record_strip"]
 
@@ -77,7 +77,7 @@ def _cell(cell: Cell) -> Html:
     )  # fmt: skip
 
 
-def odds_bar(guess: "Guess", name: str = "odds") -> Html:
+def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
     """Return the way from the prior odds to the posterior odds, within what the limit allows.
 
     The axis is one of odds, logarithmic, so that a leakage is a distance on it; its ticks are

@@ -12,7 +12,7 @@ from undertow.studio import calls
 from undertow.studio.charts.curves import cost_chart, leakage_chart
 from undertow.studio.code import code_for_plan
 from undertow.studio.pages.signing import promise
-from undertow.studio.questions import Asked
+from undertow.studio.questions import AskedQuestion
 from undertow.studio.studio import see, studio_of, work_of
 from undertow.studio.views.costs import Costs
 
@@ -69,7 +69,7 @@ async def lines(request: Request, name: str) -> Response:
     )
 
 
-def _asked(asked: Asked, plan: "Plan[Any] | None") -> Asked:
+def _asked(asked: AskedQuestion, plan: "Plan[Any] | None") -> AskedQuestion:
     """Return the question as it is shown beside a plan that was brought along."""
     return asked if plan is None else replace(asked, limit=plan.limit)
 

@@ -6,7 +6,7 @@ from fastapi.responses import HTMLResponse, Response
 from undertow.errors import InvalidInput, UndertowError
 from undertow.models.sets import AnyModel
 from undertow.studio.code import code_for_plan
-from undertow.studio.questions import KINDS, Asked, kinds_for
+from undertow.studio.questions import KINDS, AskedQuestion, kinds_for
 from undertow.studio.refusals import in_words
 from undertow.studio.rendering import render
 from undertow.studio.sessions import Work
@@ -31,7 +31,7 @@ async def ask(request: Request, name: str) -> Response:
     model, before = studio.model(work), studio.asked(work)
     form = await request.form()
     try:
-        asked = Asked.of_form(form, model, before)
+        asked = AskedQuestion.of_form(form, model, before)
         if asked.kind not in kinds_for(model):
             raise InvalidInput("this cannot be asked of records that follow such a model")
     except UndertowError as error:
@@ -52,7 +52,12 @@ async def odds(limit: str = "1") -> Response:
 
 
 def _page(
-    studio: Studio, work: Work, model: AnyModel, asked: Asked, wrong: str = "", status: int = 200
+    studio: Studio,
+    work: Work,
+    model: AnyModel,
+    asked: AskedQuestion,
+    wrong: str = "",
+    status: int = 200,
 ) -> Response:
     persons = model.family == "chain"
     said = (

@@ -9,7 +9,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.plan import Plan
 from undertow.reporting import words
 from undertow.studio import accounts
-from undertow.studio.accounts import Account, Released
+from undertow.studio.accounts import AccountPlace, Released
 from undertow.studio.charts.calendars import calendar_chart
 from undertow.studio.code import code_for_release
 from undertow.studio.sessions import Work
@@ -155,7 +155,7 @@ def promise(plan: "Plan[Any]") -> dict[str, Any]:
     }
 
 
-def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[Account | None, str]:
+def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[AccountPlace | None, str]:
     """Return the account that a release would spend from, or None and why there is no release."""
     settings = studio.settings
     if settings.read_only:
@@ -173,13 +173,13 @@ def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[Account |
     if work.simulated:
         named = f"{work.model_name} {plan.unit} {plan.leakage.secrets.window} {plan.against}"
         where = str(studio.folder.path / "demonstration.db")
-        return Account(where, named, demonstration=True), ""
+        return AccountPlace(where, named, demonstration=True), ""
     if settings.ledger is None or settings.dataset is None:
         return None, (
             "this studio has no account, and works read-only: start it with "
             "undertow studio FILE --ledger year.db --dataset NAME to release"
         )
-    return Account(settings.ledger, settings.dataset, settings.key), ""
+    return AccountPlace(settings.ledger, settings.dataset, settings.key), ""
 
 
 def _released(studio: Studio, work: Work) -> Released | None:
@@ -210,7 +210,7 @@ _ORIGINS = {
 }  # fmt: skip
 
 
-def _allowed(studio: Studio, work: Work) -> "tuple[Plan[Any], Account]":
+def _allowed(studio: Studio, work: Work) -> "tuple[Plan[Any], AccountPlace]":
     plan = studio.plan(work)
     account, reason = account_of(studio, work, plan)
     if account is None:

@@ -11,7 +11,7 @@ from undertow.errors import InvalidInput, UndertowError
 from undertow.plan import Plan
 from undertow.studio.examples import EXAMPLES, example
 from undertow.studio.questions import asked_of
-from undertow.studio.reading import Source, columns_of
+from undertow.studio.reading import PrivateTable, columns_of
 from undertow.studio.refusals import in_words
 from undertow.studio.sessions import Work
 from undertow.studio.studio import Studio, see, studio_of, work_of
@@ -48,7 +48,7 @@ async def begin_file(request: Request) -> Response:
     path = studio.settings.file
     if path is None:
         raise InvalidInput("no file was named when the studio was started")
-    return await _table(studio, Source(path, path.name))
+    return await _table(studio, PrivateTable(path, path.name))
 
 
 @router.post("/new/upload")
@@ -78,11 +78,11 @@ async def attach_file(request: Request, name: str) -> Response:
     path = studio.settings.file
     if path is None:
         raise InvalidInput("no file was named when the studio was started")
-    source = Source(path, path.name)
+    source = PrivateTable(path, path.name)
     return see(studio.works.change(work, source=source, reading=None), "read")
 
 
-async def uploaded(request: Request) -> Source:
+async def uploaded(request: Request) -> PrivateTable:
     """Return the table that a request uploads, kept in the private folder."""
     studio = studio_of(request)
     async with request.form(max_files=1, max_fields=8) as form:
@@ -132,7 +132,7 @@ def open_example(studio: Studio, name: str) -> Work:
     return studio.works.begin(one.title, "example", source=source, reading=one.reading, model=model)
 
 
-async def _table(studio: Studio, source: Source) -> Response:
+async def _table(studio: Studio, source: PrivateTable) -> Response:
     """Begin with a table, if it is one."""
     try:
         await run_in_threadpool(columns_of, source)

@@ -21,14 +21,22 @@ from undertow.numerics import Array
 from undertow.plan import Plan
 from undertow.studio.views.odds import Belief, about, allowed, chance_above
 
-__all__ = ["CLOSE", "Guess", "attained", "covered", "guess_of", "largest_change", "without_limit"]
+__all__ = [
+    "CLOSE",
+    "ValueBelief",
+    "attained",
+    "covered",
+    "guess_of",
+    "largest_change",
+    "without_limit",
+]
 
 CLOSE = 1e-6
 """How far an attack played out may stay below what the certificate says it attains (absolute)."""
 
 
 @dataclass(frozen=True, slots=True)
-class Guess:
+class ValueBelief:
     """What an attacker thought of one value of the target before an output, and thinks after it.
 
     ``laws`` are the beliefs over all ``states``, before and after. ``change`` is what the output
@@ -92,7 +100,7 @@ def guess_of(
     known: Sequence[int],
     states: tuple[State, ...],
     name: str = "",
-) -> Guess:
+) -> ValueBelief:
     """Return the guess of an attacker with a prior over the target's states, (k,).
 
     ``likelihoods`` are ln Pr[z | x, known] for each state x, up to a constant; what they are for
@@ -118,7 +126,7 @@ def guess_of(
         else Belief(before, before if before in (0.0, 1.0) else 0.0,
                     before if before in (0.0, 1.0) else 1.0, plan.delta)
     )  # fmt: skip
-    return Guess(
+    return ValueBelief(
         target, value, states,
         (tuple(map(float, prior)), tuple(map(float, posterior))),
         _against_rest(place, prior, likelihoods), largest_change(prior, likelihoods),
@@ -126,13 +134,13 @@ def guess_of(
     )  # fmt: skip
 
 
-def without_limit(guess: Guess, reason: str) -> Guess:
+def without_limit(guess: ValueBelief, reason: str) -> ValueBelief:
     """Return the same guess of an attacker whom the plan does not cover, for a reason."""
     free = Belief(guess.prior, 0.0, 1.0, guess.allowed.delta)
     return replace(guess, limit=math.inf, allowed=free, reason=reason)
 
 
-def attained(guess: Guess, value: State, other: State) -> float:
+def attained(guess: ValueBelief, value: State, other: State) -> float:
     """Return ln of the factor by which the odds of one value against another moved."""
     x, y = guess.states.index(value), guess.states.index(other)
     before, after = guess.laws

@@ -16,8 +16,8 @@ from undertow.planning.comparison import Comparison, compare, error_curves
 from undertow.planning.rows import Row
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 from undertow.studio.views.lines import (
+    CostLine,
     Costs,
-    Curve,
     beside,
     curves_of,
     finite,
@@ -26,7 +26,7 @@ from undertow.studio.views.lines import (
     named,
 )
 
-__all__ = ["CostRow", "Costs", "Curve", "cost_table", "error_view", "grid", "leakage_view"]
+__all__ = ["CostLine", "CostRow", "Costs", "cost_table", "error_view", "grid", "leakage_view"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,7 +92,7 @@ def leakage_view(
         if tick is not None:
             tick()
     curves = [
-        Curve(_knows(whom), "certified", named(whom), tuple(found[which]), _CERTIFIED)
+        CostLine(_knows(whom), "certified", named(whom), tuple(found[which]), _CERTIFIED)
         for which, whom in enumerate(wanted)
         if any(value is not None for value in found[which])
     ]

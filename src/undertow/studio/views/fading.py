@@ -19,7 +19,7 @@ from undertow.models.tallies import Tally
 from undertow.numerics import Array, check_count
 from undertow.planning.persons import person_budgets
 
-__all__ = ["Fading", "Finding", "Persons", "fading", "findings", "persons_view"]
+__all__ = ["CheckOutcome", "Fading", "Persons", "fading", "findings", "persons_view"]
 
 LAGS = 60
 """Steps that are shown at most."""
@@ -65,7 +65,7 @@ class Fading:
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckOutcome:
     """One check of a model for people: what was asked, the outcome, and what it means."""
 
     name: str
@@ -181,7 +181,7 @@ def fading(chain: MarkovChain, lags: int | None = None) -> Fading:
     )
 
 
-def findings(model: Any) -> tuple[Finding, ...]:
+def findings(model: Any) -> tuple[CheckOutcome, ...]:
     """Return the checks of a model as questions and answers, in the order of the model.
 
     >>> chain = MarkovChain.from_counts([[900, 100], [90, 210]], public=True)
@@ -241,10 +241,10 @@ def _long_run(chain: MarkovChain) -> Array:
     return np.asarray(chain.initial @ (power + power @ chain.transition) / 2)
 
 
-def _finding(check: Check) -> Finding:
+def _finding(check: Check) -> CheckOutcome:
     question, meaning = _QUESTIONS.get(check.name, (check.name.capitalize(), ""))
     said = check.words + (f"; {check.cost()}" if check.cost() else "")
-    return Finding(check.name, question, check.outcome, said, meaning, check.origin)
+    return CheckOutcome(check.name, question, check.outcome, said, meaning, check.origin)
 
 
 def _first(values: Array, below: float) -> int | None:

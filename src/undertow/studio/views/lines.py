@@ -19,14 +19,14 @@ from undertow.planning.comparison import ErrorCurves
 from undertow.planning.search import calibrate
 from undertow.queries import LocalQuery
 
-__all__ = ["Costs", "Curve", "beside", "curves_of", "finite", "grid", "local_lines", "named"]
+__all__ = ["CostLine", "Costs", "beside", "curves_of", "finite", "grid", "local_lines", "named"]
 
 _SAME = 5e-3
 """Relative distance at which two curves are one to the eye, and share a line."""
 
 
 @dataclass(frozen=True, slots=True)
-class Curve:
+class CostLine:
     """One line: its names, whether it is proved, whom it protects, and a value for each place.
 
     ``basis`` is "certified", "published", or "plain" for a line that serves as a ruler. Values are
@@ -45,14 +45,14 @@ class Costs:
     """Lines over one axis, and the place on it that was asked for; ``measure`` says of what."""
 
     places: tuple[float, ...]
-    curves: tuple[Curve, ...]
+    curves: tuple[CostLine, ...]
     asked: float | None = None
     measure: str = ""
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[float | None, ...], ...]]:
         """Return the table behind the figure: its head, and a row for each place.
 
-        >>> Costs((1.0,), (Curve("exact", "certified", "any", (2.0,)),)).table()
+        >>> Costs((1.0,), (CostLine("exact", "certified", "any", (2.0,)),)).table()
         (('exact',), ((1.0, 2.0),))
         """
         rows = zip(self.places, *(curve.values for curve in self.curves), strict=True)
@@ -140,7 +140,7 @@ def curves_of(curves: ErrorCurves, asked: float | None = None, task: Task = "ans
     return Costs(
         tuple(map(float, curves.limits)),
         tuple(
-            Curve(
+            CostLine(
                 ", ".join(names),
                 "certified" if curves.certified[names[0]] else "published",
                 curves.protects[names[0]],
@@ -153,7 +153,7 @@ def curves_of(curves: ErrorCurves, asked: float | None = None, task: Task = "ans
     )
 
 
-def beside(model: AnyModel, places: Sequence[float]) -> list[Curve]:
+def beside(model: AnyModel, places: Sequence[float]) -> list[CostLine]:
     """Return published bounds and rulers."""
     curves = []
     if isinstance(model, MarkovChain):
@@ -164,14 +164,14 @@ def beside(model: AnyModel, places: Sequence[float]) -> list[Curve]:
                 continue
             values = tuple(level + more for level in places)
             said = "as printed in the paper; not certified here"
-            curves.append(Curve(f"{name} (published)", "published", "any", values, said))
+            curves.append(CostLine(f"{name} (published)", "published", "any", values, said))
     most = model.dependent_records() or model.length
     if most is not None and 1 < most < math.inf:
         values = tuple(level * most for level in places)
         said = f"holds for any dependence among {most} records"
-        curves.append(Curve("whatever the dependence", "certified", "any", values, said))
+        curves.append(CostLine("whatever the dependence", "certified", "any", values, said))
     said = "what the level would leak if no record told anything about another"
-    curves.append(Curve("if records were independent", "plain", "any", tuple(places), said))
+    curves.append(CostLine("if records were independent", "plain", "any", tuple(places), said))
     return curves
 
 

@@ -18,7 +18,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.models.network import BayesianNetwork, Node
 from undertow.numerics import Array
 from undertow.plan import Plan
-from undertow.studio.views.attacker import CLOSE, Guess, attained, guess_of
+from undertow.studio.views.attacker import CLOSE, ValueBelief, attained, guess_of
 from undertow.studio.views.cells import Cell, Role
 
 __all__ = ["Relatives", "network_of", "relatives_of", "worst_relatives"]
@@ -87,7 +87,7 @@ class Relatives:
         now = self.known.get(person)
         return self.knowing(person, cycle[(cycle.index(now) + 1) % len(cycle)])
 
-    def guess(self, value: State | None = None) -> Guess:
+    def guess(self, value: State | None = None) -> ValueBelief:
         """Return what the attacker believes of the target; ``value`` is by default the first state.
 
         >>> from undertow import Count, Pedigree, calibrate

@@ -18,7 +18,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import check_count
 from undertow.plan import Plan
-from undertow.studio.views.attacker import Guess, guess_of, without_limit
+from undertow.studio.views.attacker import ValueBelief, guess_of, without_limit
 from undertow.studio.views.cells import Cell, Role
 from undertow.studio.views.weighing import weighed
 
@@ -137,7 +137,7 @@ class Strip:
         now = self.known.get(record)
         return self.knowing(record, cycle[(cycle.index(now) + 1) % len(cycle)])
 
-    def guess(self, value: State | None = None) -> Guess:
+    def guess(self, value: State | None = None) -> ValueBelief:
         """Return what the attacker believes of a value of the target, by default the last state."""
         missing = [record for record in self.fixed if record not in self.known]
         if missing:

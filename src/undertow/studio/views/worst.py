@@ -10,7 +10,7 @@ from undertow.base_query import State
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.plan import Plan
-from undertow.studio.views.attacker import CLOSE, Guess, attained
+from undertow.studio.views.attacker import CLOSE, ValueBelief, attained
 from undertow.studio.views.odds import allowed
 from undertow.studio.views.strips import MOST, Strip, chains_of
 
@@ -28,7 +28,7 @@ class Worst:
     strip: Strip
     value: State
     other: State
-    guess: Guess
+    guess: ValueBelief
     attains: float
     other_algorithm: bool
 
