@@ -59,3 +59,24 @@ def test_the_option_of_old(command):
         result = call(command, *ASKED, *wrong)
         assert result.exit_code == 2
         assert "--limit 1" in result.stderr
+
+
+def test_what_an_audit_refutes_and_other_models_keep_is_a_limit():
+    plan = ut.calibrate(ut.Count(1), CHAIN, limit=2.0)
+    with pytest.warns(DeprecationWarning, match="limit on leakage.*limit="):
+        old = UNTYPED.audit(plan, 1000, seed=1, promise=9.0)
+    assert old == ut.audit(plan, 1000, seed=1, limit=9.0)
+    for found, value in ((old, 9.0), (ut.robustness(plan, factors=(0.8, 1.25)), 2.0)):
+        with pytest.warns(DeprecationWarning, match=r"promise is deprecated.*\.limit"):
+            assert found.promise == found.limit == value
+
+
+def test_the_option_of_audits_of_old(tmp_path):
+    file = tmp_path / "plan.json"
+    file.write_text(ut.calibrate(ut.Count(1), CHAIN, limit=2.0).to_json())
+    asked = ("audit", file, "--draws", "1000", "--seed", "1", "--json")
+    old, new = (call(*asked, option, "9") for option in ("--promise", "--limit"))
+    assert (old.exit_code, old.stdout) == (0, new.stdout)
+    assert "--promise is deprecated" in old.stderr
+    assert "--promise" not in call("audit", "--help").stdout
+    assert call(*asked, "--promise", "9", "--limit", "9").exit_code == 2

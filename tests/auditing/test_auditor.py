@@ -139,7 +139,7 @@ def test_the_published_mechanism_is_audited_against_what_was_asked():
     plan = ut.calibrate(ut.Series(), LAZY, limit=4.0, method="chakrabarti")
     assert plan.leakage.upper > 4.5
     found = audit(plan, 20_000, seed=1)
-    assert found.promise == 4.0
+    assert found.limit == 4.0
     assert found.attacks > 5
     assert 2 < found.lower < 4.6
 
@@ -374,7 +374,7 @@ def test_what_cannot_be_audited_is_refused(plan, error, words):
         ({"draws": 999}, "draws must be at least 1000"),
         ({"draws": 1e6}, "whole number"),
         ({"confidence": 1.0}, "between 0 and 1"),
-        ({"promise": -1.0}, "promise must be positive"),
+        ({"limit": -1.0}, "limit must be positive"),
         ({"seed": -1}, "seed"),
     ],
 )
@@ -401,7 +401,7 @@ def test_what_an_audit_says():
     assert body["draws"] == 3000
     assert told[-1][0] == found.series
     assert all(done <= of for done, of in told)
-    consistent = audit(count(), 1000, seed=1, promise=9.0, confidence=0.9)
+    consistent = audit(count(), 1000, seed=1, limit=9.0, confidence=0.9)
     assert consistent.words().startswith("consistent with the guarantee of 9")
     assert "90% confidence" in consistent.words()
 

@@ -59,7 +59,7 @@ def test_json(kept, broken):
         assert not result.stderr
         found = strict(result.stdout)
         assert found["verdict"] == ("refuted" if code else "consistent")
-        assert (found["lower"] > found["promise"]) == bool(code)
+        assert (found["lower"] > found["limit"]) == bool(code)
         assert found["draws"] == 2000
         assert found["plan"] == json.loads(path.read_text())["checksum"]
         assert set(found["attack"]) >= {"target", "known", "value", "other"}
@@ -90,11 +90,11 @@ def test_a_guarantee_with_a_delta(tmp_path):
 def test_another_guarantee_and_confidence(broken):
     found = strict(
         call(
-            "audit", broken, "--draws", 2000, "--seed", 1, "--promise", 9, "--confidence", 0.99,
+            "audit", broken, "--draws", 2000, "--seed", 1, "--limit", 9, "--confidence", 0.99,
             "--json",
         ).stdout
     )  # fmt: skip
-    assert (found["promise"], found["confidence"], found["verdict"]) == (9, 0.99, "consistent")
+    assert (found["limit"], found["confidence"], found["verdict"]) == (9, 0.99, "consistent")
 
 
 def test_secure_noise_is_the_default(kept):
@@ -136,7 +136,7 @@ def test_a_damaged_plan_is_refused(kept):
         ("--draws", "10"),
         ("--draws", "many"),
         ("--confidence", "1"),
-        ("--promise", "0"),
+        ("--limit", "0"),
         ("--delta", "1"),
         ("--seed", "-1"),
         ("--attackers", "all"),

@@ -160,7 +160,7 @@ def test_the_table_in_words_and_as_json(table):
     assert text.startswith("limit: 4, to an attacker who knows any other records\nmodel")
     assert "second order" in text
     described = json.loads(json.dumps(table.to_dict(), allow_nan=False))
-    assert described["promise"] == 4.0
+    assert described["limit"] == 4.0
     assert described["cases"][0]["verdict"] == "kept"
     assert described["cases"][-1]["witness"].startswith("target record")
     unbounded = replace(table, cases=(ModelCase("x", "other", Leakage(1, math.inf, "e", "any")),))

@@ -59,7 +59,7 @@ def test_a_short_rehearsal_of_the_theorem():
     """One audit with a tenth of the draws finds the attack, and comes close; it leaks 4.5237."""
     found = audited("theorem 1", 1, 500_000)
     assert 3.6 < found.lower < 4.5237
-    assert found.promise == 4.0
+    assert found.limit == 4.0
     assert {state for _, state in found.attack.known} in ({0}, {1})
 
 

@@ -25,6 +25,7 @@ from undertow.auditing.statistical import (
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
 from undertow.curves import check_delta
+from undertow.deprecations import renamed, warn
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.numerics import Array, check_count, check_positive
 from undertow.plan import Plan
@@ -56,10 +57,10 @@ class Audit:
 
     ``lower`` is a lower bound on the leakage: with probability ``confidence`` or more the
     leakage is at least that, whatever the code does. ``verdict`` is ``"refuted"`` if it exceeds
-    the ``promise``. A plan that is ``"consistent"`` is not proved: its certificate is what proves
+    the ``limit``. A plan that is ``"consistent"`` is not proved: its certificate is what proves
     it. ``attack`` is the one that was tested, on ``draws`` series whose value a coin chose; its
     event happened in ``hits`` of those with ``attack.value``, in ``other_hits`` of the others.
-    With a ``delta`` both ``lower`` and ``promise`` are leakages at that delta, and ``blanks``
+    With a ``delta`` both ``lower`` and ``limit`` are leakages at that delta, and ``blanks``
     draws count against the event for it. So many ``releases`` were attacked together.
 
     >>> from undertow import Count, MarkovChain, calibrate
@@ -70,7 +71,7 @@ class Audit:
 
     verdict: Literal["refuted", "consistent"]
     lower: float
-    promise: float
+    limit: float
     confidence: float
     attack: Witness
     event: str
@@ -89,10 +90,16 @@ class Audit:
         """Whether the guarantee is broken, at the confidence asked for."""
         return self.verdict == "refuted"
 
+    @property
+    def promise(self) -> float:
+        """What ``limit`` was called."""
+        warn("audit.promise", "audit.limit")
+        return self.limit
+
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
-        at, said = self.at_delta(), self.promise_words()
+        at, said = self.at_delta(), self.limit_words()
         if self.refuted:
             factor = f" (a factor {below(math.exp(self.lower), 3)} in the odds)"
             return (
@@ -108,13 +115,13 @@ class Audit:
         """Return at which delta leakages are meant, nothing where there is none."""
         return f" at delta {self.delta}" if self.delta else ""
 
-    def promise_words(self) -> str:
+    def limit_words(self) -> str:
         """Return the leakage that was guaranteed; with a delta, what that means for odds."""
         if not self.delta:
-            return above(self.promise)
+            return above(self.limit)
         return (
-            f"{above(self.promise)}{self.at_delta()} (odds that move by more than a factor "
-            f"{odds(self.promise + math.log(2))} with probability at most {2 * self.delta})"
+            f"{above(self.limit)}{self.at_delta()} (odds that move by more than a factor "
+            f"{odds(self.limit + math.log(2))} with probability at most {2 * self.delta})"
         )
 
     def attack_words(self) -> str:
@@ -146,6 +153,7 @@ class Audit:
         return found | {"attack": self.attack.to_dict()}
 
 
+@renamed(promise="limit")
 def audit(
     plan: "Plan[Any]",
     draws: int = DRAWS,
@@ -153,7 +161,7 @@ def audit(
     seed: int | None = None,
     mechanism: BlackBox | None = None,
     confidence: float = 0.95,
-    promise: float | None = None,
+    limit: float | None = None,
     delta: float | None = None,
     progress: Progress | None = None,
 ) -> Audit:
@@ -186,7 +194,7 @@ def audit(
         only if answers are independent.
     confidence
         Of the bound and the verdict.
-    promise
+    limit
         The leakage to refute, by default the smaller one of ``plan.limit`` and what the plan's
         certificate says.
     delta
@@ -208,7 +216,7 @@ def audit(
     if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
-    guaranteed = claimed if promise is None else check_positive(promise, "promise")
+    guaranteed = claimed if limit is None else check_positive(limit, "limit")
     allowed = plan.delta if delta is None else check_delta(delta)
     if seed is not None:
         seed = check_count(seed, "seed", 0)

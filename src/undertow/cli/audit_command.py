@@ -8,7 +8,7 @@ import typer
 from undertow.cli.commands import command, option
 from undertow.cli.files import read_plan
 from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import answer, below, counting, show
+from undertow.cli.output import answer, below, counting, say, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -26,9 +26,10 @@ def audit(
     ],
     draws: int | None = option("N", "Series of each attack and value (50000 unless told)."),
     confidence: float = option("C", "Of the bound and the verdict.", 0.95),
-    promise: float | None = option("E", "The leakage to refute, not the plan's own."),
+    limit: float | None = option("L", "The leakage to refute, not the plan's own."),
     delta: float | None = option("D", "The delta to refute it at, not the plan's own."),
     seed: int | None = option("N", "Repeatable, with seeded noise: for experiments."),
+    promise: float | None = option("L", "What --limit was called.", hidden=True),
     as_json: JsonOption = False,
 ) -> None:
     """Attack the code that carries out a plan, on data drawn from its model.
@@ -49,8 +50,13 @@ def audit(
         raise misuse(f"--draws needs at least {_LEAST}; found {draws}")
     if not 0 < confidence < 1:
         raise misuse(f"--confidence must lie between 0 and 1; found {confidence:g}")
-    if promise is not None and not promise > 0:
-        raise misuse(f"--promise must be positive; found {promise:g}")
+    if promise is not None:
+        if limit is not None:
+            raise misuse("say once what to refute: --limit")
+        say("warning: --promise is deprecated; write --limit")
+        limit = promise
+    if limit is not None and not limit > 0:
+        raise misuse(f"--limit must be positive; found {limit:g}")
     if delta is not None and not 0 <= delta < 1:
         raise misuse(f"--delta must be 0 or more and below 1; found {delta:g}")
     if seed is not None and seed < 0:
@@ -61,7 +67,7 @@ def audit(
     read = read_plan(plan)
     with counting("attacking") as tell:
         found = attack(
-            read, draws or DRAWS, seed=seed, confidence=confidence, promise=promise,
+            read, draws or DRAWS, seed=seed, confidence=confidence, limit=limit,
             delta=delta, progress=tell,
         )  # fmt: skip
     answer(
@@ -80,7 +86,7 @@ def _tell(plan: "Plan", found: "Audit") -> None:
         f"{found.draws:,} tested"
         f"{f'; in {found.blanks:,} blank draws, for delta' if found.delta else ''}"
     )
-    said = f"a leakage of at most {found.promise_words()} to {words(plan.against)}"
+    said = f"a leakage of at most {found.limit_words()} to {words(plan.against)}"
     sure = f"with {100 * found.confidence:g}% confidence"
     show(
         f"The guarantee is {'REFUTED' if found.refuted else 'consistent with the audit'}",

@@ -78,14 +78,12 @@ def _tell(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
     rows = [
         ("question", plan.query.words()),
         ("model", plan.model.describe()),
-        ("limit", f"a leakage of at most {above(table.promise)} to {words(table.against)}"),
+        ("limit", f"a leakage of at most {above(table.limit)} to {words(table.against)}"),
         ("worst case", f"{worst.name}: {_end(worst, 0)} at least"),
         *([] if figure is None else [("figure", str(figure))]),
     ]
     show("What the plan leaks under other models", rows)
-    cells = [
-        [case.name, _end(case, 0), _end(case, 1), case.verdict(table.promise)] for case in table
-    ]
+    cells = [[case.name, _end(case, 0), _end(case, 1), case.verdict(table.limit)] for case in table]
     show_table("Each model by itself", ("model", "leaks at least", "at most", "limit"), cells)
     reasons = [(case.name, case.reason) for case in table if case.reason is not None]
     if reasons:

@@ -47,17 +47,17 @@ def _draw_map(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     rows = sorted({case.factors[0] for case in grid})
     columns = sorted({case.factors[1] for case in grid})
     values = [[math.nan] * len(columns) for _ in rows]
-    apart = [abs(case.leakage.upper - table.promise) for case in grid if case.leakage is not None]
+    apart = [abs(case.leakage.upper - table.limit) for case in grid if case.leakage is not None]
     reach = max(filter(math.isfinite, apart), default=0.0) or 1.0
     for case in grid:
         x, y = columns.index(case.factors[1]), rows.index(case.factors[0])
         value = math.inf if case.leakage is None else case.leakage.upper
-        values[y][x] = value - table.promise
-        broken = case.verdict(table.promise) != "kept"
+        values[y][x] = value - table.limit
+        broken = case.verdict(table.limit) != "kept"
         axes.text(
             x, y, above(value, 3), ha="center", va="center", fontsize=9.5,
-            color="white" if abs(value - table.promise) > 0.7 * reach else INK,
-            fontweight="bold" if broken else "normal", label=case.verdict(table.promise),
+            color="white" if abs(value - table.limit) > 0.7 * reach else INK,
+            fontweight="bold" if broken else "normal", label=case.verdict(table.limit),
         )  # fmt: skip
     axes.imshow(values, cmap="RdBu_r", vmin=-1.3 * reach, vmax=1.3 * reach, aspect="auto",
                 origin="lower")  # fmt: skip
@@ -66,14 +66,14 @@ def _draw_map(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     axes.set_xlabel(plain(f"odds of leaving {table.states[1]!r}"))
     axes.set_ylabel(plain(f"odds of leaving {table.states[0]!r}"))
     axes.tick_params(length=0)
-    bold = f"(bold: above {above(table.promise, 3)})"
+    bold = f"(bold: above {above(table.limit, 3)})"
     over(axes, f"leakage if the chain moves otherwise {bold}", 1.03, 9.5)
 
 
 def _draw_line(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
     points = sorted((c.factors[0], c.leakage.upper) for c in grid if c.leakage is not None)
     axes.plot(*zip(*points, strict=True), color=BLUE, lw=2, marker="o", label="grid")
-    axes.axhline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), label="guarantee")
+    axes.axhline(table.limit, color=INK, lw=1.2, ls=(0, (4, 2)), label="guarantee")
     axes.set_xscale("log")
     axes.set_xticks([factor for factor, _ in points], [f"x {f:g}" for f, _ in points])
     axes.minorticks_off()
@@ -84,10 +84,10 @@ def _draw_line(axes: "Axes", grid: list[ModelCase], table: Robustness) -> None:
 
 def _draw_intervals(axes: "Axes", cases: list[ModelCase], table: Robustness) -> None:
     ends = [e for case in cases for e in _ends(case) if math.isfinite(e)]
-    top = 1.16 * max(*ends, table.promise)
+    top = 1.16 * max(*ends, table.limit)
     for place, case in enumerate(reversed(cases)):
         low, high = _ends(case)
-        verdict = case.verdict(table.promise)
+        verdict = case.verdict(table.limit)
         colour = _COLOURS[verdict]
         axes.plot([low, min(high, 0.97 * top)], [place, place], color=colour, lw=3, alpha=0.55,
                   solid_capstyle="butt", label=case.name)  # fmt: skip
@@ -97,8 +97,8 @@ def _draw_intervals(axes: "Axes", cases: list[ModelCase], table: Robustness) -> 
         else:
             axes.plot(0.97 * top, place, ">", color=colour, ms=7, label=f"{case.name}: no bound")
         axes.text(0.015 * top, place + 0.2, verdict, color=colour, fontsize=9.5)
-    axes.axvline(table.promise, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="guarantee")
-    axes.text(table.promise, len(cases) - 0.35, " guaranteed", fontsize=9.5, color=INK, va="center")
+    axes.axvline(table.limit, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="guarantee")
+    axes.text(table.limit, len(cases) - 0.35, " guaranteed", fontsize=9.5, color=INK, va="center")
     names = [plain(_short(case.name)) for case in reversed(cases)]
     axes.set_yticks(range(len(cases)), names, color=INK)
     axes.set_ylim(-0.6, len(cases) - 0.2)

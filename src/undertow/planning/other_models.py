@@ -18,6 +18,7 @@ import numpy as np
 from undertow import progress
 from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
+from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
@@ -53,15 +54,15 @@ class ModelCase:
     factors: tuple[float, ...] = ()
     whole: bool = True
 
-    def verdict(self, promise: float) -> Verdict:
+    def verdict(self, limit: float) -> Verdict:
         """Return whether the guarantee holds under this model.
 
         >>> ModelCase("a day", "other", Leakage(1.2, 1.3, "exact", "any")).verdict(1.0)
         'broken'
         """
-        if self.leakage is not None and self.leakage.lower > promise:
+        if self.leakage is not None and self.leakage.lower > limit:
             return "broken"
-        if self.leakage is not None and self.whole and self.leakage.proves(promise):
+        if self.leakage is not None and self.whole and self.leakage.proves(limit):
             return "kept"
         return "open"
 
@@ -92,7 +93,7 @@ class Robustness:
     """
 
     cases: tuple[ModelCase, ...]
-    promise: float
+    limit: float
     against: Against
     states: tuple[Any, ...]
 
@@ -110,9 +111,15 @@ class Robustness:
         )
 
     @property
+    def promise(self) -> float:
+        """What ``limit`` was called."""
+        warn("robustness.promise", "robustness.limit")
+        return self.limit
+
+    @property
     def verdicts(self) -> dict[str, Verdict]:
         """Whether the guarantee holds, by the name of the case."""
-        return {case.name: case.verdict(self.promise) for case in self.cases}
+        return {case.name: case.verdict(self.limit) for case in self.cases}
 
     @property
     def worst(self) -> ModelCase:
@@ -122,11 +129,11 @@ class Robustness:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
-            "promise": self.promise,
+            "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "worst": self.worst.name,
             "cases": [
-                case.to_dict() | {"verdict": case.verdict(self.promise)} for case in self.cases
+                case.to_dict() | {"verdict": case.verdict(self.limit)} for case in self.cases
             ],
         }
 
@@ -139,10 +146,10 @@ class Robustness:
             if case.leakage is not None:
                 top = above(case.leakage.upper, 4) if case.whole else "not known"
                 ends = (below(case.leakage.lower, 4), top.replace("inf", "not known"))
-            lines.append((case.name, *ends, case.verdict(self.promise)))
+            lines.append((case.name, *ends, case.verdict(self.limit)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        said = f"limit: {above(self.promise)}, to {words(self.against)}"
+        said = f"limit: {above(self.limit)}, to {words(self.against)}"
         return "\n".join([said, *columns(lines), *notes])
 
 
