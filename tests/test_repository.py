@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import subprocess
+from functools import cache
 from pathlib import Path
 
 import pytest
@@ -43,6 +44,7 @@ def by_kind(name):
     return not name.isupper(), not name[0].isupper(), name
 
 
+@cache
 def exported(path):
     """Return the names that a module lists in its __all__."""
     for node in ast.parse(path.read_text("utf-8")).body:
@@ -69,9 +71,10 @@ def repeated_classes():
 
 def absolute_paths():
     for path in text_files():
-        for number, line in enumerate(path.read_text("utf-8").splitlines(), 1):
-            if ABSOLUTE.search(line):
-                yield f"{path.relative_to(ROOT)}:{number}: an absolute path"
+        text = path.read_text("utf-8")
+        for found in ABSOLUTE.finditer(text):
+            number = text.count("\n", 0, found.start()) + 1
+            yield f"{path.relative_to(ROOT)}:{number}: an absolute path"
 
 
 def unsorted_names():
