@@ -14,7 +14,6 @@ import undertow
 ROOT = Path(__file__).parents[1]
 SOURCE = ROOT / "src" / "undertow"
 MODULES = sorted(SOURCE.rglob("*.py"))
-LINES_AT_MOST = 500
 # Assembled, so that this file does not match itself.
 ABSOLUTE = re.compile(
     r"(?<![\w.}>)~-])/(?:" + "|".join(("home", "work", "root", "tmp", "Users")) + r")/"
@@ -51,22 +50,6 @@ def exported(path):
         if isinstance(node, ast.Assign) and ast.unparse(node.targets[0]) == "__all__":
             return list(ast.literal_eval(node.value))
     return []
-
-
-def long_modules():
-    for path in MODULES:
-        lines = len(path.read_text("utf-8").splitlines())
-        if lines > LINES_AT_MOST:
-            yield f"{path}: {lines} lines"
-
-
-def repeated_classes():
-    """Names that two classes of the package share: whoever reads one must know which it is."""
-    homes: dict[str, Path] = {}
-    for path in MODULES:
-        for name in re.findall(r"^ *class (\w+)[(:[]", path.read_text("utf-8"), re.MULTILINE):
-            if homes.setdefault(name, path) != path:
-                yield f"{path} and {homes[name]}: a class {name} in each"
 
 
 def absolute_paths():
@@ -133,35 +116,8 @@ def undocumented():
             yield f"the docstring of {name} shows no example"
 
 
-def type_tests():
-    """Count the isinstance tests on kinds of models, queries and mechanisms."""
-    homes = (
-        "models/", "queries", "counts", "transitions", "base_query",
-        "mechanisms", "channels", "guarantees", "tabulated",
-    )  # fmt: skip
-    kinds: set[str] = set()
-    found = 0
-    texts = {path: path.read_text("utf-8") for path in MODULES}
-    trees = {path: ast.parse(text) for path, text in texts.items() if "isinstance(" in text}
-    for path, text in texts.items():
-        if path.relative_to(SOURCE).as_posix().startswith(homes):
-            kinds |= set(re.findall(r"^class (\w+)", text, re.MULTILINE))
-    for node in (node for tree in trees.values() for node in ast.walk(tree)):
-        if isinstance(node, ast.Call) and getattr(node.func, "id", "") == "isinstance":
-            named = (
-                getattr(part, "id", getattr(part, "attr", "")) for part in ast.walk(node.args[1])
-            )
-            found += bool(kinds & set(named))
-    return found
-
-
-def test_what_a_thing_is_is_asked_of_it():
-    """A new model, query or mechanism is one place: types are tested in fewer than 200."""
-    assert 0 < type_tests() < 200
-
-
 def test_the_files_keep_the_rules():
-    found = [*long_modules(), *repeated_classes(), *unsorted_names(), *missing_places()]
+    found = [*unsorted_names(), *missing_places()]
     assert not [*found, *wrong_citations(), *absolute_paths()]
     assert MODULES
     assert any(map(exported, MODULES))
