@@ -40,7 +40,12 @@ def noisy_tables(records: int, scale: float, fits: int, seed: int) -> Array:
 def growth(table: Array, level: float, records: int, confidence: float) -> tuple[float, bool]:
     """Return the factor by which noise grows (inf where nothing is left), and whether it held."""
     fit = PrivateFit(
-        table, level=level, scale=4 / level, records=records, confidence=confidence, within=CLASS
+        table,
+        level=level,
+        scale=4 / level,
+        sample_size=records,
+        confidence=confidence,
+        within=CLASS,
     )
     region = fit.region()
     truth = ACTIVITY.transition

@@ -200,12 +200,14 @@ def test_a_confidence_is_not_chosen_afterwards(ledger):
 
 
 def made(noisy, scale):
-    return ut.PrivateFit(noisy, NAMES, level=4 / scale, scale=scale, records=10_000, within=WIDE)
+    return ut.PrivateFit(
+        noisy, NAMES, level=4 / scale, scale=scale, sample_size=10_000, within=WIDE
+    )
 
 
 def test_a_state_that_is_never_left_leaves_the_class_as_it_was():
     stuck = ut.PrivateFit(
-        [[9000, 700], [0, 0]], NAMES, level=0.06, scale=66.7, records=10_000, within=WIDE
+        [[9000, 700], [0, 0]], NAMES, level=0.06, scale=66.7, sample_size=10_000, within=WIDE
     )
     region = stuck.region()
     assert region.lower[1].tolist() == WIDE.lower[1].tolist()
@@ -215,7 +217,7 @@ def test_a_state_that_is_never_left_leaves_the_class_as_it_was():
 
 def test_a_fit_outside_the_class_is_refused():
     wrong = ut.PrivateFit(
-        [[100, 5000], [4900, 50]], NAMES, level=1.0, scale=4.0, records=10_000, within=WIDE
+        [[100, 5000], [4900, 50]], NAMES, level=1.0, scale=4.0, sample_size=10_000, within=WIDE
     )
     with pytest.raises(InvalidModel, match="exclude each other"):
         wrong.region()

@@ -25,6 +25,7 @@ from undertow.ledger.rules import (
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.models.registry import law_to_dict
 from undertow.numerics import divide_up
 from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
@@ -277,7 +278,7 @@ def _law(model: Any) -> Any:
 
     Neither are they by the names of states that groups may have.
     """
-    described = dict(model.to_dict())
+    described = law_to_dict(model)
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
     if model.family == "groups":

@@ -100,8 +100,9 @@ def private_fit(
     ready = _named(prepare(plan, table), fitted, release_id)
     noisy = _counts(ready, ledger, insecure_seed)
     return PrivateFit(
-        noisy, names, level=ready.level, scale=noise.amount, records=shape.rows, confidence=sure,
-        within=stated, prior=prior or 0.5, length=length, release_id=_asked(ready).release_id,
+        noisy, names, level=ready.level, scale=noise.amount, sample_size=shape.rows,
+        confidence=sure, within=stated, prior=prior or 0.5, length=length,
+        release_id=_asked(ready).release_id,
     )  # fmt: skip
 
 

@@ -20,7 +20,8 @@ from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowErr
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
 from undertow.models.checks import Check, checks_from_list
-from undertow.models.described import fields, number, text, whole
+from undertow.models.described import fields, names, number, text, whole
+from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon, up
 from undertow.plan_format import (
@@ -51,7 +52,10 @@ class Plan(Generic[M]):
     of one person. ``measures`` are named numbers about a local plan: how much of the series
     stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
-    ``checks`` are what was tested of a fitted model, with what each failure costs this plan.
+    ``checks`` are what was tested of a fitted model, with what each failure costs this plan;
+    ``accepted`` names the failed ones that the caller took upon themselves. ``missing`` says what
+    a missing record is: ``"any"`` pattern of them is covered, ``"none"`` is said to occur, or they
+    are records in the state named.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -70,6 +74,8 @@ class Plan(Generic[M]):
     delta: float = 0.0
     releases: int = 1
     checks: tuple[Check, ...] = ()
+    accepted: tuple[str, ...] = ()
+    missing: State = "any"
 
     @property
     def noise(self) -> Noise:
@@ -181,8 +187,18 @@ class Plan(Generic[M]):
         """
         return _accuracy(self.noise, beta, self.numbers)
 
-    def guarantee(self) -> str:
-        """Return the guarantee in plain words."""
+    def conditions(self) -> tuple[str, ...]:
+        """Return what weakens the guarantee, each as a clause of its first sentence."""
+        return ()
+
+    def guarantee(self, *more: str) -> str:
+        """Return the guarantee in one sentence, with every condition that weakens it.
+
+        ``more`` are the conditions of one release: what its data did not say.
+        """
+        return "; ".join([self._bound(), *self.conditions(), *more])
+
+    def _bound(self) -> str:
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
@@ -237,7 +253,7 @@ class Plan(Generic[M]):
             "format": FORMAT,
             "version": VERSION,
             **described,
-            "model": self.model.to_dict(),
+            "model": law_to_dict(self.model),
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
@@ -246,6 +262,8 @@ class Plan(Generic[M]):
             "leakage": leakage_to_dict(self.leakage),
             **({"measures": dict(self.measures)} if "channel" in described else {}),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
+            **({"accepted": list(self.accepted)} if self.accepted else {}),
+            **({} if self.missing == "any" else {"missing": self.missing}),
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
@@ -336,6 +354,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
 
 
 _ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
+_MORE = ("signature", "delta", "releases", "checks", "accepted", "missing")
 
 
 def _read(body: dict[str, Any]) -> Plan[Any]:
@@ -345,7 +364,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     local = "channel" in body
     amount = next((name for name in ("sigma", "table") if name in body), "scale")
     own = ("channel", "measures") if local else ("query", "noise", amount)
-    fields(body, "a plan", (*_ALWAYS, *own), ("signature", "delta", "releases", "checks"))
+    fields(body, "a plan", (*_ALWAYS, *own), _MORE)
     mechanism = mechanism_from_dict(body)
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
@@ -360,6 +379,8 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
         checks=checks_from_list(body.get("checks", [])),
+        accepted=tuple(names(body.get("accepted", []), "accepted checks")),
+        missing=body.get("missing", "any"),
     )
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):

@@ -41,7 +41,8 @@ class Release:
     ``value`` is one number, for a histogram one per state; with groups, one of these for each.
     ``proof`` is the certificate that covers this very release. ``entry`` is the ledger's entry,
     None where the release was not accounted; ``replayed`` says that the answer was recorded
-    earlier and is given again, ``made`` when it was drawn. ``window`` are the ends of the window,
+    earlier and is given again, ``made`` when it was drawn. ``conditions`` are what the data did
+    not say, each a clause of the guarantee's first sentence. ``window`` are the ends of the window,
     None without one. ``sizes`` counts the records behind each group's answer (behind the one
     answer, where there are no groups).
 
@@ -66,6 +67,7 @@ class Release:
     replayed: bool = False
     window: tuple[Any, Any] | None = None
     proof: Leakage | None = None
+    conditions: tuple[str, ...] = ()
 
     def __str__(self) -> str:
         """Return the answer and its guarantee for people."""
@@ -104,6 +106,7 @@ class Prepared:
     shape: Any
     proof: Leakage
     entry: Entry | None
+    conditions: tuple[str, ...] = ()
 
     @property
     def level(self) -> float:
@@ -265,6 +268,7 @@ def _told(
         replayed=replayed,
         window=ready.table.bounds(),
         proof=ready.proof,
+        conditions=ready.conditions,
     )  # fmt: skip
 
 

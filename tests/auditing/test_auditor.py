@@ -420,7 +420,7 @@ def test_people_are_numbered_as_in_the_pedigree():
     plan = claimed(ut.DiscreteLaplace(ut.Count("BB"), 3.0), family, 1.0)
     (drawn,) = drawn_models(plan)
     assert isinstance(drawn.model, ut.BayesianNetwork)
-    assert drawn.model.records == ("bob", "ann", "kim") != drawn.order == family.people
+    assert drawn.model.observed == ("bob", "ann", "kim") != drawn.order == family.people
     trial = prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
     bob = trial.draws[1](200, np.random.default_rng(1))
     assert (bob[:, :2] == [1, 0]).all()  # kim is Bb, bob BB, so ann has a b to pass on

@@ -116,7 +116,7 @@ def test_network_draws():
     }  # fmt: skip
     network = BayesianNetwork([("a", "b"), ("b", "c")], cpds)
     joint = network.joint()
-    fixed = {network.records.index("c"): 1, network.records.index("lone"): 0}
+    fixed = {network.observed.index("c"): 1, network.observed.index("lone"): 0}
     law = {}
     for path in itertools.product(range(2), repeat=4):
         law[path] = float(joint[path]) * all(path[r] == v for r, v in fixed.items())

@@ -212,7 +212,7 @@ def test_latent_nodes_and_several_components():
     edges = [("season", "a"), ("season", "b"), ("a", "b"), ("x", "y")]
     network = ut.BayesianNetwork(edges, cpds, latent=["season"])
     joint = network.joint()
-    place = {node: number for number, node in enumerate(network.records)}
+    place = {node: number for number, node in enumerate(network.observed)}
     assert attractive_leakage(Ratios.level(1.0), network, "any") is not None
     for against in ("any", "ignorant"):
         leak = ut.leakage(ut.PureDP(1.0), network, against)

@@ -386,8 +386,8 @@ def test_quilts_against_any_do_not_trust_colliders():
         {"A": COIN, "B": COIN, "C": XOR.cpds[2], "D": [[1, 0], [0, 1]]},
     )
     joint = oracle.joint_of(network)
-    target = network.records.index("A")
-    truth = oracle.count_leakage(joint, [1], 1.0, Adversary(target, [network.records.index("C")]))
+    target = network.observed.index("A")
+    truth = oracle.count_leakage(joint, [1], 1.0, Adversary(target, [network.observed.index("C")]))
     assert truth == pytest.approx(3.0)
     assert network_quilt(network, "any", Bound(1.0), records=[target]).value >= 3.0
     assert network_quilt(network, "ignorant", Bound(1.0), records=[target]).value == 2.0

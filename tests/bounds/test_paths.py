@@ -114,7 +114,7 @@ def test_a_long_path_is_exact_wherever_its_root_is():
             edges = [(n, n + 1) if n >= root else (n + 1, n) for n in range(length - 1)]
             cpds = {n: chain.initial if n == root else kernel for n in range(length)}
             network = BayesianNetwork(edges, cpds)
-            number = {node: record for record, node in enumerate(network.records)}
+            number = {node: record for record, node in enumerate(network.observed)}
             asked = against
             if isinstance(against, ut.Adversary):
                 asked = ut.Adversary(number[3], [number[0], number[20]])
@@ -136,7 +136,7 @@ def test_random_tables_are_no_longer_left_open():
     chain = ut.MarkovChain([cpds[node] for node in order[1:]], start=cpds[order[0]])
     alike = ut.leakage(ut.PureDP(0.2), chain)
     assert (leak.lower, leak.upper) == (alike.lower, alike.upper)
-    assert order[alike.witness.target] == network.records[leak.witness.target]
+    assert order[alike.witness.target] == network.observed[leak.witness.target]
 
 
 def test_equal_tables_are_one_matrix():
@@ -168,9 +168,9 @@ def test_paths_beside_other_trees():
     leak = level_leakage(1.0, both)
     assert leak.upper == max(part.upper for part in parts)
     assert leak.lower == max(part.lower for part in parts)
-    assert both.records[leak.witness.target] in network.records
-    leaf = both.records.index("leaf1")
-    narrow = level_leakage(1.0, both, ut.Adversary(leaf, [both.records.index("leaf0")]))
+    assert both.observed[leak.witness.target] in network.observed
+    leaf = both.observed.index("leaf1")
+    narrow = level_leakage(1.0, both, ut.Adversary(leaf, [both.observed.index("leaf0")]))
     assert narrow.witness.target == leaf
     assert narrow.upper <= parts[0].upper
 

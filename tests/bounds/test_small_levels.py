@@ -173,7 +173,7 @@ def test_trees(level):
                 "c": [[float(x) for x in row] for row in tables[1]],
             },
         )
-        assert network.records == ("a", "b", "c")
+        assert network.observed == ("a", "b", "c")
         for against in ("any", "ignorant"):
             leak = ut.leakage(ut.PureDP(level), network, against)
             assert holds(leak, worst_dp(law, 3, level, against))

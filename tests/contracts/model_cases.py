@@ -156,7 +156,7 @@ def _turned(network: ut.BayesianNetwork, cpds: dict[Any, Any]) -> dict[Any, Any]
 
 def network_case(network: ut.BayesianNetwork, query: Any, **more: Any) -> Case:
     other = renamed_network(network, list(range(network.size))[::-1])
-    place = tuple(other.records.index(node) for node in network.records)
+    place = tuple(other.observed.index(node) for node in network.observed)
     return discrete(network, query, twins=(Twin(other, query, place),), **more)
 
 

@@ -52,8 +52,8 @@ def test_conditional_laws(network, data):
         if all(values[node] == facts[node] for node in known):
             table[tuple(values[node] for node in wanted)] += probability
     found = network.law(
-        [network.records[node] for node in wanted],
-        given={network.records[node]: network.states[facts[node]] for node in known},
+        [network.observed[node] for node in wanted],
+        given={network.observed[node]: network.states[facts[node]] for node in known},
     )
     assert found == pytest.approx(table / table.sum(), rel=1e-8, abs=1e-12)
 
@@ -63,7 +63,7 @@ def test_records_are_in_topological_order_of_first_appearance():
     tables = {"a": COIN, "b": COPY, "c": COPY, "d": COPY, "e": COIN}
     network = BayesianNetwork(edges, tables, latent=["b"])
     assert network.nodes == ("a", "b", "c", "d", "e")
-    assert network.records == ("a", "c", "d", "e")
+    assert network.observed == ("a", "c", "d", "e")
     assert network.length == 4
     assert network.is_tree
     assert network.components() == [(0, 1, 2, 3), (4,)]

@@ -51,7 +51,9 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
     count = 0
     for table in tables(chain, records, scale, fits, np.random.default_rng(seed)):
         said = scale * claimed
-        fit = PrivateFit(table, level=4 / said, scale=said, records=records, confidence=1 - miss)
+        fit = PrivateFit(
+            table, level=4 / said, scale=said, sample_size=records, confidence=1 - miss
+        )
         region = fit.region()
         inside = ((region.lower <= truth) & (truth <= region.upper)).all()
         count += not (inside and np.trace(truth) <= (region.trace or len(truth)))

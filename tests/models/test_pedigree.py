@@ -59,8 +59,8 @@ def test_genotypes_follow_the_alleles(name, p):
     pedigree = Pedigree(parents, p, people)
     (family,) = pedigree.families()
     network = family.network(p)
-    assert set(network.records) == set(people)
-    truth = genotype_joint(parents, [str(person) for person in network.records], p)
+    assert set(network.observed) == set(people)
+    truth = genotype_joint(parents, [str(person) for person in network.observed], p)
     joint = network.joint()
     for values in itertools.product(range(3), repeat=len(people)):
         assert joint[values] == pytest.approx(truth.get(values, 0.0), abs=1e-15)

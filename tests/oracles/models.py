@@ -65,7 +65,7 @@ def _network(network: ut.BayesianNetwork) -> Exact:
             if not probability:
                 break
         if probability:
-            key = tuple(here[node] for node in network.records)
+            key = tuple(here[node] for node in network.observed)
             found[key] = found.get(key, Fraction(0)) + probability
     return found
 

@@ -37,7 +37,7 @@ def joint_of(network: BayesianNetwork) -> Joint:
             float(cpds[node][(*(here[p] for p in parents[node]), here[node])]) for node in nodes
         )
         if probability > 0:
-            probabilities.setdefault(tuple(here[node] for node in network.records), []).append(
+            probabilities.setdefault(tuple(here[node] for node in network.observed), []).append(
                 probability
             )
     return {values: math.fsum(parts) for values, parts in probabilities.items()}

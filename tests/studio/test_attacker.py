@@ -314,7 +314,7 @@ def test_families_are_those_of_brute_force(query, against):
     plan = ut.calibrate(query, FAMILY, limit=1.0, against=against)
     network = FAMILY.examples(query)[0]
     assert isinstance(network, ut.BayesianNetwork)
-    order = list(network.records)
+    order = list(network.observed)
     joint, states = network.joint(), plan.states
     rng = np.random.default_rng(5)
     for _ in range(60):

@@ -201,8 +201,8 @@ class NetworkSource:
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
         """Return how to draw; values are numbers of states."""
-        numbers = {node: place for place, node in enumerate(self.order or self.network.records)}
-        parts = [(part, [numbers[node] for node in part.records]) for part in self.network.parts()]
+        numbers = {node: place for place, node in enumerate(self.order or self.network.observed)}
+        parts = [(part, [numbers[node] for node in part.observed]) for part in self.network.parts()]
         laws = [(records, *_listed(part, records, fixed)) for part, records in parts]
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:

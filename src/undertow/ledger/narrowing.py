@@ -50,7 +50,7 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
         raise LedgerConflict(f"the fit {entry.release_id!r} has spent less than its noise is worth")
     noisy = np.array(entry.result["numbers"][0]).reshape(len(states), len(states))
     return PrivateFit(
-        noisy, states, level=entry.level, scale=scale, records=said["records"],
+        noisy, states, level=entry.level, scale=scale, sample_size=said["records"],
         confidence=said["confidence"], within=model_from_dict(terms.model),
         release_id=entry.release_id,
     )  # fmt: skip

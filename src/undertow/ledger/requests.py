@@ -11,6 +11,7 @@ from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.rules import Entry, Terms, canonical, exact_level
+from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, up
 
@@ -40,7 +41,7 @@ def wanted_terms(
     if model is not None:
         if not isinstance(model, AnyModel):
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
-        description = loads(canonical(model.to_dict(), "model"))
+        description = loads(canonical(law_to_dict(model), "model"))
     checked = None if limit is None else check_positive(limit, "the limit")
     rare = None if delta is None else check_delta(delta)
     return {

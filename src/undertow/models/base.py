@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
+from undertow.models.records import RecordDescription
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
@@ -23,7 +24,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ("_checks",)
+    __slots__ = ("_checks", "_records")
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -54,6 +55,17 @@ class Model:
         """Return the same model with what was tested; two such models are equal."""
         other = copy(self)
         object.__setattr__(other, "_checks", tuple(checks))
+        return other
+
+    @property
+    def records(self) -> RecordDescription:
+        """What one record of the model is: its step, its states, its series, its context."""
+        return getattr(self, "_records", RecordDescription())
+
+    def with_records(self, records: RecordDescription) -> Self:
+        """Return the same model for records of this description; two such models are equal."""
+        other = copy(self)
+        object.__setattr__(other, "_records", records)
         return other
 
     def describe(self) -> str:

@@ -83,7 +83,7 @@ class FittedHiddenChain(HiddenChain):
     """
 
     log_likelihood: float
-    records: int
+    sample_size: int
     starts: int
     public: bool = field(repr=False)
 
@@ -95,7 +95,7 @@ class FittedHiddenChain(HiddenChain):
     @property
     def bic(self) -> float:
         """Schwarz's criterion."""
-        return self.parameters * math.log(self.records) - 2 * self.log_likelihood
+        return self.parameters * math.log(self.sample_size) - 2 * self.log_likelihood
 
     @classmethod
     def from_dict(cls, description: Any) -> HiddenChain:
@@ -148,7 +148,7 @@ def fit_hidden(
     fitted = FittedHiddenChain.__new__(FittedHiddenChain)
     HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
     likelihood = log_likelihood(chain, read)
-    facts = {"log_likelihood": likelihood, "records": read.codes.size, "starts": starts}
+    facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
     for name, value in (facts | {"public": bool(public)}).items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)

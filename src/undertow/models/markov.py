@@ -12,6 +12,7 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
+from undertow.models.records import RecordDescription
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, stationary_law
 from undertow.models.walks import backwards, bridge, simulate
@@ -43,6 +44,8 @@ class MarkovChain(Keyed, Model):
     length
         The number of records; None means any length: a leakage is then the worst case over
         all lengths.
+    every
+        The step between neighbouring records, such as ``"5m"``; None: one row of the data.
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
     >>> chain.initial.round(4)
@@ -64,6 +67,8 @@ class MarkovChain(Keyed, Model):
         states: Sequence[State] | None = None,
         start: Any = "stationary",
         length: int | None = None,
+        *,
+        every: str | int | None = None,
     ) -> None:
         """Validate, rescale rows to sum to one, and freeze."""
         matrix = _probabilities(transition)
@@ -95,6 +100,8 @@ class MarkovChain(Keyed, Model):
             law = _distribution(start, size)
             set_(self, "start", law)
             set_(self, "initial", law)
+        if every is not None:
+            set_(self, "_records", RecordDescription.from_dict({"every": every}))
 
     def _key(self) -> tuple[object, ...]:
         start = self.start if isinstance(self.start, str) else self.start.tobytes()

@@ -27,7 +27,7 @@ class BayesianNetwork(Keyed, Model):
 
     Tables are plain arrays and are never fitted here. All records have the same states; latent
     nodes are no records (never counted, never a target, never known) and may have any number of
-    states. Records are numbered from 0 in the order of ``records``: parents before children, and
+    states. Records are numbered from 0 in the order of ``observed``: parents before children, and
     otherwise in the order in which edges and tables name them.
 
     Parameters
@@ -43,7 +43,7 @@ class BayesianNetwork(Keyed, Model):
         Nodes that are not in the data.
 
     >>> flu = BayesianNetwork([("ann", "bob")], {"ann": [.9, .1], "bob": [[.9, .1], [.5, .5]]})
-    >>> flu.records, flu.length, flu.is_tree
+    >>> flu.observed, flu.length, flu.is_tree
     (('ann', 'bob'), 2, True)
     >>> flu.law("ann", given={"bob": 1}).round(4)
     array([0.6429, 0.3571])
@@ -59,7 +59,7 @@ class BayesianNetwork(Keyed, Model):
     tables: tuple[Array, ...] = field(repr=False)
     parents: tuple[tuple[int, ...], ...] = field(repr=False)
     numbers: Mapping[Node, int] = field(repr=False)
-    records: tuple[Node, ...] = field(repr=False)
+    observed: tuple[Node, ...] = field(repr=False)
 
     def __init__(
         self,
@@ -96,7 +96,7 @@ class BayesianNetwork(Keyed, Model):
         set_(self, "tables", tables)
         set_(self, "parents", parents)
         set_(self, "numbers", numbers)
-        set_(self, "records", records)
+        set_(self, "observed", records)
 
     def _key(self) -> tuple[object, ...]:
         tables = tuple((table.shape, table.tobytes()) for table in self.tables)
@@ -105,7 +105,7 @@ class BayesianNetwork(Keyed, Model):
     @property
     def length(self) -> int:
         """The number of records."""
-        return len(self.records)
+        return len(self.observed)
 
     @property
     def size(self) -> int:
@@ -115,7 +115,7 @@ class BayesianNetwork(Keyed, Model):
     @property
     def places(self) -> tuple[int, ...]:
         """Where the records stand in ``nodes``."""
-        return tuple(self.numbers[node] for node in self.records)
+        return tuple(self.numbers[node] for node in self.observed)
 
     @property
     def is_tree(self) -> bool:
@@ -163,7 +163,7 @@ class BayesianNetwork(Keyed, Model):
     def parts(self) -> list["BayesianNetwork"]:
         """Return the connected components as networks, those without a record left out.
 
-        >>> [part.records for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
+        >>> [part.observed for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
         found, records = self.components(), {*self.places}
@@ -220,7 +220,7 @@ class BayesianNetwork(Keyed, Model):
         array([[0.81, 0.09],
                [0.05, 0.05]])
         """
-        return self.law(list(self.records))
+        return self.law(list(self.observed))
 
     def simulate(self, *, seed: int | None = None) -> list[State]:
         """Return one value for each record, drawn from the model (not a private release).
@@ -234,7 +234,7 @@ class BayesianNetwork(Keyed, Model):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
             found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
             drawn.append(min(found, int(np.flatnonzero(row)[-1])))
-        return [self.states[drawn[self.numbers[node]]] for node in self.records]
+        return [self.states[drawn[self.numbers[node]]] for node in self.observed]
 
     def dependent_records(self) -> int:
         """Return the most records in one connected component."""

@@ -43,15 +43,15 @@ class PrivateFit(MarkovChain):
         (k, k) whole numbers as released, row = from: discrete Laplace noise of ``scale`` on each.
     level
         The DP level that they spent.
-    records
-        A public number of records.
+    sample_size
+        A public number of records that were fitted.
     confidence
         That of `region`, fixed before the noise was drawn.
     within
         The class stated beforehand. A box narrows the region.
 
     >>> fit = PrivateFit([[6300, 850], [840, 1900]], ("off", "on"), level=.05, scale=80.0,
-    ...                  records=10_000)
+    ...                  sample_size=10_000)
     >>> fit.transition.round(3), float(fit.region().lower[0, 1].round(3))
     (array([[0.882, 0.118],
            [0.308, 0.692]]), 0.079)
@@ -61,7 +61,7 @@ class PrivateFit(MarkovChain):
     counts: Array = field(repr=False)
     level: float
     scale: float
-    records: int
+    sample_size: int
     confidence: float
     within: Model | None = field(repr=False)
     release_id: str
@@ -73,7 +73,7 @@ class PrivateFit(MarkovChain):
         *,
         level: float,
         scale: float,
-        records: int,
+        sample_size: int,
         confidence: float = 0.95,
         within: Model | None = None,
         prior: float = 0.5,
@@ -96,7 +96,7 @@ class PrivateFit(MarkovChain):
         set_(self, "counts", counts)
         set_(self, "level", check_positive(level, "level"))
         set_(self, "scale", check_positive(scale, "noise scale"))
-        set_(self, "records", check_count(records, "records", 1))
+        set_(self, "sample_size", check_count(sample_size, "sample_size", 1))
         set_(self, "confidence", check_confidence(confidence))
         set_(self, "within", within)
         set_(self, "release_id", release_id)
@@ -135,7 +135,9 @@ class PrivateFit(MarkovChain):
             )
         miss = 1 - self.confidence
         two = self.size == 2
-        low, high = limits(self.noisy, self.scale, self.records, _ENTRIES * miss if two else miss)
+        low, high = limits(
+            self.noisy, self.scale, self.sample_size, _ENTRIES * miss if two else miss
+        )
         stated = self.within
         if isinstance(stated, ChainBox) and stated.size == self.size:
             low, high = np.maximum(low, stated.lower), np.minimum(high, stated.upper)
@@ -149,7 +151,7 @@ class PrivateFit(MarkovChain):
         trace = None
         if two:
             ends = low[[0, 1], [1, 0]], high[[0, 1], [1, 0]]  # of leaving either state
-            least = sum_limit(self.noisy, self.scale, self.records, _SUMS * miss, *ends)
+            least = sum_limit(self.noisy, self.scale, self.sample_size, _SUMS * miss, *ends)
             trace = float(np.nextafter(2 - least, 3))
         try:
             box = ChainBox(low, high, self.states, self.length, self._note(), trace)

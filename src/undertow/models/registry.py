@@ -11,8 +11,9 @@ from typing import Any
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.checks import checks_from_list
+from undertow.models.records import RecordDescription
 
-__all__ = ["KINDS", "Kind", "model_from_dict", "model_to_dict", "prover"]
+__all__ = ["KINDS", "Kind", "law_to_dict", "model_from_dict", "model_to_dict", "prover"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,22 +63,36 @@ def model_from_dict(description: Any) -> Model:
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {', '.join(KINDS)}")
     module, name = KINDS[kind].model.split(":")
-    own = {key: value for key, value in description.items() if key != "checks"}
+    own = {key: value for key, value in description.items() if key not in ("checks", "records")}
     found: Model = getattr(import_module(module), name).from_dict(own)
+    if "records" in description:
+        found = found.with_records(RecordDescription.from_dict(description["records"]))
     if "checks" not in description:
         return found
     return found.with_checks(checks_from_list(description["checks"]))
 
 
+def law_to_dict(model: Model) -> dict[str, Any]:
+    """Return a model as plans and ledgers hold it: its description, and what its records are.
+
+    >>> from undertow.models.groups import Groups
+    >>> from undertow.models.records import RecordDescription
+    >>> law_to_dict(Groups(3).with_records(RecordDescription(unit="household")))
+    {'kind': 'groups', 'size': 3, 'records': {'unit': 'household'}}
+    """
+    records = model.records.to_dict()
+    return {**model.to_dict(), **({"records": records} if records else {})}
+
+
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as files hold it: its description, and what was tested.
+    """Return a model as files hold it: its description, its records, and what was tested.
 
     >>> from undertow.models.groups import Groups
     >>> model_to_dict(Groups(3)) == Groups(3).to_dict()
     True
     """
     checks = [check.to_dict() for check in model.checks]
-    return {**model.to_dict(), **({"checks": checks} if checks else {})}
+    return {**law_to_dict(model), **({"checks": checks} if checks else {})}
 
 
 def prover(model: Model) -> Any:

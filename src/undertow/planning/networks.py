@@ -203,7 +203,7 @@ def _networks(
         return [(family.network(low), None) for family in distinct.values()]
     wanted = {model.people[record] for record in records}
     networks = [family.network(low) for family in model.families()]
-    inside = [[p for p, node in enumerate(net.records) if node in wanted] for net in networks]
+    inside = [[p for p, node in enumerate(net.observed) if node in wanted] for net in networks]
     return [(net, places) for net, places in zip(networks, inside, strict=True) if places]
 
 

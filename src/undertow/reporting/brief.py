@@ -59,7 +59,7 @@ def _about(release: "Release") -> list[tuple[str, str]]:
     plan = proved(release)
     again = "yes: nothing was spent" if release.replayed else "no: drawn for this release"
     return [
-        ("guarantee", plan.guarantee()),
+        ("guarantee", plan.guarantee(*release.conditions)),
         ("protects", words.unit(plan).partition(":")[0]),
         ("window", scope.window(release.window)),
         ("groups", scope.groups(release.groups)),

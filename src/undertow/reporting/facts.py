@@ -167,7 +167,7 @@ class Facts:
                 "private": self.private,
             },
             "rounding": self.rounding,
-            "promise": guarantee_fields(plan)
+            "promise": guarantee_fields(plan, release.conditions)
             | {
                 "dp_level": plan.dp_epsilon,
                 **_approximate(plan),
@@ -218,12 +218,12 @@ def occasion_fields(told: Any) -> dict[str, Any]:
     }
 
 
-def guarantee_fields(plan: Plan[Any]) -> dict[str, Any]:
+def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the guarantee of a plan for programs."""
     leak, window = plan.leakage, plan.leakage.secrets.window
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
-        "words": plan.guarantee(),
+        "words": plan.guarantee(*conditions),
         "unit": plan.unit,
         "unit_words": words.unit(plan),
         **({"protect_window": window} if window > 1 else {}),

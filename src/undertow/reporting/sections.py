@@ -156,17 +156,20 @@ def _numbers(facts: Facts) -> ReportTable:
 def _guarantee(facts: Facts) -> Section:
     plan = facts.proved
     shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
-    return guarantee_section(plan, proof_method(facts.release), shapes)
+    return guarantee_section(plan, proof_method(facts.release), shapes, facts.release.conditions)
 
 
 def guarantee_section(
-    plan: Plan[Any], method: str | None = None, proved_for: str | None = None
+    plan: Plan[Any],
+    method: str | None = None,
+    proved_for: str | None = None,
+    conditions: tuple[str, ...] = (),
 ) -> Section:
     """Return what is guaranteed, to whom, by what proof, and for which shapes of data."""
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Guarantee", (sentence(plan.guarantee()),)),
+        ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
         ("That means", (words.odds_sentence(plan) if plan.delta else _belief(leak),)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),

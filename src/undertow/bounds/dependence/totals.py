@@ -119,7 +119,7 @@ def network_total(network: BayesianNetwork, query: AnyQuery) -> Total:
             f"records, found {length}"
         )
     tables: dict[tuple[int, int], Array] = {}
-    records = {node: place for place, node in enumerate(network.records)}
+    records = {node: place for place, node in enumerate(network.observed)}
     for group in network.components():
         members = [n for place in group if (n := network.nodes[place]) in records]
         for first, one in enumerate(members):

@@ -87,8 +87,8 @@ def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leaka
         return _apart(mechanism, model, model, against)
     parts = model.parts()
     if isinstance(against, Adversary):
-        wanted = model.records[against.target]
-        parts = [part for part in parts if wanted in part.records]
+        wanted = model.observed[against.target]
+        parts = [part for part in parts if wanted in part.observed]
     alike: dict[object, BayesianNetwork] = {}
     for part in parts:
         alike.setdefault(part.shape(), part)
@@ -103,8 +103,8 @@ def _apart(
     The worst attacker knows all records outside it. One who leaves some unknown learns no more
     than that, and at far outputs, which factorise over records, just as much.
     """
-    place = {node: number for number, node in enumerate(model.records)}
-    records = [place[node] for node in part.records]
+    place = {node: number for number, node in enumerate(model.observed)}
+    records = [place[node] for node in part.observed]
     local = within(against, records)
     found = None
     try:
@@ -216,7 +216,7 @@ def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
     """Return the connected components that the attacker may want a record of."""
     parts = model.parts()
     if isinstance(against, Adversary):
-        parts = [part for part in parts if model.records[against.target] in part.records]
+        parts = [part for part in parts if model.observed[against.target] in part.observed]
     return parts
 
 
@@ -234,8 +234,8 @@ def _shown(
         (max(float(best[0]) + error, 0.0), max(float(best[1]) + error, 0.0)),
         (float(best[0]) - error, float(best[1]) - error),
     )
-    place = {node: number for number, node in enumerate(model.records)}
-    records = [place[node] for node in part.records]
+    place = {node: number for number, node in enumerate(model.observed)}
+    records = [place[node] for node in part.observed]
     made = attractive_leakage(ratios, part, within(against, records))
     if made is None:
         return None

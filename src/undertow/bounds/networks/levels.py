@@ -114,10 +114,10 @@ def _by_part(
     ask: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
     """Return the worst of what is found about each connected part, None where one is not known."""
-    number = {node: record for record, node in enumerate(network.records)}
+    number = {node: record for record, node in enumerate(network.observed)}
     found: dict[object, Leakage] = {}
     for part in network.parts():
-        records = [number[node] for node in part.records]
+        records = [number[node] for node in part.observed]
         if isinstance(against, Adversary) and against.target not in records:
             continue
         if part.shape() in found:  # what is alike leaks alike

@@ -62,7 +62,7 @@ def path_of(network: BayesianNetwork) -> Path | None:
     >>> kernel = [[.9, .1], [.2, .8]]
     >>> tables = {"b": [.5, .5], "a": kernel, "c": kernel}
     >>> network = BayesianNetwork([("b", "c"), ("b", "a")], tables)
-    >>> [network.records[record] for record in path_of(network).records]
+    >>> [network.observed[record] for record in path_of(network).records]
     ['c', 'b', 'a']
     """
     arms = _arms(network)

@@ -107,7 +107,7 @@ class _Question:
     def _order(self, family: Family) -> list[int]:
         """Return the pedigree's number of each record of the family's network."""
         number = {person: place for place, person in enumerate(self.model.people)}
-        return [number[node] for node in family.network(0.5).records]
+        return [number[node] for node in family.network(0.5).observed]
 
     def _exact(self, family: Family, mechanism: Scaled) -> Leakage:
         low, high = self.model.frequencies

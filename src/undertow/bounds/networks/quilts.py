@@ -171,7 +171,7 @@ def _odds(network: BayesianNetwork, target: int) -> Array:
             f"'quilt' against all attackers goes through every known set, too many for "
             f"{network.length} records; say against='ignorant', or use method='exchange'"
         )
-    names = [network.nodes[target], *(n for n in network.records if n != network.nodes[target])]
+    names = [network.nodes[target], *(n for n in network.observed if n != network.nodes[target])]
     table = network.law(names)  # (target, other records ...)
     for axis in range(1, table.ndim):
         # one more state: unknown
@@ -188,7 +188,7 @@ def _conditional(
     pairs: Sequence[tuple[int, int]],
 ) -> float:
     """Return the largest influence on a quilt, given whatever else is known; rounded up."""
-    others = [n for n in network.records if n != network.nodes[target]]
+    others = [n for n in network.observed if n != network.nodes[target]]
     axes = [others.index(network.nodes[place]) for place in quilt]
     top = 0.0
     for x, other in pairs:

@@ -37,11 +37,11 @@ def network_distance(
     named = None if pairs is None else {
         frozenset((network.index(x), network.index(y))) for x, y in pairs
     }  # fmt: skip
-    wanted = None if records is None else {network.records[record] for record in records}
+    wanted = None if records is None else {network.observed[record] for record in records}
     worst = 0
     seen: set[object] = set()
     for part in network.parts():
-        targets = [node for node in part.records if wanted is None or node in wanted]
+        targets = [node for node in part.observed if wanted is None or node in wanted]
         shape = part.shape(), tuple(part.numbers[node] for node in targets)
         if not targets or shape in seen:
             continue

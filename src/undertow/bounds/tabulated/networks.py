@@ -89,15 +89,15 @@ def parts_of(model: Any, against: Against) -> list[Part]:
         alone = against == "any" or len(model.families()) == 1
         networks = [family.network(low) for family in families.values()]
         return [
-            Part(net, tuple(number[node] for node in net.records), model.length, alone)
+            Part(net, tuple(number[node] for node in net.observed), model.length, alone)
             for net in networks
         ]
     if against != "any" and model.length <= TOGETHER:
         return [Part(model, tuple(range(model.length)), model.length, whole=True)]
-    place = {node: number for number, node in enumerate(model.records)}
+    place = {node: number for number, node in enumerate(model.observed)}
     alike = {part.shape(): part for part in model.parts()}
     return [
-        Part(net, tuple(place[node] for node in net.records), model.length, against == "any")
+        Part(net, tuple(place[node] for node in net.observed), model.length, against == "any")
         for net in alike.values()
     ]
 

@@ -71,7 +71,7 @@ class Relatives:
         place = network.number(self.target)
         (family,) = [part for part in network.components() if place in part]
         names = {network.nodes[one] for one in family}
-        order = self.plan.model.order() or network.records
+        order = self.plan.model.order() or network.observed
         return tuple(person for person in order if person in names)
 
     def knowing(self, person: Node, state: State | None) -> "Relatives":
@@ -100,7 +100,7 @@ class Relatives:
         states = self.plan.states
         wanted = states[0] if value is None else value
         prior, likelihoods = self._weighed()
-        order = list(self.plan.model.order() or network_of(self.plan, self.which).records)
+        order = list(self.plan.model.order() or network_of(self.plan, self.which).observed)
         known = [order.index(person) for person in self.known]
         inside = {order.index(person) for person in self.people}
         known += [record for record in range(len(order)) if record not in inside]
@@ -111,7 +111,7 @@ class Relatives:
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the people as they are drawn; the record is a person's place in the model."""
-        order = list(self.plan.model.order() or network_of(self.plan, self.which).records)
+        order = list(self.plan.model.order() or network_of(self.plan, self.which).observed)
         made = []
         for person in self.people:
             role: Role = "known" if person in self.known else "unknown"
@@ -157,7 +157,7 @@ class Relatives:
 
 def relatives_of(plan: Plan[Any], target: Node | None = None) -> Relatives:
     """Return a family under attack: by default its first person, nothing known, no answer yet."""
-    order = plan.model.order() or network_of(plan).records
+    order = plan.model.order() or network_of(plan).observed
     return Relatives(plan, order[0] if target is None else target)
 
 
@@ -177,7 +177,7 @@ def worst_relatives(plan: Plan[Any]) -> Relatives | None:
     witness: Witness | None = plan.leakage.witness
     if witness is None or plan.task != "answer":
         return None
-    order = plan.model.order() or network_of(plan).records
+    order = plan.model.order() or network_of(plan).observed
     family = Relatives(plan, order[witness.target])
     people = set(family.people)
     known = {order[record]: state for record, state in witness.known if order[record] in people}
