@@ -111,7 +111,7 @@ class HiddenFit:
             "stationary": chain.initial.tolist(),
             "log_likelihood": chain.log_likelihood,
             "bic": chain.bic,
-            "records": chain.records,
+            "records": chain.sample_size,
         }
 
     def tell(self, output: Path | None) -> None:
@@ -119,7 +119,7 @@ class HiddenFit:
         chain = self.chain
         rows = [
             ("model", chain.describe()),
-            ("records", f"{chain.records}"),
+            ("records", f"{chain.sample_size}"),
             ("BIC", f"{chain.bic:.0f}"),
             ("law", "attractive: the likeliest one of those that can be planned with"),
         ]
