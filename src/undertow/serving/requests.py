@@ -6,7 +6,10 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from undertow.data.scopes import Scope
 
-__all__ = ["Amount", "Cancelled", "Confirmed", "Limit", "Records"]
+__all__ = ["MOST_GROUPS", "Amount", "Cancelled", "Confirmed", "Limit", "Question", "Records"]
+
+MOST_GROUPS = 1000
+"""Groups that one question is about: each is looked up."""
 
 
 class _Strict(BaseModel):
@@ -31,6 +34,15 @@ class Records(_Strict):
     def scope(self) -> Scope:
         """Return the records as the ledger names them."""
         return Scope(self.by, self.groups, self.start, self.end, self.clock)
+
+
+class Question(Records):
+    """Records of which a reader asks what still fits them; all groups if they are left out."""
+
+    groups: Annotated[
+        list[str] | None,
+        Field(max_length=MOST_GROUPS, description="of more groups ask in parts: the least counts"),
+    ] = None
 
 
 class Amount(_Strict):
