@@ -13,10 +13,13 @@ from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from undertow.errors import InvalidInput
 
-__all__ = ["Guarded", "most_connections"]
+__all__ = ["BACKLOG", "Guarded", "most_connections"]
 
-_FILES = 64
-"""Open files that are left to the ledger: databases, journals, the file of clients."""
+BACKLOG = 32
+"""Connections that are taken in one step of the loop, before any is cut off to make room."""
+
+_FILES = 64 + 3 * BACKLOG
+"""Open files that are left to the ledger (databases, journals, clients), and to those few steps."""
 
 
 class Guarded(H11Protocol):
@@ -107,9 +110,9 @@ def most_connections() -> int:
     allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
     if allowed == resource.RLIM_INFINITY:
         return Guarded.most
-    if allowed <= 2 * _FILES:
+    if allowed < _FILES + BACKLOG:
         raise InvalidInput(
-            f"a server needs at least {2 * _FILES} open files, and {allowed} are allowed; raise "
-            "that with: ulimit -n 1024"
+            f"a server needs at least {_FILES + BACKLOG} open files, and {allowed} are allowed; "
+            "raise that with: ulimit -n 1024"
         )
     return min(Guarded.most, allowed - _FILES)

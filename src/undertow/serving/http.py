@@ -97,12 +97,12 @@ def configured(app: ASGIApp, **settings: Any) -> "uvicorn.Config":
     """Return how uvicorn serves an application of ours: quiet, and with an end to every wait."""
     import uvicorn
 
-    from undertow.serving.connections import Guarded, most_connections
+    from undertow.serving.connections import BACKLOG, Guarded, most_connections
 
     limited = type("Limited", (Guarded,), {"most": most_connections()})
     ours: dict[str, Any] = {
-        "http": limited, "ws": "none", "access_log": False, "log_level": "error",
-        "server_header": False, "timeout_graceful_shutdown": 10,
+        "http": limited, "backlog": BACKLOG, "ws": "none", "access_log": False,
+        "log_level": "error", "server_header": False, "timeout_graceful_shutdown": 10,
     }  # fmt: skip
     return uvicorn.Config(app, **{**ours, **settings})
 
