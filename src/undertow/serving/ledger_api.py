@@ -38,7 +38,7 @@ from undertow.errors import (
 from undertow.serving.accounts import Accounts, NoSuchDataset
 from undertow.serving.clients import Client, Clients, Role
 from undertow.serving.http import announced, counted, with_headers
-from undertow.serving.requests import Amount, Cancelled, Confirmed, Limit, Question
+from undertow.serving.requests import Amount, Cancelled, Confirmed, EntryHash, Limit, Page, Question
 
 __all__ = ["ServiceSettings", "create_service"]
 
@@ -269,12 +269,9 @@ def create_service(
         responses=named,
     )
     def releases(
-        dataset: str,
-        after: Annotated[str | None, Query(description="the id of a release")] = None,
-        limit: Annotated[int, Query(ge=1, le=1000, description="entries at most")] = 100,
-        who: Client = reader,
+        dataset: str, page: Annotated[Page, Query()], who: Client = reader
     ) -> _Json:
-        return _Json(accounts.releases(dataset, after, limit))
+        return _Json(accounts.releases(dataset, page.after, page.limit))
 
     @api.get(
         "/v1/datasets/{dataset}/releases/{release_id}",
@@ -341,7 +338,7 @@ def create_service(
 
     @api.post("/v1/verify", summary="Whether the ledger is as it was written.", responses=written)
     def verify(
-        who: Annotated[Client, Depends(client)], entries: list[str] | None = None
+        who: Annotated[Client, Depends(client)], entries: list[EntryHash] | None = None
     ) -> dict[str, Any]:
         return {"verified": True, "events": accounts.verify(entries or [])}
 

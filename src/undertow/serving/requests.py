@@ -6,10 +6,13 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from undertow.data.scopes import Scope
 
-__all__ = ["MOST_GROUPS", "Amount", "Cancelled", "Confirmed", "Limit", "Question", "Records"]
+__all__ = ["MOST_GROUPS", "Amount", "Cancelled", "Confirmed", "EntryHash", "Limit", "Page", "Question", "Records"]
 
 MOST_GROUPS = 1000
 """Groups that one question is about: each is looked up."""
+
+
+EntryHash = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="the hash of an entry")]
 
 
 class _Strict(BaseModel):
@@ -78,3 +81,12 @@ class Limit(_Strict):
 
     limit: float
     delta: float | None = None
+
+
+class Page(BaseModel):
+    """Which entries are listed: those reserved after a release, so many at most."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
