@@ -144,6 +144,7 @@ class Ledger(KeyHolder):
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
         self.protect: Window = Window(terms.window)
+        self._forget_recorded()
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self.dataset!r})"
