@@ -166,7 +166,7 @@ class Keys:
         """
         for path in [] if self._folder is None else self._folder.glob("*.key*"):
             with suppress(OSError):
-                content = path.read_bytes()
+                content = path.read_bytes() if path.is_file() else b""
                 if content and not any(content):
                     path.unlink()
 
