@@ -268,9 +268,7 @@ def create_service(
         response_model=dict[str, Any],
         responses=named,
     )
-    def releases(
-        dataset: str, page: Annotated[Page, Query()], who: Client = reader
-    ) -> _Json:
+    def releases(dataset: str, page: Annotated[Page, Query()], who: Client = reader) -> _Json:
         return _Json(accounts.releases(dataset, page.after, page.limit))
 
     @api.get(

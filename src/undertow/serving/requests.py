@@ -6,7 +6,17 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from undertow.data.scopes import Scope
 
-__all__ = ["MOST_GROUPS", "Amount", "Cancelled", "Confirmed", "EntryHash", "Limit", "Page", "Question", "Records"]
+__all__ = [
+    "MOST_GROUPS",
+    "Amount",
+    "Cancelled",
+    "Confirmed",
+    "EntryHash",
+    "Limit",
+    "Page",
+    "Question",
+    "Records",
+]
 
 MOST_GROUPS = 1000
 """Groups that one question is about: each is looked up."""
