@@ -55,6 +55,24 @@ def test_all_operations_are_tried(served):
     assert sorted(found) == sorted(OPERATIONS)
 
 
+@pytest.mark.parametrize(("method", "path"), OPERATIONS)
+def test_every_refusal_is_in_the_schema(served, method, path):
+    """With one model for all: what kind, why, and of a budget what is left."""
+    answers = served[0].raw_schema["paths"][path][method.lower()]["responses"]
+    refusals = {int(code) for code in answers if int(code) >= 400}
+    written = method == "PUT" or path.endswith(("/begin", "/confirm", "/cancel", "/verify"))
+    wanted = {403, 413, 421, 422, 500}
+    wanted |= set() if path == "/v1/health" else {401, 429, 503}
+    wanted |= {404} if "{dataset}" in path or path == "/v1/verify" else set()
+    wanted |= {400} if written or path.endswith("/left") else set()
+    wanted |= {409} if written else set()
+    assert refusals == wanted
+    for code in refusals:
+        schema = answers[str(code)]["content"]["application/json"]["schema"]
+        assert schema == {"$ref": "#/components/schemas/Refusal"}
+        assert answers[str(code)]["description"]
+
+
 @pytest.mark.parametrize("mode", GenerationMode, ids=lambda mode: mode.value)
 @pytest.mark.parametrize(("method", "path"), OPERATIONS)
 def test_answers_are_those_of_the_schema(served, method, path, mode):

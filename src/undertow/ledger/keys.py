@@ -75,14 +75,13 @@ class KeyHolder(Balance):
         """
         if not self._keys.any():
             return
-        done = []
+        done: list[tuple[str, str]] = []
         with self._store.reading() as transaction:
             own, seal = transaction.head.id, transaction.head.seal
-            for dataset, release_id in self._keys.kept(own):
+            for kept in self._keys.kept(own):
                 with suppress(LedgerDamaged):  # said when something is done with that release
-                    for entry in entries_of(transaction.events(dataset, release_id), seal):
-                        if entry.status != "reserved":
-                            done.append((dataset, release_id))
+                    found = entries_of(transaction.events(*kept), seal)
+                    done += [kept for entry in found if entry.status != "reserved"]
         for dataset, release_id in done:
             self._keys.forget(own, dataset, release_id)
         self._keys.forget_wiped()

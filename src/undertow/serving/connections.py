@@ -42,7 +42,7 @@ class Guarded(H11Protocol):
     @property
     def waits(self) -> bool:
         """Whether the next step is the client's: no request is being answered."""
-        cycle = self.cycle
+        cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete or cycle.more_body
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
