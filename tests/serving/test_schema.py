@@ -14,7 +14,7 @@ from undertow.serving.clients import Clients
 from undertow.serving.ledger_api import ServiceSettings, create_service
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
-EXAMPLES = 20
+EXAMPLES = 12
 """Requests of each operation, of each kind."""
 SETTINGS = hypothesis.settings(
     max_examples=EXAMPLES, deadline=None, database=None, derandomize=True,

@@ -23,7 +23,7 @@ _FILES = 64 + 3 * BACKLOG
 
 
 class Guarded(H11Protocol):
-    """HTTP/1.1 with an end to every wait; subclasses may wait longer.
+    """HTTP/1.1 with an end to every wait; subclasses say how long and how many.
 
     A timer runs whenever the client is due: from the connection, or the last answer, until the
     next request is there in full, and while an answer waits to be read.

@@ -93,13 +93,16 @@ def listening(address: str, port: int) -> socket.socket:
     return bound
 
 
-def configured(app: ASGIApp, **settings: Any) -> "uvicorn.Config":
-    """Return how uvicorn serves an application of ours: quiet, and with an end to every wait."""
+def configured(app: ASGIApp, patience: float = 30.0, **settings: Any) -> "uvicorn.Config":
+    """Return how uvicorn serves an application of ours: quiet, and with an end to every wait.
+
+    ``patience``: the seconds that a client has for a whole request, and to read what is answered.
+    """
     import uvicorn
 
     from undertow.serving.connections import BACKLOG, Guarded, most_connections
 
-    limited = type("Limited", (Guarded,), {"most": most_connections()})
+    limited = type("Limited", (Guarded,), {"most": most_connections(), "patience": patience})
     ours: dict[str, Any] = {
         "http": limited, "backlog": BACKLOG, "ws": "none", "access_log": False,
         "log_level": "error", "server_header": False, "timeout_graceful_shutdown": 10,
