@@ -185,6 +185,20 @@ def test_state_names_that_no_file_can_hold_are_refused():
         plan.to_json()
 
 
+def test_half_a_character_in_a_name_is_refused():
+    """Neither written nor read: many readers of JSON refuse the file, and no terminal shows it."""
+    chain = ut.MarkovChain(P, states=("active", "\ud800"))
+    plan = ut.calibrate(ut.Count("active"), chain, 1.0)
+    with pytest.raises(InvalidInput, match="half of a surrogate pair"):
+        plan.to_json()
+    named = ut.calibrate(ut.Count("active"), ut.MarkovChain(P, states=("active", "half")), 1.0)
+    text = named.to_json().replace('"half"', '"\\ud800"')
+    assert "\\ud800" in text
+    for broken in (text, text.replace('"undertow-plan",', '"undertow-plan", "\\udfff": 1,')):
+        with pytest.raises(InvalidPlan, match="half of a surrogate pair"):
+            ut.Plan.from_json(broken)
+
+
 def test_state_names_that_would_not_come_back_are_refused():
     chain = ut.MarkovChain(P, states=(("a", 1), ("b", 2)))
     plan = ut.calibrate(ut.Count([("a", 1)]), chain, 1.0)

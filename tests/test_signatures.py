@@ -1,7 +1,9 @@
 """Signed plans: who vouches for a file, and what happens to one that was changed."""
 
+import base64
 import json
 import stat
+from functools import cache
 from typing import Any
 
 import pytest
@@ -114,6 +116,114 @@ def test_malformed_signatures_are_refused_always(keys, fault, trust):
             ut.Plan.from_json(
                 json.dumps({**body, "signature": signature}), trusted=[public] if trust else None
             )
+
+
+# --- keys under which anybody can sign ------------------------------------------------------------
+
+PRIME = 2**255 - 19
+D = -121665 * pow(121666, -1, PRIME) % PRIME
+ORDER = 2**252 + 27742317777372353535851937790883648493
+
+
+def added(one, other):
+    """The sum of two points of the twisted Edwards curve -x^2 + y^2 = 1 + d x^2 y^2."""
+    (x1, y1), (x2, y2) = one, other
+    both = D * x1 * x2 * y1 * y2
+    return (
+        (x1 * y2 + x2 * y1) * pow(1 + both, -1, PRIME) % PRIME,
+        (y1 * y2 + x1 * x2) * pow(1 - both, -1, PRIME) % PRIME,
+    )
+
+
+def times(number, point):
+    found = (0, 1)
+    while number:
+        found, point = (added(found, point) if number & 1 else found), added(point, point)
+        number >>= 1
+    return found
+
+
+def points_of(y):
+    """The points of the curve with this y."""
+    square = (y * y - 1) * pow(D * y * y + 1, -1, PRIME) % PRIME
+    root = pow(square, (PRIME + 3) // 8, PRIME)
+    for x in (root, root * pow(2, (PRIME - 1) // 4, PRIME) % PRIME):
+        if x * x % PRIME == square:
+            return {(x, y), (-x % PRIME, y)}
+    return set()
+
+
+@cache
+def torsion():
+    """The eight points whose order divides 8: what is left of any point times the prime order."""
+    found = {times(ORDER, point) for y in range(2, 40) for point in points_of(y)}
+    return {added(one, other) for one in found for other in found}
+
+
+def encodings():
+    """All texts of 32 bytes that mean a point of small order: also y + p, and a sign of x = 0."""
+    found = set()
+    for x, y in torsion():
+        for shifted in (y, y + PRIME):
+            signs = {0, 1} if x == 0 else {x & 1}
+            found |= {shifted | sign << 255 for sign in signs if shifted < 2**255}
+    return sorted(number.to_bytes(32, "little") for number in found)
+
+
+def named(raw):
+    return f"ed25519:{base64.b64encode(raw).decode()}"
+
+
+def test_there_are_eight_such_points_and_fourteen_encodings():
+    assert len(torsion()) == 8
+    assert all(times(8, point) == (0, 1) for point in torsion())
+    assert len(encodings()) == 14
+
+
+@pytest.mark.parametrize("raw", encodings(), ids=bytes.hex)
+def test_keys_of_small_order_are_refused_read_and_trusted(keys, raw):
+    with pytest.raises(InvalidInput, match="anybody can sign"):
+        public_key(named(raw))
+    text = sign(PLAN.to_json(), keys["ann"][0])
+    with pytest.raises(InvalidInput, match="anybody can sign"):
+        ut.Plan.from_json(text, trusted=[keys["ann"][1], named(raw)])
+    body = json.loads(text)
+    body["signature"]["public_key"] = named(raw)
+    for trusted in (None, [named(raw)]):
+        with pytest.raises((InvalidPlan, InvalidInput), match="anybody can sign"):
+            ut.Plan.from_json(json.dumps(body), trusted=trusted)
+
+
+def test_a_signature_that_anybody_makes_is_refused():
+    """Under the neutral point R = S B verifies for every message, and S = 0 needs no arithmetic."""
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    neutral, nothing = (1).to_bytes(32, "little"), bytes(32)
+    Ed25519PublicKey.from_public_bytes(neutral).verify(neutral + nothing, b"whatever")
+    body = json.loads(PLAN.to_json())
+    body["signature"] = {
+        "algorithm": "ed25519",
+        "public_key": named(neutral),
+        "signature": base64.b64encode(neutral + nothing).decode(),
+    }
+    with pytest.raises(InvalidPlan, match="anybody can sign"):
+        ut.Plan.from_json(json.dumps(body))
+
+
+@pytest.mark.parametrize("y", [PRIME, PRIME + 2, PRIME + 3, 2**255 - 1])
+@pytest.mark.parametrize("sign_of_x", [0, 1])
+def test_second_encodings_of_a_key_are_refused(y, sign_of_x):
+    with pytest.raises(InvalidInput, match="no canonical encoding"):
+        public_key(named((y | sign_of_x << 255).to_bytes(32, "little")))
+
+
+def test_second_spellings_of_a_key_are_refused(keys):
+    """The last letter of 32 bytes has two bits to spare."""
+    public = keys["ann"][1]
+    letters = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/"
+    last = letters[letters.index(public[-2]) + 1]
+    with pytest.raises(InvalidInput, match="a public key is one line"):
+        public_key(f"{public[:-2]}{last}=")
 
 
 def test_only_whole_plans_are_signed(keys, tmp_path):

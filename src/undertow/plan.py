@@ -12,6 +12,7 @@ from undertow.accuracy import accuracy as _accuracy
 from undertow.accuracy import errors as _errors
 from undertow.adversaries import Adversary, Against, Window, words
 from undertow.base_query import State, Task
+from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
 from undertow.curves import check_delta
@@ -274,7 +275,7 @@ class Plan(Generic[M]):
                     f"{type(state).__name__}"
                 )
         try:
-            return json.dumps({**body, "checksum": checksum(body)}, indent=2, allow_nan=False)
+            written = json.dumps({**body, "checksum": checksum(body)}, indent=2, allow_nan=False)
         except TypeError as error:
             raise InvalidInput(
                 "names in a model must be texts, numbers or tuples of these to be written to a file"
@@ -284,6 +285,11 @@ class Plan(Generic[M]):
                 "an infinite or undefined number cannot be written to a plan file; plans with a "
                 "finite leakage and finite state names can"
             ) from error
+        if not is_unicode(body):
+            raise InvalidInput(
+                "a name in the plan holds half of a surrogate pair, which is no text; rename it"
+            )
+        return written
 
     @classmethod
     def from_json(cls, text: str, trusted: Iterable[str] | None = None) -> "Plan[Any]":

@@ -13,6 +13,7 @@ from collections.abc import Iterator
 from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Against, Secrets, check_against
+from undertow.canonical import DEEPEST, depth, is_unicode
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.curves import check_delta
@@ -47,8 +48,7 @@ FORMAT = "undertow-plan"
 VERSION = 1
 
 _LARGEST = 64 * 2**20
-_DEEPEST = 100
-"""Characters of a plan file, and lists within lists of it, at most."""
+"""Characters of a plan file, at most."""
 
 _LOUDEST = 1e300
 """Largest noise scale, and one over the least, whose error bars are floats."""
@@ -95,8 +95,10 @@ def parse(content: object) -> dict[str, Any]:
             f"the plan has version {str(version)[:40]!r}, this undertow reads version {VERSION}; "
             "make the plan again with this version"
         )
-    if _depth(body) > _DEEPEST:
-        raise InvalidPlan(f"the plan file nests lists more than {_DEEPEST} deep")
+    if depth(body) > DEEPEST:
+        raise InvalidPlan(f"the plan file nests lists more than {DEEPEST} deep")
+    if not is_unicode(body):
+        raise InvalidPlan("the plan file holds half of a surrogate pair, which is no text")
     return body
 
 
@@ -123,21 +125,6 @@ def _finite(digits: str) -> float:
     if not math.isfinite(value):
         raise InvalidPlan("the plan file holds a number that JSON does not have, or none that fits")
     return value
-
-
-def _depth(tree: Any) -> int:
-    """Return how many lists and objects lie within each other."""
-    level, deep = [tree], 0
-    while level := [part for part in level if isinstance(part, dict | list)]:
-        deep += 1
-        level = [
-            part
-            for found in level
-            for part in (found.values() if isinstance(found, dict) else found)
-        ]
-        if deep > _DEEPEST:
-            break
-    return deep
 
 
 # --- the randomisation ----------------------------------------------------------------------------

@@ -22,6 +22,11 @@ if TYPE_CHECKING:
 __all__ = ["check_private", "check_signature", "new_key", "public_key", "sign", "verified"]
 
 PREFIX = "ed25519:"
+_PRIME = 2**255 - 19
+"""Of the field over which the curve of Ed25519 is."""
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = {1, _PRIME - 1, 0, _EIGHTH, _PRIME - _EIGHTH}
+"""The y of the points whose order divides 8: under such a key anybody can sign anything."""
 _WHAT = b"undertow plan, version 1, sha256 of its content: "
 
 
@@ -58,13 +63,23 @@ def new_key(path: str | Path) -> str:
 def public_key(text: str) -> str:
     """Return a public key as it is compared, from the content of a public key file.
 
-    >>> public_key("ed25519:" + "A" * 43 + "=\\n")[-4:]
-    'AAA='
+    Refuses a key under which anybody can sign (a point of small order), and a second spelling of a
+    key: trust in one would not be trust in the other.
+
+    >>> public_key("ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\\n")[-4:]
+    'URo='
     """
     key = text.strip()
-    if not key.startswith(PREFIX) or len(_bytes(key.removeprefix(PREFIX))) != 32:
+    raw = _bytes(key.removeprefix(PREFIX))
+    if not key.startswith(PREFIX) or len(raw) != 32 or key != _text(raw):
         raise InvalidInput(
             "a public key is one line such as ed25519:..., as 'undertow keys new' writes it"
+        )
+    y = int.from_bytes(raw, "little") % 2**255  # the first bit is the sign of x
+    if y >= _PRIME or y in _SMALL_ORDER:
+        raise InvalidInput(
+            "this public key belongs to nobody: anybody can sign under it (a point of small order, "
+            "or no canonical encoding); ask for the key that 'undertow keys new' wrote"
         )
     return key
 
@@ -117,9 +132,12 @@ def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
         raise InvalidPlan("the plan's signature is of an unknown kind; sign it again")
     try:
         key = public_key(read["public_key"])
+    except InvalidInput as error:
+        raise InvalidPlan(f"the plan's signature says nothing: {error}") from error
+    try:
         public = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix(PREFIX)))
         public.verify(_bytes(read["signature"]), _message(body))
-    except (InvalidInput, InvalidSignature, ValueError) as error:
+    except (InvalidSignature, ValueError) as error:
         raise InvalidPlan(
             "the plan's signature does not match its content: it was edited after it was signed; "
             "ask its maker for the plan again"
@@ -140,6 +158,10 @@ def _named(private: "Ed25519PrivateKey") -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return _text(raw)
+
+
+def _text(raw: bytes) -> str:
     return PREFIX + base64.b64encode(raw).decode()
 
 

@@ -170,6 +170,16 @@ def test_a_recorded_release_may_be_published_under_another_name_beside_it():
     assert draws() == {recorded["files"]["output.csv"]}
 
 
+@pytest.mark.parametrize("point", ["confirm-committed", "wipe-begun"])
+def test_a_key_that_was_left_goes_when_the_ledger_is_looked_at(point):
+    """Nobody repeats the command: 'ledger show' is enough."""
+    killed(point, files=OUT)
+    keys = Path(os.environ["UNDERTOW_STATE"]) / "ledgers.db.keys"
+    assert len([*keys.iterdir()]) == 1
+    assert apart("ledger", "show", "year.db").returncode == 0
+    assert not [*keys.iterdir()]
+
+
 def test_what_was_not_drawn_then_cannot_be_published_now():
     killed("confirm-committed", files=OUT)
     Path("elsewhere").mkdir()

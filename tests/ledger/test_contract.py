@@ -337,13 +337,13 @@ def test_nothing_is_confirmed_without_a_reservation(place):
 
 RESULT = {
     "numbers": [0.1, 1 / 3, 1e-300, 5e-324, -0.0, 2**70, True, None],
-    "text": 'quotes " and \\ and \0 and ü and 🦆 and \ud800',
+    "text": 'quotes " and \\ and \0 and ü and 🦆',
 }
 
 
 def test_results_come_back_bit_by_bit(place):
     ledger = place.open()
-    ledger.reserve("rück 🦆", 1 / 3, Scope("Gruppe", ['"', "\0", "ß", "\ud800"], -5, 7), RESULT)
+    ledger.reserve("rück 🦆", 1 / 3, Scope("Gruppe", ['"', "\0", "ß"], -5, 7), RESULT)
     ledger.confirm("rück 🦆", RESULT)
     found = place.open().entry("rück 🦆")
     assert repr(found.result) == repr(found.about) == repr(RESULT)

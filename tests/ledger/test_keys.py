@@ -101,7 +101,7 @@ def test_keys_lie_beside_a_memory_of_ones_own(sqlite_place, tmp_path):
 def test_a_key_that_a_killed_process_has_left_goes_with_the_next_call(
     sqlite_place, monkeypatch, again
 ):
-    """Killed after the release was recorded, before its key was removed."""
+    """Killed after the release was recorded, before its key was removed; the ledger stays open."""
     ledger = reserved(sqlite_place)
     secret_of(ledger)
     with monkeypatch.context() as patch:
@@ -121,6 +121,52 @@ def test_a_key_that_a_killed_process_has_left_goes_with_the_next_call(
         assert len(files()) == 1
         ledger.confirm("other", {"value": 1})
     assert not files()
+
+
+@pytest.mark.parametrize("how", ["confirmed", "cancelled"])
+def test_opening_a_ledger_removes_the_keys_of_what_is_recorded(place, monkeypatch, how):
+    """Of all its data sets, whichever is opened; other releases and ledgers keep theirs."""
+    ledger = reserved(place)
+    other = place.open("other")
+    for one in (ledger, other):
+        one.reserve("open", EIGHTH)
+        one.reserve("gone", EIGHTH)
+        secret_of(one, "open")
+        secret_of(one, "gone")
+    kept = secret_of(ledger, "open")
+    elsewhere = Keys(folder())
+    elsewhere.held("a3", "w25", "gone")
+    assert len(files()) == 5
+    with monkeypatch.context() as patch:
+        patch.setattr(Keys, "forget", lambda *_: None)
+        for one in (ledger, other):
+            if how == "confirmed":
+                one.confirm("gone", {"value": 1})
+            else:
+                one.cancel("gone", "not wanted")
+    assert len(files()) == 5
+    again = Ledger(place.where, "w25", create=False)
+    assert len(files()) == 3
+    assert secret_of(again, "open") == kept
+    assert ("w25", "gone") in elsewhere.kept("a3")
+
+
+def test_keys_of_releases_that_the_ledger_does_not_know_stay(sqlite_place):
+    """The release may come back with the events of a newer copy: it is then drawn as before."""
+    ledger = reserved(sqlite_place)
+    ((own,),) = sqlite_place.forge("SELECT id FROM undertow_ledger")
+    kept = Keys(folder()).held(own, "w25", "later").exported()
+    sqlite_place.open()
+    assert len(files()) == 1
+    ledger.reserve("later", EIGHTH)
+    assert secret_of(ledger, "later") == kept
+
+
+def test_a_damaged_entry_leaves_its_key(sqlite_place):
+    secret_of(reserved(sqlite_place))
+    sqlite_place.forge("UPDATE undertow_events SET body = 'x' WHERE kind = 'reserve'")
+    Ledger(sqlite_place.where, "w25", create=False)
+    assert len(files()) == 1
 
 
 # --- for its owner alone --------------------------------------------------------------------------
@@ -382,6 +428,25 @@ def _keyed_release(task):
 HELD = ["hold-begun", "hold-written", "hold-committed"]
 DRAWN = ["confirm-begun", "confirm-written"]
 LATE = ["confirm-committed", "wipe-begun", "wipe-written", "wipe-committed"]
+
+
+def _opened(task):
+    """Open the ledger for something else."""
+    Ledger(task.where, work.DATASET, memory=Path(task.shown).with_name("memory.db"))
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")
+@pytest.mark.filterwarnings("ignore::DeprecationWarning")
+@pytest.mark.parametrize("point", LATE)
+def test_killed_after_the_record_the_key_goes_when_the_ledger_is_opened(
+    sqlite_place, tmp_path, point
+):
+    kept = tmp_path / "memory.db.keys"
+    task = work.Task(sqlite_place.where, str(tmp_path / "shown"), "r", 0, point)
+    assert run(_keyed_release, task) == work.KILLED
+    assert len([*kept.iterdir()]) == (0 if point == "wipe-committed" else 1)
+    assert run(_opened, work.Task(sqlite_place.where, str(tmp_path / "shown"), "r", 0)) == 0
+    assert not [*kept.iterdir()]
 
 
 @pytest.mark.skipif(not hasattr(os, "fork"), reason="processes are forked to be killed")

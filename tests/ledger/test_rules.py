@@ -14,6 +14,7 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from undertow.canonical import DEEPEST, canonical
 from undertow.data.scopes import HIGH, LOW, Scope, _folded, as_scope, check_name, group_key
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
 from undertow.ledger.amounts import Spend, round_down, round_up
@@ -25,7 +26,6 @@ from undertow.ledger.rules import (
     Layout,
     Segment,
     Terms,
-    canonical,
     check_same,
     exact_level,
     overlay,
@@ -346,6 +346,23 @@ def test_what_is_no_name_is_refused(name):
 def test_what_json_would_change_is_refused(value):
     with pytest.raises(InvalidInput, match="reads back"):
         canonical(value, "result")
+
+
+@pytest.mark.parametrize("half", ["\ud800", "x\udfffy", "\ud83d\ude00"])
+def test_half_a_character_is_refused_anywhere(half):
+    for value in (half, [half], {"a": half}, {half: 1}, {"a": [{"b": {"c": half}}]}):
+        with pytest.raises(InvalidInput, match="whole characters"):
+            canonical({"about": value}, "result")
+    assert canonical({"a": "\U0001f600 \\ud800"}, "result")
+
+
+def test_nesting_that_a_reader_cannot_hold_is_refused():
+    value: Any = 1
+    for _ in range(DEEPEST):
+        value = [value]
+    assert canonical(value, "result")
+    with pytest.raises(InvalidInput, match=f"at most {DEEPEST} deep"):
+        canonical([value], "result")
 
 
 def test_json_that_contains_itself_is_refused():

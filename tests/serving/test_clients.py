@@ -1,12 +1,13 @@
 """The file of clients: hashes of tokens, written whole, refused when it is something else."""
 
 import json
+import threading
 from typing import Any
 
 import pytest
 
 from undertow.errors import InvalidInput
-from undertow.serving.clients import Client, Clients
+from undertow.serving.clients import Client, Clients, changing
 
 
 def test_a_file_goes_round_and_holds_no_token(tmp_path):
@@ -65,3 +66,31 @@ def test_edited_files_are_checked_field_by_field(tmp_path):
     path.write_text(json.dumps(content))
     with pytest.raises(InvalidInput, match="roles"):
         Clients.read(path)
+
+
+def test_changes_at_once_are_all_made(tmp_path):
+    """A client that is removed while others are added stays removed."""
+    path, names = tmp_path / "clients.json", [f"c{number}" for number in range(8)]
+
+    def add(gate, name):
+        gate.wait()
+        with changing(path) as known:
+            known.add(name, ("read",))[0].write(path)
+
+    for _ in range(5):
+        Clients(()).add("old", ("spend",))[0].write(path)
+        gate = threading.Barrier(len(names) + 1)
+        racers = [threading.Thread(target=add, args=(gate, name)) for name in names]
+        for racer in racers:
+            racer.start()
+        gate.wait()
+        with changing(path) as known:
+            known.remove("old").write(path)
+        for racer in racers:
+            racer.join()
+        assert sorted(client.name for client in Clients.read(path).listed) == names
+
+
+def test_a_lock_nobody_can_make_is_refused(tmp_path):
+    with pytest.raises(InvalidInput, match="cannot write beside"), changing(tmp_path / "no" / "c"):
+        pass

@@ -2,15 +2,20 @@
 
 import json
 import sqlite3
+import threading
 from concurrent.futures import ThreadPoolExecutor
 
+import anyio
 import pytest
 from starlette.testclient import TestClient
 
 import undertow as ut
+from undertow.data.scopes import Scope
+from undertow.ledger.book import Ledger
+from undertow.ledger.replay import entries_of
 from undertow.serving.accounts import Accounts
 from undertow.serving.clients import Clients, Role
-from undertow.serving.ledger_api import ServiceSettings, create_service
+from undertow.serving.ledger_api import ServiceSettings, Turns, create_service
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 BASE = "http://localhost:8765"
@@ -192,3 +197,184 @@ def test_names_of_hosts_are_checked():
     assert ServiceSettings(("ledger.example.org",)).answers("LEDGER.example.org:8443")
     with pytest.raises(ut.errors.InvalidInput, match="lower case"):
         ServiceSettings(("Ledger.example.org:443",))
+
+
+# --- texts that no reader takes -------------------------------------------------------------------
+
+HALVES = [
+    ("PUT", WEEK, '{"level": 0.1, "about": {"a": "\\ud800"}}'),
+    ("PUT", WEEK, '{"level": 0.1, "about": {"\\udfff": 1}}'),
+    ("PUT", WEEK, '{"level": 0.1, "about": {"a": [{"b": "x\\ud800y"}]}}'),
+    ("PUT", WEEK, '{"level": 0.1, "records": {"by": "c", "groups": ["\\ud800"]}}'),
+    ("PUT", WEEK, '{"level": 0.1, "records": {"by": "\\ud800", "groups": ["a"]}}'),
+    ("PUT", WEEK, '{"level": 0.1, "\\ud800": 1}'),
+    ("PUT", WEEK, '{"level": 0.1, "about": {"a": ' + "[" * 101 + "]" * 101 + "}}"),
+    ("PUT", WEEK, '{"level": 0.1, "about": {"a": ' + "[" * 400 + "]" * 400 + "}}"),
+    ("POST", f"{WEEK}-kept/confirm", '{"result": {"a": "\\ud800"}}'),
+    ("POST", f"{WEEK}-kept/cancel", '{"why": "\\ud800"}'),
+    ("POST", "/v1/datasets/w25/left", '{"by": "\\ud800", "groups": ["a"]}'),
+]
+
+
+@pytest.mark.parametrize(("method", "path", "body"), HALVES)
+def test_half_a_character_is_refused_and_spends_nothing(service, method, path, body):
+    assert service("airflow", "PUT", f"{WEEK}-kept", {"level": 0.01}).status_code == 201
+    headers = {
+        "Authorization": f"Bearer {service.tokens['airflow']}",
+        "Content-Type": "application/json",
+    }
+    found = service.http.request(method, path, content=body, headers=headers)
+    assert (found.status_code, found.json()["error"]) == (422, "InvalidInput")
+    listed = service("reader", "GET", "/v1/datasets/w25/releases")
+    assert [entry["release_id"] for entry in listed.json()["releases"]] == ["week-1-kept"]
+    assert service("reader", "POST", "/v1/verify").json() == {"verified": True, "events": 3}
+
+
+POISONS = {
+    "text": ('"poison"', '"\\ud800"', {"dag": "?", "client": "airflow"}),
+    "name": ('"dag":"poison"', '"\\ud800":"poison"', {"?": "poison", "client": "airflow"}),
+    "deep": ('"poison"', "[" * 400 + "]" * 400, None),
+}
+
+
+@pytest.mark.parametrize("old", POISONS.values(), ids=POISONS)
+def test_a_ledger_that_holds_one_is_listed_and_verified(service, old):
+    """As an older service wrote it: the event has its own hash, and the account is as it says."""
+    plain, broken, shown = old
+    service("airflow", "PUT", WEEK, {"level": 0.1, "about": {"dag": "poison"}})
+    book = ut.Ledger(service.where, dataset="w25", create=False)
+    with book._store.reading() as transaction:
+        (event,) = transaction.events("w25", "week-1")
+        body = event.body.replace(plain, broken)
+        own = transaction.head.seal.of(
+            event.previous, event.seq, event.dataset, event.kind, event.release_id, body
+        )
+        assert entries_of([event._replace(body=body, hash=own)], transaction.head.seal)
+    with sqlite3.connect(service.where) as raw:
+        raw.execute(
+            "UPDATE undertow_events SET body = ?, hash = ? WHERE seq = ?", (body, own, event.seq)
+        )
+        raw.execute("UPDATE undertow_ledger SET hash = ?", (own,))
+    listed = service("reader", "GET", "/v1/datasets/w25/releases")
+    assert listed.status_code == 200
+    (entry,) = listed.json()["releases"]
+    assert entry["about"] == shown
+    assert service("reader", "GET", WEEK).json() == entry
+    fresh = Team(service.where)
+    assert fresh("reader", "POST", "/v1/verify").status_code == 500  # the memory knows another
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UNDERTOW_STATE", f"{service.where}.elsewhere")
+        fresh = Team(service.where)
+        assert fresh("reader", "POST", "/v1/verify").json()["events"] == 3
+        assert fresh("airflow", "POST", f"{WEEK}/confirm", {"result": {"a": 1}}).status_code == 200
+        assert fresh("reader", "GET", "/v1/datasets/w25").json()["level"] == 0.1
+    with sqlite3.connect(service.where) as raw:
+        raw.execute("UPDATE undertow_events SET body = replace(body, '0.1', '0.01')")
+    assert service("reader", "POST", "/v1/verify").json()["error"] == "LedgerDamaged"
+
+
+# --- nobody waits for a reader --------------------------------------------------------------------
+
+
+def test_entries_are_listed_page_by_page(service):
+    names = [f"r{number}" for number in range(7)]
+    for name in names:
+        path = f"/v1/datasets/w25/releases/{name}"
+        assert service("airflow", "PUT", path, {"level": 0.01}).status_code == 201
+        assert service("airflow", "POST", f"{path}/confirm", {"result": {}}).status_code == 200
+    base, after = "/v1/datasets/w25/releases", ""
+    for wanted, more in ((names[:3], "r2"), (names[3:6], "r5"), (names[6:], None)):
+        page = service("reader", "GET", f"{base}?limit=3{after}").json()
+        assert [entry["release_id"] for entry in page["releases"]] == wanted
+        assert {entry["status"] for entry in page["releases"]} == {"confirmed"}
+        assert page["next"] == more
+        after = f"&after={more}"
+    assert len(service("reader", "GET", base).json()["releases"]) == 7
+    for wrong in ("?limit=0", "?limit=1001", "?limit=x", "?after=none", "?after=%20"):
+        assert service("reader", "GET", base + wrong).status_code == 422
+    book = ut.Ledger(service.where, dataset="w25", create=False)
+    few, rest = book.page(size=1)
+    assert ([entry.release_id for entry in few], rest) == (["r0"], "r0")
+    assert [*book.page(most=100)[0]] == book.entries()
+
+
+def test_a_question_is_about_so_many_groups_at_most(service):
+    groups = [f"g{number}" for number in range(1001)]
+    path = "/v1/datasets/w25/left"
+    found = service("reader", "POST", path, {"by": "g", "groups": groups})
+    assert found.status_code == 422
+    assert "at most 1000 items" in found.json()["message"]
+    fewer = service("reader", "POST", path, {"by": "g", "groups": groups[1:]})
+    assert fewer.json()["level"] > 0
+
+
+def test_a_writer_does_not_wait_for_all_readers(tmp_path):
+    """Forty questions about a thousand groups each are on their way when a release is reserved."""
+    where = str(tmp_path / "year.db")
+    book = ut.Ledger(where, dataset="w25", model=CHAIN, limit=1.0)
+    book.reserve("all", 0.01, Scope("g", [f"g{number}" for number in range(20_000)], 0, 7))
+    service, done = Team(where), []
+    question = {"by": "g", "groups": [f"g{number}" for number in range(1000)]}
+    begun = threading.Barrier(41)
+
+    def ask(_):
+        begun.wait()
+        done.append(service("reader", "POST", "/v1/datasets/w25/left", question).status_code)
+
+    with ThreadPoolExecutor(40) as pool:
+        asked = pool.map(ask, range(40))
+        begun.wait()
+        threading.Event().wait(0.2)  # they stand in line before the writer
+        one = service("airflow", "PUT", WEEK, {"level": 0.001, "records": {"start": 7, "end": 8}})
+        before = len(done)
+        list(asked)
+    assert one.status_code == 201
+    assert before < 30
+    assert {*done} == {200}
+
+
+def test_a_client_has_so_many_requests_at_once():
+    turns, most = Turns(answered=2, waiting=1), 0
+
+    async def one(held):
+        nonlocal most
+        async with turns.taken("reader"):
+            held.append(1)
+            most = max(most, len(held))
+            await anyio.sleep(0.03)
+            held.pop()
+
+    async def many():
+        held: list[int] = []
+        async with anyio.create_task_group() as group:
+            for _ in range(3):
+                group.start_soon(one, held)
+            await anyio.sleep(0.01)
+            with pytest.raises(Exception, match="too many requests of this client"):
+                await one(held)
+            async with turns.taken("another"):
+                pass
+        await one(held)
+
+    anyio.run(many)
+    assert most == 2
+
+
+def test_one_verification_runs_at_a_time(service, monkeypatch):
+    inside, go_on = threading.Event(), threading.Event()
+    real = Ledger.verify
+
+    def slow(self, *holding):
+        inside.set()
+        go_on.wait(30)
+        return real(self, *holding)
+
+    monkeypatch.setattr(Ledger, "verify", slow)
+    with ThreadPoolExecutor(1) as pool:
+        first = pool.submit(service, "reader", "POST", "/v1/verify")
+        inside.wait(30)
+        second = service("reader", "POST", "/v1/verify")
+        go_on.set()
+        assert first.result().status_code == 200
+    assert (second.status_code, second.json()["error"]) == (503, "LedgerUnavailable")
+    assert service("reader", "POST", "/v1/verify").status_code == 200

@@ -108,16 +108,16 @@ def add(
     Example:
       undertow ledger client add clients.json airflow --roles spend --datasets w25
     """
-    from undertow.serving.clients import Clients, Role
+    from undertow.serving.clients import Role, changing
 
     wanted: tuple[Any, ...] = tuple(names(roles, "--roles"))
     unknown = [role for role in wanted if role not in get_args(Role)]
     if unknown:
         raise misuse(f"--roles takes some of {', '.join(get_args(Role))}; found {unknown[0]}")
-    known = Clients.read(path) if path.exists() else Clients(())
     sets = None if datasets is None else tuple(map(str, names(datasets, "--datasets")))
-    more, token = known.add(name, wanted, sets)
-    more.write(path)
+    with changing(path) as known:
+        more, token = known.add(name, wanted, sets)
+        more.write(path)
     rows = [("name", name), ("may", ", ".join(wanted)), ("token", token)]
     rows.append(("keep it", "it is shown only now; the file holds its hash"))
     answer({"name": name, "token": token}, lambda: show("A client", rows), as_json=as_json)
@@ -159,9 +159,11 @@ def remove(path: ClientsArgument, name: NameArgument, as_json: JsonOption = Fals
     Example:
       undertow ledger client remove clients.json airflow
     """
-    from undertow.serving.clients import Clients
+    from undertow.serving.clients import Clients, changing
 
-    Clients.read(path).remove(name).write(path)
+    Clients.read(path)  # a missing file is refused before a lock is made beside it
+    with changing(path) as known:
+        known.remove(name).write(path)
     answer({"removed": name}, lambda: show("Removed", [("client", name)]), as_json=as_json)
 
 

@@ -6,7 +6,7 @@ from typing import Literal
 
 from undertow.certificate import Leakage
 from undertow.data.scopes import Scope, as_scope, check_name
-from undertow.errors import LedgerDamaged
+from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
 from undertow.ledger.currency import exchanged, exchanged_at_delta
 from undertow.ledger.replay import entries_of
@@ -80,8 +80,11 @@ class Balance:
         Gaussian noise of standard deviation 1 / mu for each unit by which a record moves an answer
         fits. 0 for an account without a delta.
         """
-        room = self.room(scope)
-        return room.left_mu() if room.terms.delta and math.isfinite(self.level()) else 0.0
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            if not terms.delta or layout.redaction is not None:
+                return 0.0
+            return self._room(transaction, terms, layout, as_scope(scope)).left_mu()
 
     def room(self, scope: Scope | None = None) -> Room:
         """Return what the records in a scope have spent, and what fits beside it."""
@@ -112,6 +115,31 @@ class Balance:
         with self._store.reading() as transaction:
             self._account(transaction)
             return entries_of(transaction.events(self.dataset), transaction.head.seal)
+
+    def page(
+        self, after: str | None = None, most: int = 100, size: int = 2**22
+    ) -> tuple[list[Entry], str | None]:
+        """Return the next entries after that of a release, and the id to go on after, if any.
+
+        At most so many, of so many characters together (one at least): what a reader asks for costs
+        no more, however long the account is.
+        """
+        first = 0
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            if after is not None:
+                start = transaction.reserved(self.dataset, check_name(after, "release id"))
+                if start is None:
+                    raise InvalidInput(f"nothing was reserved under the id {after!r}")
+                first = start
+            found: list[Entry] = []
+            for name in transaction.reserved_after(self.dataset, first, most + 1):
+                if len(found) == most or size <= 0:
+                    return found, found[-1].release_id
+                events = [*transaction.events(self.dataset, name)]
+                size -= sum(len(event.body) for event in events)
+                found += entries_of(events, transaction.head.seal)
+            return found, None
 
     def entry(self, release_id: str) -> Entry | None:
         """Return the entry of a release, None if nothing was reserved for it."""

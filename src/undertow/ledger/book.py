@@ -8,6 +8,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.adversaries import Window
+from undertow.canonical import canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
@@ -26,7 +27,6 @@ from undertow.ledger.rules import (
     Kind,
     Layout,
     Terms,
-    canonical,
     check_same,
     settled,
 )
@@ -144,6 +144,7 @@ class Ledger(KeyHolder):
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
         self.protect: Window = Window(terms.window)
+        self._forget_recorded()
 
     def __repr__(self) -> str:
         return f"Ledger({self._store.place!r}, dataset={self.dataset!r})"

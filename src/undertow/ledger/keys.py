@@ -3,7 +3,8 @@
 Flips are drawn under a secret key (`undertow.sampling.keyed`). Until a release is recorded, a run
 that was interrupted is repeated under the same key, so that the same records give the same
 outputs: two draws of the same records could be averaged. Afterwards nobody needs the key, and
-whoever had it could undo the flips: it is overwritten and removed.
+whoever had it could undo the flips: it is overwritten and removed, by a process that was killed
+before it could whenever the ledger is opened next.
 
 The file lies outside the ledger, whose events are for good: in a folder of mode 0700 beside the
 memory of ledgers, itself of mode 0600. It holds the secret and whose it is. A file that others
@@ -22,9 +23,10 @@ from typing import Any
 
 from undertow import ledger as checkpoints
 from undertow.data.scopes import check_name
-from undertow.errors import AccountWarning, InvalidInput, LedgerConflict
+from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.ledger.balance import Balance
 from undertow.ledger.faults import sync_directory
+from undertow.ledger.replay import entries_of
 from undertow.sampling.keyed import Key
 
 __all__ = ["KeyHolder", "Keys", "released"]
@@ -52,16 +54,10 @@ class KeyHolder(Balance):
         kept (a warning says so), every call returns another key.
         """
         name = check_name(release_id, "release id")
+        self._forget_recorded()
         with self._store.reading() as transaction:
             self._account(transaction)
             found, own = self._entry(transaction, name), transaction.head.id
-            # keys of releases that a killed process, or one elsewhere, has recorded
-            kept = [
-                (one, self._entry(transaction, one)) for one in self._keys.kept(own, self.dataset)
-            ]
-        for one, entry in kept:
-            if entry is not None and entry.status != "reserved":
-                self._keys.forget(own, self.dataset, one)
         if found is not None and found.result is not None:
             raise released(name)
         if found is None or found.status != "reserved":
@@ -70,6 +66,25 @@ class KeyHolder(Balance):
                 "drawing"
             )
         return self._keys.held(own, self.dataset, name)
+
+    def _forget_recorded(self) -> None:
+        """Remove the keys of releases that a killed process, or one elsewhere, has recorded.
+
+        Of all data sets of the ledger, whenever one is opened and before a key is made. The key of
+        a release that is not in the ledger stays: the ledger may be an older copy.
+        """
+        if not self._keys.any():
+            return
+        done: list[tuple[str, str]] = []
+        with self._store.reading() as transaction:
+            own, seal = transaction.head.id, transaction.head.seal
+            for kept in self._keys.kept(own):
+                with suppress(LedgerDamaged):  # said when something is done with that release
+                    found = entries_of(transaction.events(*kept), seal)
+                    done += [kept for entry in found if entry.status != "reserved"]
+        for dataset, release_id in done:
+            self._keys.forget(own, dataset, release_id)
+        self._keys.forget_wiped()
 
     def _forget_key(self, ledger: str, release_id: str) -> None:
         self._keys.forget(ledger, self.dataset, release_id)
@@ -132,12 +147,27 @@ class Keys:
         )
         return Key.fresh()
 
-    def kept(self, ledger: str, dataset: str) -> list[str]:
-        """Return the releases of an account of which there are keys."""
-        found = [] if self._folder is None else [_read(path) for path in self._folder.glob("*.key")]
-        return [
-            whose[2] for one in found if one for whose in [one[0]] if whose[:2] == [ledger, dataset]
-        ]
+    def any(self) -> bool:
+        """Return whether there is a key, or what was left of making one."""
+        return self._folder is not None and any(self._folder.glob("*.key*"))
+
+    def kept(self, ledger: str) -> set[tuple[str, str]]:
+        """Return the data sets and releases of a ledger of which there are keys, or drafts."""
+        if self._folder is None:
+            return set()
+        found = [one[0] for path in self._folder.glob("*.key*") if (one := _read(path))]
+        return {(dataset, name) for where, dataset, name in found if where == ledger}
+
+    def forget_wiped(self) -> None:
+        """Remove files that were overwritten by a process that was killed before it removed them.
+
+        A key that is being made is never all zeros: it is empty, or holds its secret.
+        """
+        for path in [] if self._folder is None else self._folder.glob("*.key*"):
+            with suppress(OSError):
+                content = path.read_bytes() if path.is_file() else b""
+                if content and not any(content):
+                    path.unlink()
 
     def forget(self, ledger: str, dataset: str, release_id: str) -> None:
         """Overwrite and remove the key of a release, and what was left of making it."""

@@ -6,11 +6,12 @@ from json import loads
 from typing import Any
 
 from undertow.adversaries import Window
+from undertow.canonical import canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
-from undertow.ledger.rules import Entry, Terms, canonical, exact_level
+from undertow.ledger.rules import Entry, Terms, exact_level
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, up

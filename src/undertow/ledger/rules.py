@@ -12,12 +12,11 @@ Sums are exact (fractions); numbers that leave as floats are rounded to the safe
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
-from json import dumps, loads
 from json.encoder import encode_basestring_ascii
 from typing import Any, Literal, NamedTuple
 
 from undertow.data.scopes import HIGH, LOW, Scope
-from undertow.errors import InvalidInput, LedgerConflict
+from undertow.errors import LedgerConflict
 from undertow.ledger.amounts import NOTHING, Spend, round_up
 from undertow.mechanisms import Unit
 from undertow.numerics import check_positive
@@ -30,7 +29,6 @@ __all__ = [
     "Region",
     "Segment",
     "Terms",
-    "canonical",
     "check_beside",
     "check_same",
     "exact_level",
@@ -315,25 +313,6 @@ def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]
 def _keys(one: Mapping[str, Any], other: Mapping[str, Any]) -> list[str]:
     """Return the names under which two descriptions differ."""
     return [k for k in {**one, **other} if one.get(k) != other.get(k) or (k in one) != (k in other)]
-
-
-def canonical(value: Any, what: str) -> str:
-    """Return the one JSON text of a value, or refuse what JSON would change.
-
-    >>> canonical({"b": 0.1, "a": [1]}, "result")
-    '{"a":[1],"b":0.1}'
-    """
-    try:
-        text = dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
-        same = loads(text) == value
-    except (TypeError, ValueError, RecursionError):
-        same = False
-    if not same:
-        raise InvalidInput(
-            f"the {what} must be plain JSON that reads back as it was: dictionaries with texts as "
-            "keys, lists, texts, finite numbers; write pairs as lists"
-        )
-    return text
 
 
 def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:

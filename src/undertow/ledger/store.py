@@ -1,10 +1,11 @@
 """Where the account is kept: connections, transactions, locks.
 
 SQLite is used with a rollback journal, not a write-ahead log: the ledger then is one file, which
-can be copied while no release runs, and works wherever files can be locked. ``synchronous=EXTRA``
-because a commit that returned must not be undone by a power cut. Each transaction opens its own
-connection, so that no handle survives a fork or a file that was replaced. The file is never opened
-but through SQLite: closing any other handle of it would drop this process's locks.
+can be copied while no release runs, and works wherever files can be locked. A file with such a log,
+or with anything that acts in it, is refused. ``synchronous=EXTRA`` because a commit that returned
+must not be undone by a power cut. Each transaction opens its own connection, so that no handle
+survives a fork or a file that was replaced. The file is never opened but through SQLite: closing
+any other handle of it would drop this process's locks.
 """
 
 import os
@@ -41,6 +42,12 @@ _ROW_VERSIONS = "SELECT " + ", ".join(
     for name in ("events", "datasets", "segments")
 )
 """PostgreSQL gives every row that is written the number of the transaction, which only grows."""
+
+_ACTING = (
+    "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view') "
+    "OR (type = 'table' AND rootpage = 0)"
+)
+"""What in a SQLite file acts by itself; a virtual table has no page of its own."""
 
 _OWN_ROW = sa.select(sa.text("*")).select_from(LEDGER)  # a ledger of version 1 has fewer columns
 _OWN_ROW_LOCKED = _OWN_ROW.with_for_update()
@@ -178,6 +185,26 @@ class Store:
             return None
         return tuple(connection.exec_driver_sql(_ROW_VERSIONS).one())
 
+    def _plain(self, connection: sa.Connection) -> None:
+        """Refuse a file that is more than its own tables, or not all of the ledger.
+
+        Edits in a write-ahead log leave the times of the file as they were, so that old events
+        would not be looked at again (`_mark`); and what acts in a file (a trigger) would change
+        rows in the transaction that was just checked. Asked inside the transaction: whoever
+        changes either needs the lock.
+        """
+        if connection.exec_driver_sql("PRAGMA journal_mode").scalar() == "wal":
+            raise LedgerUnavailable(
+                f"{self.place} was set to use a write-ahead log, in which edits of it are not "
+                "noticed; set it back while nothing else has it open: sqlite3 LEDGER "
+                '"PRAGMA journal_mode = DELETE"'
+            )
+        if connection.exec_driver_sql(_ACTING).scalar():
+            raise LedgerDamaged(
+                f"{self.place} contains a trigger, a view or a virtual table, which could change "
+                "it unseen; go back to a copy without, or drop it and see verify()"
+            )
+
     def _row(self, connection: sa.Connection) -> sa.RowMapping:
         """Return the ledger's own row, of any version; writing in PostgreSQL locks it."""
         writing = connection.get_execution_options().get("writing")
@@ -223,6 +250,8 @@ class Store:
                 if self.path is None and not writing:
                     connection = connection.execution_options(isolation_level="REPEATABLE READ")
                 with connection.begin():
+                    if self.path is not None:
+                        self._plain(connection)
                     if writing:
                         ledger.reached(f"{writing}-begun")
                     yield connection

@@ -7,10 +7,11 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
+from undertow.canonical import canonical
 from undertow.errors import LedgerDamaged
 from undertow.ledger.amounts import Spend
 from undertow.ledger.events import Event, decoding
-from undertow.ledger.rules import Layout, Terms, canonical
+from undertow.ledger.rules import Layout, Terms
 from undertow.ledger.seals import Seal
 from undertow.ledger.spends import Change, Row, rows
 from undertow.ledger.tables import DATASETS, EVENTS, LEDGER, SEGMENTS
@@ -25,6 +26,16 @@ DO UPDATE SET "end" = excluded."end", level = excluded.level, exact = excluded.e
 _LAST = sa.select(EVENTS.c.seq, EVENTS.c.hash).order_by(EVENTS.c.seq.desc()).limit(1)
 _HASH = sa.select(EVENTS.c.hash).where(EVENTS.c.seq == sa.bindparam("wanted"))
 _APPEND, _ADVANCE = sa.insert(EVENTS), sa.update(LEDGER)
+
+_RESERVED = sa.select(EVENTS.c.seq, EVENTS.c.release_id).where(
+    EVENTS.c.dataset == sa.bindparam("dataset"), EVENTS.c.kind == "reserve"
+)
+_RESERVED_AS = _RESERVED.where(EVENTS.c.release_id == sa.bindparam("release_id"))
+_RESERVED_AFTER = (
+    _RESERVED.where(EVENTS.c.seq > sa.bindparam("after"))
+    .order_by(EVENTS.c.seq)
+    .limit(sa.bindparam("most"))
+)
 
 _DATASETS = sa.select(DATASETS)
 _DATASET = _DATASETS.where(DATASETS.c.name == sa.bindparam("wanted"))
@@ -125,6 +136,17 @@ class Transaction:
         told = {"dataset": dataset, "release_id": release_id, "after": after}
         wanted = {name: value for name, value in told.items() if value is not None}
         return map(Event._make, self._run(_events(*wanted), wanted))
+
+    def reserved(self, dataset: str, release_id: str) -> int | None:
+        """Return the number of the event that reserved a release, None if there is none."""
+        wanted = {"dataset": dataset, "release_id": release_id}
+        found: int | None = self._run(_RESERVED_AS, wanted).scalar()
+        return found
+
+    def reserved_after(self, dataset: str, after: int, most: int) -> list[str]:
+        """Return the next releases that were reserved after an event, in order."""
+        wanted = {"dataset": dataset, "after": after, "most": most}
+        return [row.release_id for row in self._run(_RESERVED_AFTER, wanted)]
 
     def hash_at(self, seq: int) -> str | None:
         """Return the hash of an event, None if there is none of that number."""

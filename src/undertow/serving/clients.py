@@ -8,6 +8,8 @@ what, and cannot do it.
 import hashlib
 import json
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from hmac import compare_digest
 from pathlib import Path
@@ -17,7 +19,7 @@ from typing import Any, Literal, get_args
 from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput
 
-__all__ = ["Client", "Clients", "Role"]
+__all__ = ["Client", "Clients", "Role", "changing"]
 
 Role = Literal["read", "spend", "limit"]
 """Read the account; reserve, confirm and cancel releases; change its limit. None implies another
@@ -158,6 +160,38 @@ class Clients:
 
     def _names(self) -> str:
         return ", ".join(client.name for client in self.listed) or "none"
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[Clients]:
+    """Give the clients of a file, none where there is no file yet, to change and write them.
+
+    Nobody else changes the file meanwhile: two changes at once would lose one of them, and a
+    client that was removed would be back. The lock is a file beside it that stays; the system
+    frees it for whoever is killed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clients.json"
+    ...     with changing(path) as clients:
+    ...         clients.add("airflow", ("spend",))[0].write(path)
+    ...     [client.name for client in Clients.read(path).listed]
+    ['airflow']
+    """
+    try:
+        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise InvalidInput(
+            f"cannot write beside the file of clients {path.name}: {problem.strerror}"
+        ) from None
+    try:
+        with suppress(ImportError):  # a system without such locks
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield Clients.read(path) if path.exists() else Clients(())
+    finally:
+        os.close(handle)
 
 
 def _client(line: dict[str, Any]) -> Client:

@@ -8,6 +8,7 @@ import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
+from typing import TYPE_CHECKING, Any
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
@@ -15,7 +16,18 @@ from starlette.types import ASGIApp, Message, Receive, Send
 
 from undertow.errors import InvalidInput
 
-__all__ = ["announced", "counted", "is_loopback", "listening", "run", "with_headers"]
+if TYPE_CHECKING:
+    import uvicorn
+
+__all__ = [
+    "announced",
+    "configured",
+    "counted",
+    "is_loopback",
+    "listening",
+    "run",
+    "with_headers",
+]
 
 
 def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
@@ -81,10 +93,26 @@ def listening(address: str, port: int) -> socket.socket:
     return bound
 
 
+def configured(app: ASGIApp, patience: float = 30.0, **settings: Any) -> "uvicorn.Config":
+    """Return how uvicorn serves an application of ours: quiet, and with an end to every wait.
+
+    ``patience``: the seconds that a client has for a whole request, and to read what is answered.
+    """
+    import uvicorn
+
+    from undertow.serving.connections import BACKLOG, Guarded, most_connections
+
+    limited = type("Limited", (Guarded,), {"most": most_connections(), "patience": patience})
+    ours: dict[str, Any] = {
+        "http": limited, "backlog": BACKLOG, "ws": "none", "access_log": False,
+        "log_level": "error", "server_header": False, "timeout_graceful_shutdown": 10,
+    }  # fmt: skip
+    return uvicorn.Config(app, **{**ours, **settings})
+
+
 def run(app: ASGIApp, bound: socket.socket) -> None:
     """Answer requests until the process is interrupted; the server itself logs no request."""
     import uvicorn
 
-    config = uvicorn.Config(app, access_log=False, log_level="warning", server_header=False)
     with suppress(KeyboardInterrupt):  # the way to end it
-        uvicorn.Server(config).run(sockets=[bound])
+        uvicorn.Server(configured(app)).run(sockets=[bound])

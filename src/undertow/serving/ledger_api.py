@@ -8,14 +8,19 @@ error and its sentence, the same that Python and the command line say.
 Nothing private passes through: a service sees levels, scopes and released answers, never a record.
 """
 
+import json
 import re
-from collections.abc import Callable
-from dataclasses import dataclass
+from collections import Counter
+from collections.abc import AsyncIterator, Callable
+from contextlib import asynccontextmanager
+from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-from fastapi import Depends, FastAPI, Request
+import anyio
+from fastapi import Depends, FastAPI, Query, Request
 from fastapi.responses import JSONResponse
 from fastapi.security import HTTPAuthorizationCredentials, HTTPBearer
+from pydantic import BaseModel, Field
 from starlette.datastructures import Headers
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Receive, Scope, Send
@@ -33,7 +38,7 @@ from undertow.errors import (
 from undertow.serving.accounts import Accounts, NoSuchDataset
 from undertow.serving.clients import Client, Clients, Role
 from undertow.serving.http import announced, counted, with_headers
-from undertow.serving.requests import Amount, Cancelled, Confirmed, Limit, Records
+from undertow.serving.requests import Amount, Cancelled, Confirmed, EntryHash, Limit, Page, Question
 
 __all__ = ["ServiceSettings", "create_service"]
 
@@ -53,6 +58,83 @@ _STATUS: tuple[tuple[type[UndertowError], int], ...] = (
 )
 """The answer to each refusal; the first that fits counts."""
 
+_KINDS = {
+    400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
+    405: "MethodNotAllowed", 413: "TooLarge", 421: "Misdirected", 429: "TooMany",
+}  # fmt: skip
+_REASONS = {
+    400: "A body that is no JSON.",
+    401: "No token of a client.",
+    403: "A role or a data set that the client does not have, or a request of a web page.",
+    404: "No such data set or release.",
+    409: "BudgetExceeded, with what is left; LedgerConflict.",
+    413: "A request that is too large.",
+    421: "A host that the service does not answer to.",
+    422: "A value that is missing, unknown or not allowed.",
+    429: "More requests of this client at once than wait; ask again.",
+    500: "LedgerDamaged.",
+    503: "LedgerUnavailable.",
+}
+"""Every refusal, and when it is given; the body is a `Refusal`."""
+
+
+class Refusal(BaseModel):
+    """Why a request is refused: the kind of the error, and what to do."""
+
+    error: str
+    message: str
+    left: Annotated[float | None, Field(description="of BudgetExceeded: what still fits")] = None
+
+
+class _Json(JSONResponse):
+    """JSON that every reader takes: a broken text of an older ledger is shown with marks."""
+
+    def render(self, content: Any) -> bytes:
+        """Return the text in UTF-8; half of a surrogate pair becomes a question mark."""
+        text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+        return text.encode("utf-8", "replace")
+
+
+def _refused(*more: int) -> dict[int | str, dict[str, Any]]:
+    """Return the refusals of a question, for the schema."""
+    always = (403, 413, 421, 422, 500)
+    return {
+        code: {"model": Refusal, "description": _REASONS[code]} for code in sorted({*always, *more})
+    }
+
+
+@dataclass(slots=True)
+class Turns:
+    """Whose requests are answered at once: no client makes the others wait for it.
+
+    So many of a client are answered, so many more wait, and the rest are refused.
+    """
+
+    answered: int = 4
+    waiting: int = 60
+    _here: Counter[str] = field(default_factory=Counter)
+    _served: Counter[str] = field(default_factory=Counter)
+
+    @asynccontextmanager
+    async def taken(self, client: str) -> AsyncIterator[None]:
+        """Wait for a turn, and give it back."""
+        if self._here[client] >= self.answered + self.waiting:
+            raise HTTPException(
+                429, "too many requests of this client at once; ask again", {"Retry-After": "1"}
+            )
+        self._here[client] += 1
+        try:
+            while self._served[client] >= self.answered:
+                await anyio.sleep(0.005)
+            self._served[client] += 1
+            try:
+                yield
+            finally:
+                self._served[client] -= 1
+        finally:
+            self._here[client] -= 1
+
+
 _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:]+\]")
 
 
@@ -65,6 +147,7 @@ class ServiceSettings:
 
     hosts: tuple[str, ...] = ()
     body: int = 2**20
+    turns: Turns = field(default_factory=Turns)
 
     def __post_init__(self) -> None:
         """Check the names."""
@@ -126,11 +209,12 @@ def create_service(
         docs_url=None,  # those pages load scripts from elsewhere
         redoc_url=None,
     )
-    api.add_middleware(_Door, settings=settings or ServiceSettings())
+    settings = settings or ServiceSettings()
+    api.add_middleware(_Door, settings=settings)
     _refusals(api)
     bearer = HTTPBearer(auto_error=False, description="the token of a client")
 
-    def client(
+    def known(
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> Client:
         found = None if given is None else clients().named(given.credentials)
@@ -139,6 +223,10 @@ def create_service(
                 401, "a token of a client is needed", {"WWW-Authenticate": "Bearer"}
             )
         return found
+
+    async def client(who: Annotated[Client, Depends(known)]) -> AsyncIterator[Client]:
+        async with settings.turns.taken(who.name):
+            yield who
 
     def allowed(role: Role) -> Any:
         def check(dataset: str, who: Annotated[Client, Depends(client)]) -> Client:
@@ -149,50 +237,68 @@ def create_service(
         return Depends(check)
 
     reader, spender, owner = allowed("read"), allowed("spend"), allowed("limit")
+    asked = _refused(401, 429, 503)
+    named = _refused(401, 404, 429, 503)
+    told = _refused(400, 401, 404, 429, 503)
+    written = _refused(400, 401, 404, 409, 429, 503)
 
-    @api.get("/v1/health", summary="Whether the service answers.")
+    @api.get("/v1/health", summary="Whether the service answers.", responses=_refused())
     def health() -> dict[str, str]:
         return {"status": "ready", "version": __version__}
 
-    @api.get("/v1/datasets", summary="The data sets that this client may read.")
+    @api.get("/v1/datasets", summary="The data sets that this client may read.", responses=asked)
     def names(who: Annotated[Client, Depends(client)]) -> dict[str, list[str]]:
         return {"datasets": [name for name in accounts.names() if who.may("read", name)]}
 
-    @api.get("/v1/datasets/{dataset}", summary="Terms, what is spent, what is left.")
+    @api.get(
+        "/v1/datasets/{dataset}", summary="Terms, what is spent, what is left.", responses=named
+    )
     def terms(dataset: str, who: Client = reader) -> dict[str, Any]:
         return accounts.terms(dataset)
 
-    @api.post("/v1/datasets/{dataset}/left", summary="What still fits some records.")
-    def left(dataset: str, records: Records, who: Client = reader) -> dict[str, Any]:
+    @api.post(
+        "/v1/datasets/{dataset}/left", summary="What still fits some records.", responses=told
+    )
+    def left(dataset: str, records: Question, who: Client = reader) -> dict[str, Any]:
         return accounts.left(dataset, records)
 
-    @api.get("/v1/datasets/{dataset}/releases", summary="All entries, in order.")
-    def releases(dataset: str, who: Client = reader) -> dict[str, Any]:
-        return {"releases": accounts.releases(dataset)}
+    @api.get(
+        "/v1/datasets/{dataset}/releases",
+        summary="Entries in order, page by page: go on after the one that 'next' names.",
+        response_model=dict[str, Any],
+        responses=named,
+    )
+    def releases(dataset: str, page: Annotated[Page, Query()], who: Client = reader) -> _Json:
+        return _Json(accounts.releases(dataset, page.after, page.limit))
 
-    @api.get("/v1/datasets/{dataset}/releases/{release_id}", summary="One entry.")
-    def release(dataset: str, release_id: str, who: Client = reader) -> dict[str, Any]:
+    @api.get(
+        "/v1/datasets/{dataset}/releases/{release_id}",
+        summary="One entry.",
+        response_model=dict[str, Any],
+        responses=named,
+    )
+    def release(dataset: str, release_id: str, who: Client = reader) -> _Json:
         found = accounts.release(dataset, release_id)
         if found is None:
             raise HTTPException(404, f"nothing was reserved under the id {release_id!r}")
-        return found
+        return _Json(found)
 
     @api.put(
         "/v1/datasets/{dataset}/releases/{release_id}",
         summary="Spend a level on some records, before noise is drawn; idempotent.",
         status_code=201,
-        responses={200: {"description": "Reserved before, with the same content."}},
+        response_model=dict[str, Any],
+        responses={200: {"description": "Reserved before, with the same content."}, **written},
     )
-    def reserve(
-        dataset: str, release_id: str, amount: Amount, who: Client = spender
-    ) -> JSONResponse:
+    def reserve(dataset: str, release_id: str, amount: Amount, who: Client = spender) -> _Json:
         new, made = accounts.reserve(dataset, release_id, amount, who)
         told = {"release_id": made.release_id, "entry": made.entry_hash, "made": made.made}
-        return JSONResponse({**told, "result": made.result}, 201 if new else 200)
+        return _Json({**told, "result": made.result}, 201 if new else 200)
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/begin",
         summary="Say that noise is about to be drawn: no way back.",
+        responses=written,
     )
     def begin(dataset: str, release_id: str, who: Client = spender) -> dict[str, Any]:
         accounts.begin(dataset, release_id, who)
@@ -201,16 +307,19 @@ def create_service(
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/confirm",
         summary="Record what is published; publish what this returns. The first one wins.",
+        response_model=dict[str, Any],
+        responses=written,
     )
     def confirm(
         dataset: str, release_id: str, published: Confirmed, who: Client = spender
-    ) -> dict[str, Any]:
+    ) -> _Json:
         found = accounts.confirm(dataset, release_id, published.result, who)
-        return {"release_id": release_id, "result": found}
+        return _Json({"release_id": release_id, "result": found})
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/cancel",
         summary="Give back what was reserved and never begun.",
+        responses=written,
     )
     def cancel(
         dataset: str, release_id: str, given_up: Cancelled, who: Client = spender
@@ -218,14 +327,16 @@ def create_service(
         accounts.cancel(dataset, release_id, given_up.why, who)
         return {"release_id": release_id, "cancelled": True}
 
-    @api.put("/v1/datasets/{dataset}/limit", summary="Change the limit; recorded.")
+    @api.put(
+        "/v1/datasets/{dataset}/limit", summary="Change the limit; recorded.", responses=written
+    )
     def limit(dataset: str, wanted: Limit, who: Client = owner) -> dict[str, Any]:
         accounts.set_limit(dataset, wanted.limit, wanted.delta)
         return accounts.terms(dataset)
 
-    @api.post("/v1/verify", summary="Whether the ledger is as it was written.")
+    @api.post("/v1/verify", summary="Whether the ledger is as it was written.", responses=written)
     def verify(
-        who: Annotated[Client, Depends(client)], entries: list[str] | None = None
+        who: Annotated[Client, Depends(client)], entries: list[EntryHash] | None = None
     ) -> dict[str, Any]:
         return {"verified": True, "events": accounts.verify(entries or [])}
 
@@ -254,13 +365,11 @@ def _refusals(api: FastAPI) -> None:
 
     @api.exception_handler(HTTPException)
     async def other(request: Request, problem: HTTPException) -> JSONResponse:
-        name = {401: "Unauthorized", 403: "Forbidden", 404: "NotFound", 413: "TooLarge"}
-        answer = _refusal(
-            problem.status_code, name.get(problem.status_code, "Refused"), problem.detail
-        )
+        kind = _KINDS.get(problem.status_code, "Refused")
+        answer = _refusal(problem.status_code, kind, problem.detail)
         answer.headers.update(problem.headers or {})
         return answer
 
 
 def _refusal(status: int, kind: str, words: str, **more: Any) -> JSONResponse:
-    return JSONResponse({"error": kind, "message": words, **more}, status)
+    return _Json({"error": kind, "message": words, **more}, status)

@@ -6,7 +6,23 @@ from pydantic import BaseModel, ConfigDict, Field
 
 from undertow.data.scopes import Scope
 
-__all__ = ["Amount", "Cancelled", "Confirmed", "Limit", "Records"]
+__all__ = [
+    "MOST_GROUPS",
+    "Amount",
+    "Cancelled",
+    "Confirmed",
+    "EntryHash",
+    "Limit",
+    "Page",
+    "Question",
+    "Records",
+]
+
+MOST_GROUPS = 1000
+"""Groups that one question is about: each is looked up."""
+
+
+EntryHash = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="the hash of an entry")]
 
 
 class _Strict(BaseModel):
@@ -31,6 +47,15 @@ class Records(_Strict):
     def scope(self) -> Scope:
         """Return the records as the ledger names them."""
         return Scope(self.by, self.groups, self.start, self.end, self.clock)
+
+
+class Question(Records):
+    """Records of which a reader asks what still fits them; all groups if they are left out."""
+
+    groups: Annotated[
+        list[str] | None,
+        Field(max_length=MOST_GROUPS, description="of more groups ask in parts: the least counts"),
+    ] = None
 
 
 class Amount(_Strict):
@@ -66,3 +91,12 @@ class Limit(_Strict):
 
     limit: float
     delta: float | None = None
+
+
+class Page(BaseModel):
+    """Which entries are listed: those reserved after a release, so many at most."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100

@@ -35,16 +35,15 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     """
     import uvicorn
 
-    from undertow.serving.http import listening
+    from undertow.serving.http import configured, listening
     from undertow.studio.app import create_app
 
     bound = listening(_LOOPBACK, settings.port)
     settings = replace(settings, port=bound.getsockname()[1])
     _quiet()
-    config = uvicorn.Config(
-        create_app(settings), log_config=None, access_log=False, server_header=False,
-        timeout_keep_alive=30, timeout_graceful_shutdown=2, h11_max_incomplete_event_size=2**16,
-        limit_concurrency=100, ws="none",
+    config = configured(
+        create_app(settings), patience=600.0, log_config=None, timeout_keep_alive=30,
+        timeout_graceful_shutdown=2, h11_max_incomplete_event_size=2**16,
     )  # fmt: skip
     server = uvicorn.Server(config)
     told(settings.first_address)
