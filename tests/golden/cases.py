@@ -4,6 +4,7 @@ A case has a name that stays, and a function that computes its answer. What is a
 the small functions of the first part, so that a renamed option is changed in one place.
 """
 
+import json
 import os
 import tempfile
 from collections.abc import Callable, Iterator
@@ -167,12 +168,11 @@ def leakage(
     valid_for: str = "series",
 ) -> Callable[[], Answer]:  # fmt: skip
     """Return the question of a leakage."""
+    options: Any = {"delta": delta, "protect": secret, "covers": valid_for}
 
     def ask() -> Answer:
         try:
-            leak = ut.leakage(
-                mechanism, model, against, delta=delta, protect=secret, covers=valid_for  # type: ignore[arg-type]
-            )  # fmt: skip
+            leak = ut.leakage(mechanism, model, against, **options)
         except UndertowError as error:
             return {"refused": type(error).__name__}
         return _interval(leak, mechanism, model, delta)
@@ -517,7 +517,6 @@ OUTPUTS = (
 
 ROWS = "0.882,0.118;0.305,0.695"
 NAMED = ("--transition", ROWS, "--states", "inactive,active")
-VALUE = ("steps.csv", "--value", "steps", "--state", "steps > 0 ? active : inactive")
 STEPS = ("steps.csv", "--value", "steps", "--state", "steps > 0")
 COUNT = ("--count", "active", "--limit", "1")
 
@@ -620,8 +619,6 @@ def command(arguments: tuple[str, ...], fields: tuple[str, ...]) -> Callable[[],
 
 def fields_of(text: str, fields: tuple[str, ...]) -> dict[str, Any]:
     """Return the named fields of a JSON text; a dot leads into an object."""
-    import json
-
     if not fields:
         return {}
     try:

@@ -4,6 +4,7 @@ import json
 
 import pytest
 
+import undertow as ut
 from tests.golden import baseline, cases, relation, replay
 from tests.golden.relation import Change, wrong, wrong_interval, wrong_plan, wrong_witness
 from undertow.certificate import Witness
@@ -169,8 +170,6 @@ def test_enumeration_and_messages_agree(monkeypatch):
 
 
 def test_a_wrong_witness_attains_less():
-    import undertow as ut
-
     chain, level = ut.MarkovChain(cases.P, length=30), ut.PureDP(0.7)
     leak = ut.leakage(level, chain)
     assert leak.witness is not None
