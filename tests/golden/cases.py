@@ -324,8 +324,8 @@ def window_cases() -> Iterator[Case]:
                     bool(delta) and name in ("three states", "activity"),
                 )
     one = ut.Adversary(4, [2, 9])
-    who = leakage(ut.PureDP(0.5), gallery.LONG, one, secret=ut.Window(3))
-    yield Case("activity: level about 3 records: adversary", who)
+    level = leakage(ut.PureDP(0.5), gallery.LONG, one, secret=ut.Window(3))
+    yield Case("activity: level about 3 records: adversary", level)
     flips = leakage(FLIPS, gallery.LONG, secret=ut.Window(3))
     yield Case("activity: flips about 3 records: any", flips)
 

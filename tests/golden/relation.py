@@ -153,11 +153,11 @@ def wrong_fields(
     Amounts of noise and the ends of intervals obey their own relation, budgets too.
     """
     if {"lower", "upper"} <= before.keys():
-        ends = (before["lower"], before["upper"]), (now.get("lower"), now.get("upper"))
-        if None in ends[1]:
+        low, high = now.get("lower"), now.get("upper")
+        if low is None or high is None:
             yield "an interval is no longer printed"
         else:
-            yield from wrong_interval(*ends)
+            yield from wrong_interval((before["lower"], before["upper"]), (low, high))
     for name, value in before.items():
         if name in END_FIELDS:
             continue

@@ -1,6 +1,7 @@
 """What was proved stays proved: the relation between the recorded baseline and the present code."""
 
 import json
+from typing import Any
 
 import pytest
 
@@ -126,11 +127,12 @@ def test_refusals_outputs_and_commands():
     assert list(wrong({"output": [1, None]}, {"output": [1, 0]}))
     assert list(wrong({"budgets": {"epsilon": 0.5}}, {"budgets": {"epsilon": 0.49}}))
     assert not list(wrong({"budgets": {"epsilon": 0.5}}, {"budgets": {"epsilon": 0.51}}))
-    before = {"exit": 0, "fields": {"scale": 4.0, "covers": "any", "lower": 1.0, "upper": 2.0}}
+    fields = {"scale": 4.0, "covers": "any", "lower": 1.0, "upper": 2.0}
+    before = {"exit": 0, "fields": fields}
     assert not list(wrong(before, before))
     assert list(wrong(before, {**before, "exit": 1}))
     for name, value in (("scale", 4.1), ("covers", "series"), ("upper", 2.2), ("upper", None)):
-        assert list(wrong(before, {"exit": 0, "fields": {**before["fields"], name: value}}))
+        assert list(wrong(before, {"exit": 0, "fields": {**fields, name: value}}))
     named = {"field covers": Change("valid_for", "renamed in the design")}
     now = {"exit": 0, "fields": {"scale": 4.0, "valid_for": "any", "lower": 1.0, "upper": 2.0}}
     assert list(wrong(before, now))
@@ -176,7 +178,10 @@ def test_a_wrong_witness_attains_less():
     right = replay.replayed(leak.witness, level, chain)
     told = leak.witness.to_dict()
     assert right == pytest.approx(leak.lower, abs=1e-9)
-    for change in ({"sets": told["sets"][:-1]}, {"value": told["other"], "other": told["value"]},
-                   {"known": []}):  # fmt: skip
+    changes: list[dict[str, Any]] = [
+        {"sets": told["sets"][:-1]}, {"value": told["other"], "other": told["value"]},
+        {"known": []},
+    ]  # fmt: skip
+    for change in changes:
         other = replay.replayed(Witness.from_dict({**told, **change}), level, chain)
         assert list(wrong_witness(leak.lower, leak.upper, other))
