@@ -55,8 +55,13 @@ LEAST_LEVEL = 1e-300
 """Least privacy level: noise for less would have an infinite scale (either side)."""
 
 RAREST = 1e-100
-"""Least positive probability that a table of a network may hold (either side): products of a few
-are ordinary floats, so that what is rare is never taken for impossible."""
+"""Least positive probability that a model may hold (either side): an entry of a table, and the
+joint probability of two neighbours that can occur. What is possible is decided on the support, by
+reachability; every probability of something possible must then be an ordinary float, so that no
+quotient of two of them is lost. The least one is 2.2e-308. A joint probability of two neighbours
+bounds the transition and both laws from below, it is the same for the chain read backwards, and a
+product of three of them is still an ordinary float: sweeps stop at products below 1e-200 (or
+rescale), so that one more step stays above 1e-300."""
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""

@@ -63,7 +63,14 @@ def _plus(one: Interval, two: Interval) -> Interval:
 
 
 def _over(one: Interval, two: Interval) -> Interval:
-    return Interval(_down(one.low / two.high), _up(one.high / two.low))
+    """Return the quotients; one that is too small for a float is at most the least float.
+
+    Where a divisor may be 0 nothing is known from above, not even of 0 / 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, high = one.low / two.high, one.high / two.low
+    high = np.where(one.high == 0, 0.0, np.where(high == 0, np.nextafter(0.0, 1.0), _up(high)))
+    return Interval(_down(low), np.where(two.low > 0, high, np.inf))
 
 
 def product(one: Interval, two: Interval) -> Interval:

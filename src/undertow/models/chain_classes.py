@@ -13,6 +13,8 @@ from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
+from undertow.models.rows import refuse_rare
+from undertow.models.stationary import one_closed_class
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
 
 __all__ = ["ChainBox", "MixingClass"]
@@ -86,6 +88,8 @@ class ChainBox(Keyed, Model):
                 f"entry ({x}, {y}) of the box is [{low[x, y]}, {high[x, y]}]; it must have "
                 "0 <= lower <= upper <= 1"
             )
+        refuse_rare(low, "the lower matrix")
+        refuse_rare(high, "the upper matrix")
         for row, (least, most) in enumerate(zip(low.sum(axis=1), high.sum(axis=1), strict=True)):
             if least > 1 + ROW_SUM or most < 1 - ROW_SUM:
                 raise InvalidModel(
@@ -140,10 +144,8 @@ class ChainBox(Keyed, Model):
         for matrix in product(*rows):
             if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
                 continue
-            try:
+            if one_closed_class(np.array(matrix)):
                 found.append(MarkovChain(np.array(matrix), self.states, length=self.length))
-            except InvalidModel:  # no unique stationary law
-                continue
         return found
 
     def endless(self) -> "ChainBox":

@@ -22,7 +22,7 @@ from undertow.models.population import population
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import one_closed_class
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
 from undertow.numerics import Array, check_count, check_number, freeze
 from undertow.queries import State
@@ -352,13 +352,11 @@ def _shares(counts: Ints, prior: float) -> Array:
             "prior (pseudo-counts, such as prior=0.5), leave the state out, or add records"
         )
     matrix = np.asarray(weights / totals)
-    try:
-        stationary_law(matrix)
-    except InvalidModel as error:
+    if not one_closed_class(matrix):
         raise InvalidModel(
             "the records never pass between two groups of states, so that no stationary law is "
             "certain; pass a prior (pseudo-counts, such as prior=0.5), or fit each group apart"
-        ) from error
+        )
     final = np.flatnonzero(matrix.diagonal() == 1)
     if final.size:
         raise InvalidModel(

@@ -18,7 +18,7 @@ from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows, state_names
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import refuse_rare_steps, stationary_law
 from undertow.models.walks import backwards
 from undertow.numerics import Array, Keyed, check_count, freeze
 from undertow.queries import State
@@ -98,6 +98,7 @@ class HiddenChain(Keyed, Model):
         set_(self, "states", listed)
         set_(self, "length", None if length is None else check_count(length, "length", 2))
         set_(self, "initial", freeze(stationary_law(self.transition)))
+        refuse_rare_steps(self.transition, self.initial, None, stationary=True)
         for state, share in zip(listed, self.marginal, strict=True):
             if share <= 0:
                 raise InvalidModel(f"no record is ever {state!r}; leave its hidden states out")

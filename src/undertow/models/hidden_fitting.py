@@ -16,7 +16,7 @@ from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import one_closed_class
 from undertow.numerics import Array, check_count
 from undertow.queries import State
 
@@ -30,6 +30,10 @@ CLOSE = 1e-8
 """Gain of log-likelihood for each record below which a start has arrived."""
 MOST_PER_SYMBOL = 16
 """Hidden states for each symbol (cost)."""
+
+_NEGLIGIBLE = 1e-30
+"""Transition probability below which a fitted one is 0: no record needs it. Where regimes never
+meet it is what links them."""
 
 Starts = tuple[Array, Array]
 """The law of the first hidden state, and the transitions."""
@@ -243,13 +247,10 @@ def _ordered(
     step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
 ) -> HiddenChain:
     """Return the chain with the hidden states of a symbol by what they show next, rising."""
-    floor = np.maximum(step, np.finfo(np.float64).tiny)
-    made = floor / floor.sum(axis=1, keepdims=True)
-    try:
-        stationary_law(np.where(step > 0, step, 0.0))
-        made = np.asarray(step / step.sum(axis=1, keepdims=True))
-    except InvalidModel:  # regimes that never meet: all but impossible
-        pass
+    made = np.where(step >= _NEGLIGIBLE, step, 0.0)
+    if not one_closed_class(made):  # regimes that never meet: all but impossible
+        made = np.maximum(step, _NEGLIGIBLE)
+    made = made / made.sum(axis=1, keepdims=True)
     ahead = made @ owner  # (m,): the expected number of the next symbol
     order = np.lexsort((ahead, owner))
     return HiddenChain(

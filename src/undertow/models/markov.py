@@ -13,7 +13,7 @@ from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
-from undertow.models.stationary import reachable, stationary_law
+from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
 from undertow.models.walks import backwards, bridge, simulate
 from undertow.numerics import Array, Keyed, check_count, freeze
 
@@ -95,6 +95,7 @@ class MarkovChain(Keyed, Model):
             law = _distribution(start, size)
             set_(self, "start", law)
             set_(self, "initial", law)
+        refuse_rare_steps(matrix, self.initial, length, stationary=isinstance(self.start, str))
 
     def _key(self) -> tuple[object, ...]:
         start = self.start if isinstance(self.start, str) else self.start.tobytes()
@@ -231,7 +232,7 @@ class MarkovChain(Keyed, Model):
         """
         if not self.homogeneous:
             return self
-        reached = (self.initial > 0).astype(float) @ reachable(self.transition)  # by state
+        reached = (self.initial > 0) @ reachable(self.transition)  # by state
         members = np.flatnonzero(reached)
         if len(members) == self.size:
             return self

@@ -14,7 +14,7 @@ from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
 from undertow.models.rows import connected, probability_rows, state_names
-from undertow.numerics import RAREST, Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, freeze
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -434,12 +434,5 @@ def _table(values: Any, node: Node) -> Array:
     if table.ndim < 1 or table.shape[-1] < 2 or not table.size:
         raise InvalidModel(
             f"the table of node {node!r} has shape {table.shape}; a node has at least two states"
-        )
-    rare = np.argwhere((table > 0) & (table < RAREST))
-    if rare.size:
-        place = tuple(int(axis) for axis in rare[0])
-        raise InvalidModel(
-            f"entry {place} of the table of node {node!r} is {table[place]:g}, rarer than "
-            f"{RAREST:g}: write 0 for what is impossible, or a larger number for what is not"
         )
     return probability_rows(table, f"the table of node {node!r}")

@@ -18,7 +18,7 @@ from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.sequences import MISSING, encode
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import one_closed_class, stationary_law
 from undertow.numerics import Array, check_count, check_number, freeze
 
 __all__ = ["ContextChain", "FittedContexts", "by_context", "fit_by_context", "periodic"]
@@ -202,15 +202,14 @@ def periodic(
 
 def _cyclic_law(table: Array, order: Any) -> Array:
     """Return the law of a record that is the same one cycle later: pi = pi P_1 P_2 ... P_c."""
-    product = np.eye(table.shape[1])
+    product, support = np.eye(table.shape[1]), np.eye(table.shape[1], dtype=bool)
     for step in order:
-        product = product @ table[step]
-    try:
-        return stationary_law(product / product.sum(axis=1, keepdims=True))
-    except InvalidModel as error:
+        product, support = product @ table[step], support @ (table[step] > 0)
+    if not one_closed_class(support):
         raise InvalidModel(
             "no single law of the first record repeats itself after a cycle; pass start=[...]"
-        ) from error
+        )
+    return stationary_law(product / product.sum(axis=1, keepdims=True), support)
 
 
 @dataclass(frozen=True, slots=True)

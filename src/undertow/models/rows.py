@@ -8,17 +8,17 @@ import numpy as np
 
 from undertow.base_query import State
 from undertow.errors import DisclosureWarning, InvalidModel
-from undertow.numerics import ROUNDOFF, ROW_SUM, Array, freeze
+from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, freeze
 
-__all__ = ["connected", "probability_rows", "state_names", "warn_fitted"]
+__all__ = ["connected", "probability_rows", "refuse_rare", "state_names", "warn_fitted"]
 
 
 def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
     """Return a table whose last axis holds probabilities, each row rescaled to sum to one.
 
     Rows that sum to 1 up to rounding are left alone: so a model written to a file and read again
-    is the same model, to the last bit. ``what`` names the table in refusals; with ``stacked`` the
-    first axis is the step of a chain.
+    is the same model, to the last bit. Entries between 0 and `RAREST` are refused. ``what`` names
+    the table in refusals; with ``stacked`` the first axis is the step of a chain.
 
     >>> probability_rows([[0.5, 0.5], [0.25, 0.75]], "transition")
     array([[0.5 , 0.5 ],
@@ -31,6 +31,7 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
         raise InvalidModel(
             f"entry {place} of {what} is {table[place]}; probabilities lie in [0, 1]"
         )
+    refuse_rare(table, what)
     sums = table.sum(axis=-1, keepdims=True)  # (..., 1)
     away = np.abs(sums - 1)
     if (away > ROW_SUM).any():
@@ -44,6 +45,23 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
         )
     exact = away <= 2 * table.shape[-1] * ROUNDOFF
     return table if exact.all() else freeze(np.where(exact, table, table / sums))
+
+
+def refuse_rare(table: Array, what: str) -> None:
+    """Refuse a table with entries that are positive, and too small to be multiplied safely.
+
+    >>> refuse_rare(np.array([1.0, 1e-200]), "start")
+    Traceback (most recent call last):
+    undertow.errors.InvalidModel: entry 1 of start is 1e-200, ... below 1e-100: write 0 for what ...
+    """
+    rare = (table > 0) & (table < RAREST)
+    if rare.any():
+        place = tuple(np.argwhere(rare)[0].tolist())
+        raise InvalidModel(
+            f"entry {place[0] if len(place) == 1 else place} of {what} is {table[place]:g}, "
+            f"positive but below {RAREST:g}: write 0 for what is impossible, or a larger number "
+            "for what is not"
+        )
 
 
 def state_names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
