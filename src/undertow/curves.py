@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from undertow.errors import InvalidInput
-from undertow.numerics import ROUNDOFF, check_positive, down, up
+from undertow.numerics import ROUNDOFF, check_positive, down, exp, up
 
 __all__ = [
     "ConcentratedCurve",
@@ -329,7 +329,8 @@ class ReplacedCurve(Curve):
             for part in (*(low + (high - low) * i / 32 for i in range(33)), epsilon / 2):
                 rest = max(0.0, math.nextafter(epsilon - part, 0.0)) if part else epsilon
                 rest = part if part == epsilon / 2 else rest
-                found = self.curve.delta(part) + math.exp(part) * self.curve.delta(rest)
+                far = self.curve.delta(rest)
+                found = self.curve.delta(part) + (exp(part) * far if far else 0.0)
                 if found < best:
                     best, at = found, part
             width = (high - low) / 16

@@ -31,6 +31,7 @@ __all__ = [
     "check_positive",
     "divide_up",
     "down",
+    "exp",
     "freeze",
     "log_error",
     "log_ratio",
@@ -126,6 +127,18 @@ def divide_up(value: float | Fraction, by: float) -> float:
     if Fraction(quotient) * Fraction(by) < value:
         quotient = math.nextafter(quotient, math.inf)
     return quotient
+
+
+def exp(exponent: float) -> float:
+    """Return e^exponent, inf where that is no float.
+
+    >>> exp(0.0), exp(1e6)
+    (1.0, inf)
+    """
+    try:
+        return math.exp(exponent)
+    except OverflowError:
+        return math.inf
 
 
 def pad_log(products: float, states: int) -> float:
