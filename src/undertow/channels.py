@@ -14,7 +14,16 @@ import numpy as np
 
 from undertow.base_query import State, Task
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import ROW_SUM, Array, Keyed, check_count, freeze, log_ratio, up
+from undertow.numerics import (
+    ROW_SUM,
+    Array,
+    Keyed,
+    check_count,
+    check_number,
+    freeze,
+    log_ratio,
+    up,
+)
 from undertow.queries import Redacted, Series, protected
 
 __all__ = [
@@ -306,10 +315,7 @@ def flips_epsilon_upper(channel: RandomizedResponse) -> float:
 
 
 def _probability(value: float, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    number = check_number(value, name)
     if not 0 <= number <= 1:
         raise InvalidInput(f"{name} must lie in [0, 1], found {number}")
     return number
@@ -331,6 +337,10 @@ def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] |
     if isinstance(names, str) or not hasattr(type(names), "__iter__"):
         raise InvalidInput("outputs must be a list with a name for each column of the channel")
     found = tuple(names)
-    if len(found) != columns or len(set(found)) != columns:
+    try:
+        different = len(set(found))
+    except TypeError as error:
+        raise InvalidInput("outputs must be strings, numbers or other hashables") from error
+    if len(found) != columns or different != columns:
         raise InvalidInput(f"{columns} outputs need {columns} different names, found {len(found)}")
     return found

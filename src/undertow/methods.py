@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import InvalidInput, MethodRefused
+from undertow.numerics import shown
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against, Secrets
@@ -244,9 +245,9 @@ def find_method(task: "Task", name: str) -> Method:
     True
     """
     known = METHODS[task]
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidInput(
-            f"unknown method {name!r}; the methods for {_ASKED[task]} are "
+            f"unknown method {shown(name)}; the methods for {_ASKED[task]} are "
             f"{', '.join((*known, BEST))}"
         )
     return known[name]

@@ -6,6 +6,7 @@ up. Two facts carry the whole package: a sum of products of non-negative numbers
 """
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -25,10 +26,14 @@ __all__ = [
     "SYMMETRY",
     "Array",
     "Keyed",
+    "check_choice",
     "check_count",
     "check_epsilon",
+    "check_flag",
+    "check_listed",
     "check_number",
     "check_positive",
+    "check_seed",
     "divide_up",
     "down",
     "exp",
@@ -37,6 +42,7 @@ __all__ = [
     "log_ratio",
     "log_sum",
     "pad_log",
+    "shown",
     "up",
 ]
 
@@ -195,10 +201,10 @@ def freeze(values: Any) -> Array:
     """
     try:
         array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
-            "numbers are required here, found something else; pass a rectangular nested list "
-            "or array of real numbers"
+            "numbers are required here, found something else, or a number beyond all floats; pass "
+            "a rectangular nested list or array of real numbers"
         ) from error
     array.setflags(write=False)
     return array
@@ -242,14 +248,80 @@ def check_epsilon(value: float, name: str = "epsilon") -> float:
     return level
 
 
-def check_count(value: int, name: str, least: int) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``.
+def check_count(value: int, name: str, least: int, most: int | None = None) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``, and at most ``most``.
 
     >>> check_count(3, "length", 2)
     3
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} must be a whole number, found {value!r}")
+        raise InvalidInput(f"{name} must be a whole number, found {shown(value)}")
     if value < least:
-        raise InvalidInput(f"{name} must be at least {least}, found {value}")
+        raise InvalidInput(f"{name} must be at least {least}, found {shown(value)}")
+    if most is not None and value > most:
+        raise InvalidInput(f"{name} must be at most {most}, found {shown(value)}")
     return int(value)
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of some words.
+
+    >>> check_choice("record", "unit", ("record", "person"))
+    'record'
+    """
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        listed = " or ".join(map(repr, words)) if len(words) < 3 else ", ".join(map(repr, words))
+        raise InvalidInput(f"{name} must be {listed}, found {shown(value)}")
+    return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` if it is True or False.
+
+    >>> check_flag(True, "public")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, found {shown(value)}")
+    return bool(value)
+
+
+def check_listed(values: Any, name: str) -> list[Any]:
+    """Return the entries of a list, an array or another collection; one text is no list.
+
+    >>> check_listed((1, 2), "targets")
+    [1, 2]
+    """
+    try:
+        if not isinstance(values, str | bytes):
+            return list(values)
+    except TypeError:  # nothing to go through
+        pass
+    raise InvalidInput(f"{name} must be a list, found {shown(values)}")
+
+
+def check_seed(seed: Any) -> int | None:
+    """Return a seed of a random generator, None for one from the system.
+
+    >>> check_seed(7)
+    7
+    """
+    return None if seed is None else check_count(seed, "seed", 0)
+
+
+def shown(value: Any) -> str:
+    """Return an argument as a refusal shows it: its text if that is short, else its type.
+
+    >>> shown("x"), shown([1] * 100)
+    ("'x'", 'a list')
+    """
+    if isinstance(value, str | int | float | np.number | bool | None):
+        try:
+            text = ascii(value)
+        except ValueError:  # an integer of more digits than Python writes
+            text = ""
+        if 0 < len(text) <= 60:
+            return text
+    kind = type(value).__name__
+    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"

@@ -114,7 +114,9 @@ def flipped(table: oracles.Exact, channel: Any, against: Any) -> float:
     every = list(itertools.product(range(outputs), repeat=length))
 
     def score(values: tuple[int, ...]) -> Any:
-        return np.array([sum(logs[v, z] for v, z in zip(values, out, strict=True)) for out in every])
+        return np.array(
+            [sum(logs[v, z] for v, z in zip(values, out, strict=True)) for out in every]
+        )
 
     return law_leakage(table, score, against)
 

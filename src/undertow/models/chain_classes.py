@@ -224,7 +224,7 @@ class MixingClass(Model):
         """Check that such chains exist."""
         names = None if isinstance(states, int | np.integer) else states
         if names is None:
-            size = check_count(states, "states (how many)", 2)  # type: ignore[arg-type]
+            size = check_count(states, "states (how many)", 2, _MOST)  # type: ignore[arg-type]
         elif isinstance(names, list | tuple):
             size = len(names)
         else:

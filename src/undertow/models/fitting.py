@@ -19,18 +19,18 @@ from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
-from undertow.models.rows import warn_fitted
+from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import one_closed_class
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
-from undertow.numerics import Array, check_count, check_number, freeze
+from undertow.numerics import Array, check_count, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
 
-__all__ = ["FittedChain", "OrderTest", "check_prior", "clopper_pearson", "fit_chain"]
+__all__ = ["FittedChain", "OrderTest", "clopper_pearson", "fit_chain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -323,14 +323,6 @@ def _whole(counts: Any) -> Ints:
     whole = table.astype(np.int64)
     whole.setflags(write=False)
     return whole
-
-
-def check_prior(prior: float) -> float:
-    """Return the pseudo-counts for each transition if they can be added."""
-    weight = check_number(prior, "prior")
-    if not 0 <= weight < np.inf:
-        raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
-    return weight
 
 
 def _confidence(confidence: float) -> float:

@@ -20,7 +20,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows, state_names
 from undertow.models.stationary import refuse_rare_steps, stationary_law
 from undertow.models.walks import backwards
-from undertow.numerics import Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, check_listed, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -85,8 +85,9 @@ class HiddenChain(Keyed, Model):
                 f"at most {MOST_HIDDEN} hidden states are accepted, found {len(matrix)}"
             )
         shown = _symbols(symbols, len(matrix))
-        listed = tuple(dict.fromkeys(shown)) if states is None else tuple(states)
-        listed = state_names(listed, len(listed))
+        listed = tuple(dict.fromkeys(shown))
+        if states is not None:
+            listed = state_names(states, len(check_listed(states, "states")))
         if len(listed) < 2 or {*listed} != {*shown}:
             raise InvalidModel(
                 "records have at least two states, and each is shown by some hidden state; found "

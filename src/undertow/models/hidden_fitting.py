@@ -17,7 +17,7 @@ from undertow.models.hidden_chain import HiddenChain
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class
-from undertow.numerics import Array, check_count
+from undertow.numerics import Array, check_count, check_seed
 from undertow.queries import State
 
 __all__ = ["FittedHiddenChain", "Unbroken", "ascended", "fit_hidden", "log_likelihood", "unbroken"]
@@ -28,6 +28,8 @@ FINALISTS = 2
 """Starts that go on after the short steps (cost)."""
 CLOSE = 1e-8
 """Gain of log-likelihood for each record below which a start has arrived."""
+MOST_STARTS = 10_000
+"""Random starts (cost)."""
 MOST_PER_SYMBOL = 16
 """Hidden states for each symbol (cost)."""
 
@@ -125,7 +127,7 @@ def fit_hidden(
     """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
     read = unbroken(sequences, states)
     hidden = check_count(hidden, "hidden (states for each symbol)", 1)
-    starts = check_count(starts, "starts", 1)
+    starts = check_count(starts, "starts", 1, MOST_STARTS)
     if hidden > MOST_PER_SYMBOL:
         raise InvalidInput(f"at most {MOST_PER_SYMBOL} hidden states for each symbol, found more")
     size = len(read.states)
@@ -140,7 +142,7 @@ def fit_hidden(
             "or leave it out"
         )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_seed(seed))
     made = [_random(read, owner, generator) for _ in range(starts)]
     tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
     tried.sort(key=lambda one: -one[0])

@@ -14,7 +14,7 @@ from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
-from undertow.models.walks import backwards, bridge, simulate
+from undertow.models.walks import MOST_RECORDS, backwards, bridge, simulate
 from undertow.numerics import Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
@@ -192,7 +192,7 @@ class MarkovChain(Keyed, Model):
             raise InvalidModel(
                 "the last record of a chain of any length has no fixed law; give it a length"
             )
-        laws = self.marginals(self.length)
+        laws = self.marginals(check_count(self.length, "length", 1, MOST_RECORDS))
         stack = [
             backwards(self.step(record), laws[record], laws[record + 1])
             for record in reversed(range(self.length - 1))

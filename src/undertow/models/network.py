@@ -14,7 +14,7 @@ from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
 from undertow.models.rows import connected, probability_rows, state_names
-from undertow.numerics import Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, check_seed, freeze
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -228,7 +228,7 @@ class BayesianNetwork(Keyed, Model):
         >>> len(BayesianNetwork([], {"ann": [.9, .1], "bob": [.8, .2]}).simulate(seed=1))
         2
         """
-        uniforms = np.random.default_rng(seed).random(len(self.nodes))
+        uniforms = np.random.default_rng(check_seed(seed)).random(len(self.nodes))
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)

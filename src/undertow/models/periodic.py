@@ -16,10 +16,10 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
-from undertow.models.rows import probability_rows, state_names, warn_fitted
+from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class, stationary_law
-from undertow.numerics import Array, check_count, check_number, freeze
+from undertow.numerics import Array, check_count, check_listed, freeze
 
 __all__ = ["ContextChain", "FittedContexts", "by_context", "fit_by_context", "periodic"]
 
@@ -143,7 +143,8 @@ def by_context(
     _, labels = _checked(matrices)
     place = {label: number for number, label in enumerate(labels)}
     steps: list[int] = []
-    for step, label in enumerate(context):
+    listed = list(context) if isinstance(context, str) else check_listed(context, "context")
+    for step, label in enumerate(listed):
         try:
             steps.append(place[label])
         except (KeyError, TypeError):
@@ -186,7 +187,7 @@ def periodic(
     records = check_count(length, "length (records in a series)", 2)
     if records > _MOST_STEPS:
         raise InvalidModel(f"a periodic chain has at most {_MOST_STEPS} records, found {records}")
-    each = check_count(steps_per, "steps_per (steps with each matrix)", 1)
+    each = check_count(steps_per, "steps_per (steps with each matrix)", 1, _MOST_STEPS)
     cycle = len(table) * each
     first = check_count(phase, "phase", 0)
     if first >= cycle:
@@ -283,9 +284,7 @@ def fit_by_context(
         )
     if len(known) < 2:
         raise InvalidModel(f"a chain needs records of at least two states, found {len(known)}")
-    weight, size = check_number(prior, "prior"), len(known)
-    if not 0 <= weight < np.inf:
-        raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
+    weight, size = check_prior(prior), len(known)
     # a step belongs to the context of the record that it leaves
     there = (codes[:-1] != MISSING) & (codes[1:] != MISSING) & (places[:-1] != MISSING)
     there &= read.series[:-1] == read.series[1:]  # no step leads from one series to the next

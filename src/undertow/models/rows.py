@@ -7,10 +7,25 @@ from typing import Any
 import numpy as np
 
 from undertow.base_query import State
-from undertow.errors import DisclosureWarning, InvalidModel
-from undertow.numerics import RAREST, ROUNDOFF, ROW_SUM, Array, freeze
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
+from undertow.numerics import (
+    RAREST,
+    ROUNDOFF,
+    ROW_SUM,
+    Array,
+    check_flag,
+    check_number,
+    freeze,
+)
 
-__all__ = ["connected", "probability_rows", "refuse_rare", "state_names", "warn_fitted"]
+__all__ = [
+    "check_prior",
+    "connected",
+    "probability_rows",
+    "refuse_rare",
+    "state_names",
+    "warn_fitted",
+]
 
 
 def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
@@ -116,9 +131,25 @@ def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, .
     return [tuple(part) for part in parts.values()]
 
 
+_MOST_PRIOR = 1e100
+"""Pseudo-counts that outweigh all records there can be (upper side)."""
+
+
+def check_prior(prior: float) -> float:
+    """Return the pseudo-counts for each transition if they can be added.
+
+    >>> check_prior(1)
+    1.0
+    """
+    weight = check_number(prior, "prior")
+    if not 0 <= weight <= _MOST_PRIOR:
+        raise InvalidInput(f"prior must be a number from 0 to {_MOST_PRIOR:g}, found {weight}")
+    return weight
+
+
 def warn_fitted(public: bool, stacklevel: int) -> None:
     """Warn, as if so many calls further up, that a fit discloses, unless its records are public."""
-    if not public:
+    if not check_flag(public, "public"):
         warnings.warn(
             "a model fitted to private records is itself a disclosure, which no noise protects; "
             "fit it to public or older records, and say public=True where they are",

@@ -8,13 +8,14 @@ is an ordinary float.
 from collections.abc import Iterator
 
 import numpy as np
+import numpy.typing as npt
 
 from undertow.errors import InvalidModel
 from undertow.numerics import RAREST, Array
 
 __all__ = ["Support", "one_closed_class", "reachable", "refuse_rare_steps", "stationary_law"]
 
-Support = np.ndarray[tuple[int, ...], np.dtype[np.bool_]]
+Support = npt.NDArray[np.bool_]
 """Which entries of a law or a matrix are possible."""
 
 _LOOKED_AT = 4096
@@ -45,7 +46,7 @@ def one_closed_class(support: Array | Support) -> bool:
     return bool(reach[np.ix_(members, members)].all())
 
 
-def _recurrent(support: Array | Support) -> tuple[np.ndarray[tuple[int], np.dtype[np.intp]], Support]:
+def _recurrent(support: Array | Support) -> tuple[npt.NDArray[np.intp], Support]:
     """Return the states from which only states are reached that lead back, and what is reached."""
     reach = reachable(support)
     return np.flatnonzero(~(reach & ~reach.T).any(axis=1)), reach

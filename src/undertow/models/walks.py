@@ -7,17 +7,23 @@ import numpy as np
 
 from undertow.base_query import State
 from undertow.errors import InvalidModel
-from undertow.numerics import Array, check_count
+from undertow.numerics import Array, check_count, check_seed
 
 if TYPE_CHECKING:
     from undertow.models.markov import MarkovChain
 
-__all__ = ["backwards", "bridge", "simulate"]
+__all__ = ["MOST_DRAWN", "MOST_RECORDS", "backwards", "bridge", "simulate"]
+
+MOST_RECORDS = 10**6
+"""Records of a chain whose steps are written out: each has a matrix in memory."""
+
+MOST_DRAWN = 10**8
+"""Records of a series that is drawn (memory)."""
 
 
 def bridge(chain: "MarkovChain", first: State, last: State, length: int) -> "MarkovChain":
     """Return the law of ``length`` records of which both ends are known; `MarkovChain.bridge`."""
-    length = check_count(length, "length (records in the bridge)", 2)
+    length = check_count(length, "length (records in the bridge)", 2, MOST_RECORDS)
     source, goal = chain.index(first), chain.index(last)
     if not chain.homogeneous:
         raise InvalidModel("bridges need a chain with one transition matrix")
@@ -51,7 +57,8 @@ def bridge(chain: "MarkovChain", first: State, last: State, length: int) -> "Mar
 
 def simulate(chain: "MarkovChain", length: int, seed: int | None) -> list[State]:
     """Return one series of ``length`` records drawn from a chain; `MarkovChain.simulate`."""
-    uniforms = np.random.default_rng(seed).random(length).tolist()
+    length = check_count(length, "length", 1, MOST_DRAWN)
+    uniforms = np.random.default_rng(check_seed(seed)).random(length).tolist()
     steps = np.cumsum(chain.transition, axis=-1).tolist()
     states, alike = chain.states, chain.homogeneous
     series: list[State] = []

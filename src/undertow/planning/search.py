@@ -23,7 +23,7 @@ from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_count, check_epsilon, up
+from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
@@ -423,17 +423,17 @@ def check_question(
             f"{type(model).__name__}"
         )
     task = query.task
-    if noise not in (None, *get_args(Shape)):
-        raise InvalidInput(f"noise must be one of {', '.join(get_args(Shape))}, found {noise!r}")
-    if unit not in ("record", "person"):
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if noise is not None:
+        check_choice(noise, "noise", get_args(Shape))
+    check_choice(unit, "unit", ("record", "person"))
     if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
         raise InvalidInput(
             "pairs, protect and unit belong to a curator's answers; a Series protects every "
             "record, and Redacted(protect=...) names the records"
         )
     served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
-    if objective not in served[task]:
+    costs = task != "flip" and not isinstance(objective, str | None)
+    if costs or objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
     query = query.on(model.states)
