@@ -74,7 +74,7 @@ def check_against(against: object) -> Against:
     """
     if isinstance(against, Adversary):
         return against
-    if against in ("any", "ignorant", "informed"):
+    if isinstance(against, str) and against in ("any", "ignorant", "informed"):
         return against
     raise InvalidInput(
         f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {against!r}"
@@ -305,6 +305,10 @@ def _pairs(pairs: Any) -> tuple[tuple[State, State], ...]:
         raise InvalidInput(f"{form}; found something else") from error
     if not listed or any(len(pair) != 2 for pair in listed):
         raise InvalidInput(f"{form}; found an empty list, or an entry that is no pair")
+    try:
+        hash(tuple(listed))
+    except TypeError as error:
+        raise InvalidInput(f"{form}; found states that are no hashables") from error
     if any(x == y for x, y in listed):
         raise InvalidInput("a pair names the same state twice; name two different states")
     distinct = {frozenset(pair): pair for pair in reversed(listed)}

@@ -51,7 +51,7 @@ def check_covers(covers: object) -> Covers:
     'windows'
     """
     for known in WIDTHS:
-        if covers == known:
+        if isinstance(covers, str) and covers == known:
             return known
     raise InvalidInput(f"covers must be 'series', 'windows' or 'any', found {covers!r}")
 

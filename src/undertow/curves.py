@@ -12,7 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from undertow.errors import InvalidInput
-from undertow.numerics import ROUNDOFF, check_number, check_positive, down, exp, up
+from undertow.numerics import (
+    LEAST_DELTA,
+    ROUNDOFF,
+    check_epsilon,
+    check_number,
+    check_positive,
+    down,
+    exp,
+    up,
+)
 
 __all__ = [
     "ConcentratedCurve",
@@ -50,11 +59,18 @@ def check_delta(delta: float, *, zero: bool = True) -> float:
     if zero and number == 0:
         return 0.0
     check_positive(number, "delta")
+    if number < LEAST_DELTA:
+        raise InvalidInput(f"delta must be 0 or at least {LEAST_DELTA:g}, found {number:g}")
     if number >= 1:
         raise InvalidInput(
             f"delta must be below 1, found {number:g}; take one far below 1 / (number of records)"
         )
     return number
+
+
+def _level(epsilon: float) -> float:
+    """Return the level of a pair, which may be 0."""
+    return 0.0 if check_number(epsilon, "epsilon") == 0 else check_epsilon(epsilon)
 
 
 class Curve:
@@ -114,10 +130,7 @@ class PointCurve(Curve):
         """Check and sort the pairs."""
         if not self.pairs:
             raise InvalidInput("a profile needs at least one pair (epsilon, delta), found none")
-        checked = [
-            (0.0 if epsilon == 0 else check_positive(epsilon, "epsilon"), check_delta(delta))
-            for epsilon, delta in self.pairs
-        ]
+        checked = [(_level(epsilon), check_delta(delta)) for epsilon, delta in self.pairs]
         object.__setattr__(self, "pairs", tuple(sorted(checked)))
 
     def delta(self, epsilon: float) -> float:

@@ -19,7 +19,7 @@ from undertow.curves import (
     points,
 )
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import check_choice, check_epsilon, check_positive, up
+from undertow.numerics import LARGEST_LEVEL, check_amount, check_choice, check_epsilon, up
 
 __all__ = [
     "GDP",
@@ -177,7 +177,7 @@ class ZCDP(_Approximate):
     def __post_init__(self) -> None:
         """Check rho."""
         _Approximate.__post_init__(self)
-        object.__setattr__(self, "rho", check_positive(self.rho, "rho"))
+        object.__setattr__(self, "rho", check_amount(self.rho, "rho", LARGEST_LEVEL))
 
     def one_step(self) -> Curve:
         """Return the conversion of [canonne2020]."""
@@ -202,7 +202,7 @@ class GDP(_Approximate):
     def __post_init__(self) -> None:
         """Check mu."""
         _Approximate.__post_init__(self)
-        object.__setattr__(self, "mu", check_positive(self.mu, "mu"))
+        object.__setattr__(self, "mu", check_amount(self.mu, "mu", LARGEST_LEVEL))
 
     def one_step(self) -> Curve:
         """Return the Gaussian curve."""

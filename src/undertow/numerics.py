@@ -18,6 +18,10 @@ from undertow.errors import InvalidInput
 __all__ = [
     "GAP",
     "GRAIN",
+    "LARGEST_AMOUNT",
+    "LARGEST_LEVEL",
+    "LEAST_AMOUNT",
+    "LEAST_DELTA",
     "LEAST_LEVEL",
     "MAX_STEPS",
     "RAREST",
@@ -26,6 +30,7 @@ __all__ = [
     "SYMMETRY",
     "Array",
     "Keyed",
+    "check_amount",
     "check_choice",
     "check_count",
     "check_epsilon",
@@ -60,6 +65,19 @@ rounding (either side); their mean is then used."""
 
 LEAST_LEVEL = 1e-300
 """Least privacy level: noise for less would have an infinite scale (either side)."""
+
+LARGEST_LEVEL = 1e100
+"""Largest privacy level or limit (either side): it protects nothing, and its sums are floats."""
+
+LEAST_DELTA = 1e-200
+"""Least delta other than 0 (either side): below, its products with small shares are no floats."""
+
+LEAST_AMOUNT = 1e-100
+"""Least scale or standard deviation of noise, and least mu, rho or rate of a guarantee (either
+side): their inverses and squares are ordinary floats."""
+
+LARGEST_AMOUNT = 1e300
+"""Largest scale or standard deviation of noise (either side)."""
 
 RAREST = 1e-100
 """Least positive probability that a model may hold (either side): an entry of a table, and the
@@ -245,7 +263,23 @@ def check_epsilon(value: float, name: str = "epsilon") -> float:
     level = check_positive(value, name)
     if level < LEAST_LEVEL:
         raise InvalidInput(f"{name} must be at least {LEAST_LEVEL:g}, found {level:g}")
+    if level > LARGEST_LEVEL:
+        raise InvalidInput(f"{name} must be at most {LARGEST_LEVEL:g}, found {level:g}")
     return level
+
+
+def check_amount(value: float, name: str, most: float = LARGEST_AMOUNT) -> float:
+    """Return ``value`` if it is a usable amount of noise, or parameter of a guarantee.
+
+    >>> check_amount(4, "noise scale")
+    4.0
+    """
+    amount = check_positive(value, name)
+    if not LEAST_AMOUNT <= amount <= most:
+        raise InvalidInput(
+            f"{name} must lie between {LEAST_AMOUNT:g} and {most:g}, found {amount:g}"
+        )
+    return amount
 
 
 def check_count(value: int, name: str, least: int, most: int | None = None) -> int:

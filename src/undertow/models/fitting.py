@@ -24,7 +24,7 @@ from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
 from undertow.models.stationary import one_closed_class
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
-from undertow.numerics import Array, check_count, freeze
+from undertow.numerics import Array, check_count, check_flag, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -100,7 +100,7 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
-        set_(self, "public", bool(public))
+        set_(self, "public", check_flag(public, "public"))
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:

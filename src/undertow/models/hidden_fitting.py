@@ -17,7 +17,7 @@ from undertow.models.hidden_chain import HiddenChain
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class
-from undertow.numerics import Array, check_count, check_seed
+from undertow.numerics import Array, check_count, check_flag, check_seed
 from undertow.queries import State
 
 __all__ = ["FittedHiddenChain", "Unbroken", "ascended", "fit_hidden", "log_likelihood", "unbroken"]
@@ -126,6 +126,7 @@ def fit_hidden(
 ) -> FittedHiddenChain:
     """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
     read = unbroken(sequences, states)
+    public = check_flag(public, "public")
     hidden = check_count(hidden, "hidden (states for each symbol)", 1)
     starts = check_count(starts, "starts", 1, MOST_STARTS)
     if hidden > MOST_PER_SYMBOL:

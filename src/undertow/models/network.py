@@ -339,6 +339,10 @@ def _edges(edges: Any) -> list[tuple[Node, Node]]:
     for place, edge in enumerate(listed):
         if len(edge) != 2:
             raise InvalidModel(f"{form}; edge {place} is no pair")
+        try:
+            hash(edge)
+        except TypeError as error:
+            raise InvalidModel("node names must be strings, numbers or other hashables") from error
         parent, child = edge
         if parent == child:
             raise InvalidModel(f"node {parent!r} is its own parent; a network has no cycles")

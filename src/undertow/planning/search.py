@@ -439,8 +439,8 @@ def check_question(
     query = query.on(model.states)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
-        covers=check_covers(covers or "series"), alone=covers == "series", unit=unit,
-        objective=objective or "flips",
+        covers=check_covers("series" if covers is None else covers), alone=isinstance(covers, str) and covers == "series", unit=unit,
+        objective="flips" if objective is None else objective,
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
         shape=noise or "laplace",
     )  # fmt: skip
