@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from undertow.errors import InvalidInput
-from undertow.numerics import check_count
+from undertow.numerics import check_count, shown
 from undertow.queries import State
 
 __all__ = [
@@ -77,7 +77,7 @@ def check_against(against: object) -> Against:
     if isinstance(against, str) and against in ("any", "ignorant", "informed"):
         return against
     raise InvalidInput(
-        f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {against!r}"
+        f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {shown(against)}"
     )
 
 

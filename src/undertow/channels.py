@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow.base_query import State, Task
 from undertow.errors import InvalidInput, NotSupported
+from undertow.labels import axes, labelled, labels_of, refuse_labels
 from undertow.numerics import (
     ROW_SUM,
     Array,
@@ -87,8 +88,9 @@ class RandomizedResponse(Keyed, Channel):
     """Every record goes through the same channel, independently: Pr[output | state].
 
     ``matrix`` has a row for each state of the model and a column for each output. ``outputs``
-    names the columns; by default they are the states where there are as many, else 0, 1, 2 ...
-    (None, until the model is known).
+    names the columns; by default they are the labels of a data frame, the states where there are as
+    many, else 0, 1, 2 ... (None, until the model is known). Rows are in the order of the states: a
+    data frame whose rows have labels is refused.
 
     >>> RandomizedResponse.binary(.1, .2).matrix.tolist()
     [[0.9, 0.1], [0.2, 0.8]]
@@ -101,6 +103,9 @@ class RandomizedResponse(Keyed, Channel):
 
     def __init__(self, matrix: Any, outputs: Sequence[State] | None = None) -> None:
         """Check that rows are probabilities and sum to one."""
+        if labelled(matrix) and labels_of(matrix)[0] is not None:
+            refuse_labels(matrix)  # rows are the states of a model that is not known yet
+        matrix, (_, outputs) = axes(matrix, (None, outputs), "the channel")
         channel = freeze(matrix)
         if channel.ndim != 2 or channel.shape[0] < 2 or not channel.shape[1]:
             raise InvalidInput(

@@ -14,6 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput
+from undertow.labels import refuse_labels, values_of
 
 __all__ = [
     "GAP",
@@ -212,13 +213,14 @@ def log_sum(terms: Array, axis: int) -> Array:
 
 
 def freeze(values: Any) -> Array:
-    """Return a read-only float copy of ``values``.
+    """Return a read-only float copy of ``values``; labels must have been read before.
 
     >>> freeze([1, 2]).flags.writeable
     False
     """
+    refuse_labels(values)
     try:
-        array = np.array(values, dtype=np.float64)
+        array = np.array(values_of(values), dtype=np.float64)
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
             "numbers are required here, found something else, or a number beyond all floats; pass "
@@ -348,7 +350,7 @@ def shown(value: Any) -> str:
     """Return an argument as a refusal shows it: its text if that is short, else its type.
 
     >>> shown("x"), shown([1] * 100)
-    ("'x'", 'a list')
+    ("'x'", 'list')
     """
     if isinstance(value, str | int | float | np.number | bool | None):
         try:
@@ -357,5 +359,4 @@ def shown(value: Any) -> str:
             text = ""
         if 0 < len(text) <= 60:
             return text
-    kind = type(value).__name__
-    return f"{'an' if kind[0] in 'aeiouAEIOU' else 'a'} {kind}"
+    return type(value).__name__

@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
+from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
@@ -74,6 +75,8 @@ class ChainBox(Keyed, Model):
         trace: float | None = None,
     ) -> None:
         """Check that every row holds a distribution, and freeze."""
+        lower, states = square(lower, states, "the lower matrix")
+        upper, states = square(upper, states, "the upper matrix")
         low, high = freeze(lower), freeze(upper)
         if low.ndim != 2 or low.shape[0] != low.shape[1] or low.shape != high.shape or not low.size:
             raise InvalidModel(

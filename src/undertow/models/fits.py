@@ -26,8 +26,8 @@ def fit(
     """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
     if not isinstance(order, int | np.integer) or isinstance(order, bool) or order not in (1, 2):
         raise InvalidInput(
-            f"order must be 1 or 2, found {shown(order)}: for a longer memory fit a HiddenChain, or "
-            "give each public context a matrix of its own (fit_by_context)"
+            f"order must be 1 or 2, found {shown(order)}: for a longer memory fit a HiddenChain, "
+            "or give each public context a matrix of its own (fit_by_context)"
         )
     if private is not None:
         if order != 1:

@@ -15,6 +15,7 @@ from undertow.errors import (
     InvalidModel,
     NotSupported,
 )
+from undertow.labels import square
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.persons import HomogeneityTest, homogeneity_test
@@ -93,6 +94,7 @@ class FittedChain(MarkovChain):
         public: bool = False,
     ) -> None:
         """Check the counts and turn them into a chain."""
+        counts, states = square(counts, states, "counts")
         table, weight = _whole(counts), check_prior(prior)
         MarkovChain.__init__(self, _shares(table, weight), states, length=length)
         set_ = object.__setattr__

@@ -13,6 +13,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
@@ -42,7 +43,8 @@ class HiddenChain(Keyed, Model):
     Parameters
     ----------
     transition
-        Shape (m, m), row = from, over the hidden states.
+        Shape (m, m), row = from, over the hidden states. Labels of a data frame name them: rows
+        and columns, and the index of ``symbols`` where it is a series, must agree.
     symbols
         m names: the state of the record in each hidden state.
     states
@@ -74,6 +76,8 @@ class HiddenChain(Keyed, Model):
         length: int | None = None,
     ) -> None:
         """Check the rows and the symbols, find the stationary law, and freeze."""
+        transition, names = square(transition, None, "transition")
+        symbols, _ = along(symbols, names, "symbols")
         matrix = freeze(transition)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise InvalidModel(
@@ -140,6 +144,7 @@ class HiddenChain(Keyed, Model):
         >>> HiddenChain.of_order([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]]).symbols
         (0, 1, 0, 1)
         """
+        table, states = square(table, states, "table")
         laws = freeze(table)
         order, size = laws.ndim - 1, laws.shape[-1] if laws.ndim else 0
         if order < 1 or size < 2 or len(set(laws.shape)) != 1:

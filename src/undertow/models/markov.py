@@ -9,6 +9,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
@@ -35,7 +36,8 @@ class MarkovChain(Keyed, Model):
     ----------
     transition
         A (k, k) matrix, row = from, column = to; or a stack (n - 1, k, k) for a chain whose
-        steps differ, which then has exactly n records. Zeros and periodic chains are allowed.
+        steps differ, which then has exactly n records. Zeros and periodic chains are allowed. The
+        labels of data frames are the names of the states, or must agree with them.
     states
         k names, by default 0 .. k - 1.
     start
@@ -66,6 +68,9 @@ class MarkovChain(Keyed, Model):
         length: int | None = None,
     ) -> None:
         """Validate, rescale rows to sum to one, and freeze."""
+        transition, states = square(transition, states, "transition")
+        if not isinstance(start, str):
+            start, states = along(start, states, "start")
         matrix = _probabilities(transition)
         size = matrix.shape[-1]
         set_ = object.__setattr__

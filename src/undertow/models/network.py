@@ -10,6 +10,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import axes
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
@@ -76,6 +77,7 @@ class BayesianNetwork(Keyed, Model):
         order, parents = _ordered(listed, cpds)
         numbers = {node: place for place, node in enumerate(order)}
         hidden = _latent(latent, numbers)
+        cpds, states = _read(order, parents, cpds, states, hidden)
         tables = _tables(order, parents, cpds)
         records = tuple(node for node in order if node not in hidden)
         if not records:
@@ -406,6 +408,28 @@ def _latent(latent: Any, numbers: Mapping[Node, int]) -> set[Node]:
         if node not in numbers:
             raise InvalidModel(f"latent node {node!r} is in no edge and has no table")
     return hidden
+
+
+def _read(
+    order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any],
+    states: Sequence[State] | None, hidden: set[Node],
+) -> tuple[dict[Node, Any], Sequence[State] | None]:  # fmt: skip
+    """Return the tables with their labels read, and the states of the records.
+
+    Of a node with one parent the rows of a data frame are the parent's states.
+    """
+    found: dict[Node, Any] = {}
+    latent: dict[Node, Any] = {}
+    for node, above in zip(order, parents, strict=True):
+        over = [order[parent] for parent in above]
+        names = [latent.get(each) if each in hidden else states for each in (*over, node)]
+        found[node], names = axes(cpds[node], names, f"the table of node {node!r}")
+        for each, own in zip((*over, node), names, strict=True):
+            if each in hidden:
+                latent[each] = own
+            elif states is None:
+                states = own
+    return found, states
 
 
 def _tables(

@@ -13,6 +13,7 @@ import numpy as np
 
 from undertow.base_query import State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import parts
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
@@ -61,6 +62,7 @@ class ContextChain(MarkovChain):
         context: Any = "context",
     ) -> None:
         """Check the matrices one by one, and put those of the steps in a row."""
+        matrices, states = _read(matrices, states)
         table, labels = _checked(matrices)
         order = np.array(steps, dtype=np.int64)
         order.setflags(write=False)
@@ -140,6 +142,7 @@ def by_context(
     >>> by_context({"a": [[.5, .5], [.5, .5]]}, "aaa").length
     4
     """
+    matrices, states = _read(matrices, states)
     _, labels = _checked(matrices)
     place = {label: number for number, label in enumerate(labels)}
     steps: list[int] = []
@@ -178,6 +181,7 @@ def periodic(
     if not isinstance(matrices, Mapping):
         listed = matrices if isinstance(matrices, Sequence | np.ndarray) else ()
         matrices = dict(enumerate(listed))
+    matrices, states = _read(matrices, states)
     table, _ = _checked(matrices)
     if length is None:
         raise InvalidModel(
@@ -304,6 +308,13 @@ def fit_by_context(
         matrices[label], counts[label] = freeze((count + weight) / totals), count
     warn_fitted(public, stacklevel=3)
     return FittedContexts(matrices, counts, state_names(known, size), name, public)
+
+
+def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[State] | None]:
+    """Return the matrices with their labels read, and the states."""
+    if not isinstance(matrices, Mapping):
+        return matrices, states
+    return parts(matrices, states, "the matrix of")
 
 
 def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:

@@ -12,6 +12,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, whole
@@ -61,6 +62,7 @@ class SecondOrderChain(Keyed, Model):
         self, transition: Any, states: Sequence[State] | None = None, length: int | None = None
     ) -> None:
         """Check the rows, find the stationary law of the pairs, and freeze."""
+        transition, states = square(transition, states, "transition")
         table = freeze(transition)
         if table.ndim != 3 or len(set(table.shape)) != 1 or not table.size:
             raise InvalidModel(

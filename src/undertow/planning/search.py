@@ -19,6 +19,7 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
+from undertow.labels import along
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
@@ -160,6 +161,8 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
     )  # fmt: skip
     shapes = shapes_of(question, noise)
+    if not isinstance(method, str):
+        find_method(query.task, method)
     table = method != BEST and find_method(query.task, method).tabulated
     if objective is not None and query.task == "answer" and not table:
         raise InvalidInput(
@@ -431,6 +434,8 @@ def check_question(
             "pairs, protect and unit belong to a curator's answers; a Series protects every "
             "record, and Redacted(protect=...) names the records"
         )
+    if task == "flip":
+        objective = along(objective, model.states, "objective")[0]
     served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
     costs = task != "flip" and not isinstance(objective, str | None)
     if costs or objective not in served[task]:
@@ -439,7 +444,8 @@ def check_question(
     query = query.on(model.states)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
-        covers=check_covers("series" if covers is None else covers), alone=isinstance(covers, str) and covers == "series", unit=unit,
+        covers=check_covers("series" if covers is None else covers), unit=unit,
+        alone=isinstance(covers, str) and covers == "series",
         objective="flips" if objective is None else objective,
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
         shape=noise or "laplace",
