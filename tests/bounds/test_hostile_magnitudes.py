@@ -16,15 +16,13 @@ import pytest
 import undertow as ut
 from tests.oracles import models as oracles
 from tests.oracles.enumeration import law_leakage
-from tests.oracles.memory import order_two
 from tests.oracles.exact import normalised, stationary
-from undertow.errors import InvalidModel, NothingToProtect, NotSupported
-from undertow.numerics import RAREST
+from tests.oracles.memory import order_two
+from undertow.errors import InvalidModel, NotSupported
+from undertow.models.stationary import stationary_law
 
 CASES = 24
 """Random models of each kind."""
-
-HIDDEN_STATE = [[0.1, 0.9, 0, 1e-200], [0.045, 0.955, 0, 0], [0.5, 0.5, 0, 0]]
 
 
 def magnitudes(rng: np.random.Generator, size: int, deepest: float, zeros: float = 0.2) -> Any:
@@ -109,7 +107,7 @@ def test_budgets(seed: int) -> None:
 
 def flipped(table: oracles.Exact, channel: Any, against: Any) -> float:
     """What a series flipped record by record leaks."""
-    length, (inputs, outputs) = len(next(iter(table))), channel.shape
+    length, outputs = len(next(iter(table))), channel.shape[1]
     logs = np.log(channel)
     every = list(itertools.product(range(outputs), repeat=length))
 
@@ -189,3 +187,115 @@ def test_hidden_chains(seed: int) -> None:
                 else:
                     truth = law_leakage(table, score, against)
                 judge(leak, truth, attained=score is not None)
+
+
+# --- the chain of the issue, and what is refused --------------------------------------------------
+
+
+def rare(q: float) -> Any:
+    """State 3 is reached with probability q, and left for 2 with probability q."""
+    return [[0.1, 0.9, 0, q], [0.045, 0.955, 0, 0], [0.5, 0.5, 0, 0], [0.3, 0.7 - q, q, 0]]
+
+
+def test_a_state_reached_by_two_rare_steps_is_possible() -> None:
+    """State 2 has a probability of about q^2 / 20, and tells all about the record before it."""
+    for q in (1e-20, 1e-30, 1e-45):
+        leak = ut.leakage(ut.PureDP(1.0), ut.MarkovChain(rare(q), length=2), "ignorant")
+        assert leak.lower - 1e-9 <= 2 <= leak.upper + 1e-9
+        chain = ut.MarkovChain(rare(q), length=3)
+        assert ut.dp_budget(chain, 2.0) == pytest.approx(0.675, abs=2e-3)
+
+
+TOO_RARE: dict[str, Callable[[], Any]] = {
+    "the chain of the issue": lambda: ut.MarkovChain(rare(1e-200), length=2),
+    "a state of the stationary law": lambda: ut.MarkovChain(rare(1e-60)),
+    "a step under the stationary law": lambda: ut.MarkovChain(
+        [[1 - 1e-60, 1e-60, 0], [1 - 1e-60, 0, 1e-60], [1, 0, 0]]
+    ),
+    "a subnormal": lambda: ut.MarkovChain([[1.0, 5e-324], [0.5, 0.5]]),
+    "a start": lambda: ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], start=[1e-200, 1.0]),
+    "a start and a step": lambda: ut.MarkovChain(
+        [[1.0, 1e-60], [0.5, 0.5]], start=[1e-60, 1.0], length=4
+    ),
+    "one of the steps": lambda: ut.MarkovChain(
+        [[[0.5, 0.5], [0.5, 0.5]], [[1.0, 1e-150], [0.5, 0.5]]], start=[0.5, 0.5]
+    ),
+    "two steps that differ": lambda: ut.MarkovChain(
+        [[[1, 1e-60, 0], [0, 1, 0], [0, 0, 1]], [[1, 0, 0], [0, 1, 1e-60], [0, 0, 1]]],
+        start=[1, 0, 0],
+    ),
+    "a state that is left for good": lambda: ut.MarkovChain(
+        [[0.5, 0.5], [0, 1]], start=[1, 0], length=2000
+    ),
+    "a state that is left late": lambda: ut.MarkovChain(
+        [[0.999, 0.001], [0, 1]], start=[1, 0], length=10**6
+    ),
+    "order two": lambda: ut.SecondOrderChain([[[1, 1e-120], [0.4, 0.6]], [[0.8, 0.2]] * 2]),
+    "three in a row": lambda: ut.SecondOrderChain(
+        [[[1, 1e-60], [0.5, 0.5]], [[0.5, 0.5], [1, 1e-60]]]
+    ),
+    "hidden states": lambda: ut.HiddenChain(rare(1e-60), (0, 0, 1, 1)),
+    "a matrix of a context": lambda: ut.MarkovChain.by_context(
+        {"d": [[1.0, 1e-200], [0.5, 0.5]]}, ["d"]
+    ),
+    "a period": lambda: ut.MarkovChain.periodic(
+        [[[1, 1e-60], [1, 1e-60]], [[1, 1e-60], [1, 1e-60]]], start=[1, 0], length=3
+    ),
+    "a box": lambda: ut.MarkovChain.box([[0.5, 1e-200], [0.5, 0]], [[1, 0.5], [1, 0.5]]),
+    "pseudo-counts": lambda: ut.MarkovChain.from_counts(
+        [[5, 5, 0], [1, 1, 1], [1, 1, 1]], prior=1e-120, public=True
+    ),
+}
+
+
+@pytest.mark.parametrize("name", TOO_RARE)
+def test_what_floats_would_lose_is_refused_with_its_place(name: str) -> None:
+    with pytest.raises(InvalidModel, match=r"(entry|state number|step from state).*write 0 for"):
+        TOO_RARE[name]()
+
+
+def test_what_is_impossible_is_no_rarity() -> None:
+    frozen = ut.MarkovChain([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]])
+    assert frozen.initial.tolist() == [0.5, 0.5, 0.0]
+    assert ut.MarkovChain([[0.5, 0.5], [0, 1]], start=[1, 0]).length is None
+    for length in (2, 5000, 10**9):
+        ut.MarkovChain([[0, 1], [1, 0]], start=[1, 0], length=length)
+
+
+def test_a_chain_read_backwards_is_accepted_where_it_is_accepted_forwards() -> None:
+    for model in cases(lambda rng: chain(rng, 3, 4), 5, 60):
+        back = model.reverse()
+        assert (back.transition > 0).sum() >= (model.transition > 0).sum() * 0.3
+        twice = back.reverse()
+        assert np.allclose(twice.initial, model.initial, rtol=1e-9, atol=0)
+
+
+def test_the_stationary_law_is_that_of_fractions() -> None:
+    rng, found = np.random.default_rng(3), 0
+    for _ in range(400):
+        matrix = np.array([magnitudes(rng, 4, 30.0, 0.3) for _ in range(4)])
+        try:
+            law = stationary_law(matrix)
+        except InvalidModel:
+            continue
+        truth = stationary([normalised(row) for row in matrix])
+        assert all(
+            abs(Fraction(a) / b - 1) < 1e-12 if b else a == 0
+            for a, b in zip(law, truth, strict=True)
+        )
+        found += 1
+    assert found > 100
+
+
+def test_bridges_follow_the_support() -> None:
+    """A walk of four steps through states that are hardly ever left, against fractions."""
+    rows = np.eye(5) + 1e-40 * np.roll(np.eye(5), 1, axis=1)
+    ring = ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True))
+    bridge = ring.bridge(0, 2, 4)  # leaves twice in three steps: each way is as likely
+    assert bridge.law(1)[:2] == pytest.approx([1 / 3, 2 / 3], rel=1e-12)
+    with pytest.raises(InvalidModel, match="cannot follow"):
+        ring.bridge(0, 4, 3)
+    with pytest.raises(InvalidModel, match="too unlikely"):
+        ut.MarkovChain(np.where(rows == 1, 1.0, rows * 1e-50), start=[1, 0, 0, 0, 0]).bridge(
+            0, 4, 5
+        )
