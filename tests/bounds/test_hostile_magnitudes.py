@@ -296,6 +296,4 @@ def test_bridges_follow_the_support() -> None:
     with pytest.raises(InvalidModel, match="cannot follow"):
         ring.bridge(0, 4, 3)
     with pytest.raises(InvalidModel, match="too unlikely"):
-        ut.MarkovChain(np.where(rows == 1, 1.0, rows * 1e-50), start=[1, 0, 0, 0, 0]).bridge(
-            0, 4, 5
-        )
+        ut.MarkovChain(np.where(rows == 1, 1.0, rows * 1e-50)).bridge(0, 4, 5)
