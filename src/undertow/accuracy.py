@@ -52,7 +52,9 @@ def accuracy(mechanism: Noise, beta: float, numbers: int = 1, groups: int = 1) -
     12.0
     """
     if not _LEAST_BETA <= check_number(beta, "beta") < 1:
-        raise InvalidInput(f"beta must lie between {_LEAST_BETA:g} and 1, found {beta}")
+        raise InvalidInput(
+            f"beta must lie strictly between 0 and 1, and not below {_LEAST_BETA:g}; found {beta}"
+        )
     if not mechanism.query.totalled or numbers == 1:
         return mechanism.quantile(-math.expm1(math.log1p(-beta) / (numbers * groups)))
     each = -math.expm1(math.log1p(-beta) / groups) / numbers

@@ -74,8 +74,10 @@ def check_against(against: object) -> Against:
     """
     if isinstance(against, Adversary):
         return against
-    if isinstance(against, str) and against in ("any", "ignorant", "informed"):
-        return against
+    words: tuple[Named, ...] = ("any", "ignorant", "informed")
+    for word in words:
+        if isinstance(against, str) and against == word:
+            return word
     raise InvalidInput(
         f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {shown(against)}"
     )

@@ -238,7 +238,7 @@ METHODS: "dict[Task, dict[str, Method]]" = {
 _ASKED: "dict[Task, str]" = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
 
 
-def find_method(task: "Task", name: str) -> Method:
+def find_method(task: "Task", name: Any) -> Method:
     """Return the method of a name, or refuse a name that no method of the task has.
 
     >>> find_method("flip", "xor").whole

@@ -12,7 +12,7 @@ import numpy as np
 from undertow.base_query import BaseQuery, Task
 from undertow.curves import Curve, PointCurve
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, check_listed, check_number, shown, up
+from undertow.numerics import Array, check_listed, check_number, up
 from undertow.queries import AnyQuery
 
 __all__ = ["TabulatedNoise"]
@@ -80,8 +80,8 @@ class TabulatedNoise:
             raise InvalidInput(f"a table begins within {LONGEST} of 0, found {self.first}")
         if sum(self.weights) != 2**BITS:
             raise InvalidInput(
-                f"the weights must add up to 2^{BITS}; they differ from it by "
-                f"{shown(sum(self.weights) - 2**BITS)}"
+                f"the weights must add up to 2^{BITS}, found "
+                f"{min(sum(self.weights), 2 ** (BITS + 64)) / 2**BITS:.6g} of it"
             )
         object.__setattr__(self, "ratio", check_number(self.ratio, "ratio"))
         steps = self.ratio * 2**FINE

@@ -19,7 +19,7 @@ __all__ = ["fit"]
 
 
 def fit(
-    sequences: Any, states: Sequence[State] | None, *, order: int, prior: float,
+    sequences: Any, states: Sequence[State] | None, *, order: Any, prior: float,
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
     release_id: str | None,
 ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip

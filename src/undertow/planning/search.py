@@ -161,8 +161,9 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
     )  # fmt: skip
     shapes = shapes_of(question, noise)
-    if not isinstance(method, str):
-        find_method(query.task, method)
+    named: Any = method
+    if not isinstance(named, str):  # an array, which no comparison below knows
+        find_method(query.task, named)
     table = method != BEST and find_method(query.task, method).tabulated
     if objective is not None and query.task == "answer" and not table:
         raise InvalidInput(
