@@ -5,6 +5,7 @@ import json
 import math
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -14,7 +15,14 @@ import undertow as ut
 from tests.cli.calls import CHAIN, call, call_json
 from tests.verifier import CHECKED, agree, build, holds, judged
 from undertow.bounds import enumeration
-from undertow.certifying.arithmetic import exp_lower, exp_upper, normalised, stationary
+from undertow.certifying.arithmetic import (
+    Interval,
+    exp_lower,
+    exp_upper,
+    normalised,
+    quotient,
+    stationary,
+)
 from undertow.errors import InvalidCertificate, NothingToProtect, NotSupported
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
@@ -222,6 +230,22 @@ def test_malformed_files_are_rejected_in_one_line(made, program):
         assert code == 1, (said, text[:200])
         assert said.startswith(("rejected: ", "not checkable: ")), said
         assert not holds(text), text[:200]
+
+
+def test_a_state_that_floats_lose_is_no_way_round_the_proof(program):
+    """Made by a version that took a reachable state for impossible: the truth is 2, not 1.97."""
+    text = (Path(__file__).parent / "certificates" / "rare_steps.json").read_text("utf-8")
+    assert not holds(text)
+    code, line = judged(program, text)
+    assert (code, line) == (1, "rejected: a gain is less than what the sweep at its mus proves")
+
+
+def test_quotients_and_products_that_vanish_are_rounded_up():
+    tiny = Interval(np.full(1, 1e-200), np.full(1, 1e-200))
+    assert quotient(tiny, Interval(np.full(1, 1e200), np.full(1, 1e200))).high[0] > 0
+    assert quotient(tiny, Interval(np.zeros(1), np.ones(1))).high[0] == math.inf
+    zero = Interval(np.zeros(1), np.zeros(1))
+    assert quotient(zero, tiny).high[0] == 0
 
 
 @pytest.mark.parametrize("name", ["level, any", "count, three states", "flips"])

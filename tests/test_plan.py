@@ -138,7 +138,7 @@ def plans(draw: st.DrawFn) -> ut.Plan:
     ]
     query = draw(st.sampled_from(queries))
     noise = ut.DiscreteLaplace if isinstance(query, ut.Count | ut.Histogram) else ut.Laplace
-    scale = draw(st.floats(1e-300, 1e300))
+    scale = draw(st.floats(1e-100, 1e300))
     length = model.length or 6
     against: Any = draw(st.sampled_from(["any", "ignorant", "informed", ut.Adversary(0, [1])]))
     places = st.sets(st.integers(1, min(5, length - 1)))

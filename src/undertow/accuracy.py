@@ -15,7 +15,14 @@ import numpy as np
 
 from undertow.errors import InvalidInput
 from undertow.mechanisms import Noise
-from undertow.numerics import Array, check_count, check_epsilon, check_positive, freeze
+from undertow.numerics import (
+    Array,
+    check_count,
+    check_epsilon,
+    check_number,
+    check_positive,
+    freeze,
+)
 
 __all__ = [
     "accuracy",
@@ -26,6 +33,9 @@ __all__ = [
     "impossible_alpha",
     "largest_ratio",
 ]
+
+_LEAST_BETA = 1e-200
+"""Least probability of an error that is asked about."""
 
 
 def accuracy(mechanism: Noise, beta: float, numbers: int = 1, groups: int = 1) -> float:
@@ -41,8 +51,10 @@ def accuracy(mechanism: Noise, beta: float, numbers: int = 1, groups: int = 1) -
     >>> accuracy(DiscreteLaplace(Count("active"), scale=4.0), beta=.05)
     12.0
     """
-    if not 0 < beta < 1:
-        raise InvalidInput(f"beta must lie strictly between 0 and 1, found {beta}")
+    if not _LEAST_BETA <= check_number(beta, "beta") < 1:
+        raise InvalidInput(
+            f"beta must lie strictly between 0 and 1, and not below {_LEAST_BETA:g}; found {beta}"
+        )
     if not mechanism.query.totalled or numbers == 1:
         return mechanism.quantile(-math.expm1(math.log1p(-beta) / (numbers * groups)))
     each = -math.expm1(math.log1p(-beta) / groups) / numbers

@@ -14,7 +14,7 @@ from fractions import Fraction
 from typing import Any, Literal
 
 from undertow.errors import InvalidInput
-from undertow.numerics import check_count
+from undertow.numerics import check_count, shown
 from undertow.queries import State
 
 __all__ = [
@@ -74,10 +74,12 @@ def check_against(against: object) -> Against:
     """
     if isinstance(against, Adversary):
         return against
-    if against in ("any", "ignorant", "informed"):
-        return against
+    words: tuple[Named, ...] = ("any", "ignorant", "informed")
+    for word in words:
+        if isinstance(against, str) and against == word:
+            return word
     raise InvalidInput(
-        f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {against!r}"
+        f"against must be 'any', 'ignorant', 'informed' or an Adversary, found {shown(against)}"
     )
 
 
@@ -305,6 +307,10 @@ def _pairs(pairs: Any) -> tuple[tuple[State, State], ...]:
         raise InvalidInput(f"{form}; found something else") from error
     if not listed or any(len(pair) != 2 for pair in listed):
         raise InvalidInput(f"{form}; found an empty list, or an entry that is no pair")
+    try:
+        hash(tuple(listed))
+    except TypeError as error:
+        raise InvalidInput(f"{form}; found states that are no hashables") from error
     if any(x == y for x, y in listed):
         raise InvalidInput("a pair names the same state twice; name two different states")
     distinct = {frozenset(pair): pair for pair in reversed(listed)}

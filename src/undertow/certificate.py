@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
-from undertow.errors import Contradiction, InvalidInput
-from undertow.numerics import GAP
+from undertow.errors import Contradiction
+from undertow.numerics import GAP, check_choice
 from undertow.queries import State
 
 __all__ = [
@@ -50,10 +50,8 @@ def check_covers(covers: object) -> Covers:
     >>> check_covers("windows")
     'windows'
     """
-    for known in WIDTHS:
-        if covers == known:
-            return known
-    raise InvalidInput(f"covers must be 'series', 'windows' or 'any', found {covers!r}")
+    wanted = check_choice(covers, "covers", WIDTHS)
+    return next(known for known in WIDTHS if known == wanted)
 
 
 @dataclass(frozen=True, slots=True)

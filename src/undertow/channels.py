@@ -14,7 +14,17 @@ import numpy as np
 
 from undertow.base_query import State, Task
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import ROW_SUM, Array, Keyed, check_count, freeze, log_ratio, up
+from undertow.labels import axes, labelled, labels_of, refuse_labels
+from undertow.numerics import (
+    ROW_SUM,
+    Array,
+    Keyed,
+    check_count,
+    check_number,
+    freeze,
+    log_ratio,
+    up,
+)
 from undertow.queries import Redacted, Series, protected
 
 __all__ = [
@@ -78,8 +88,9 @@ class RandomizedResponse(Keyed, Channel):
     """Every record goes through the same channel, independently: Pr[output | state].
 
     ``matrix`` has a row for each state of the model and a column for each output. ``outputs``
-    names the columns; by default they are the states where there are as many, else 0, 1, 2 ...
-    (None, until the model is known).
+    names the columns; by default they are the labels of a data frame, the states where there are as
+    many, else 0, 1, 2 ... (None, until the model is known). Rows are in the order of the states: a
+    data frame whose rows have labels is refused.
 
     >>> RandomizedResponse.binary(.1, .2).matrix.tolist()
     [[0.9, 0.1], [0.2, 0.8]]
@@ -92,6 +103,9 @@ class RandomizedResponse(Keyed, Channel):
 
     def __init__(self, matrix: Any, outputs: Sequence[State] | None = None) -> None:
         """Check that rows are probabilities and sum to one."""
+        if labelled(matrix) and labels_of(matrix)[0] is not None:
+            refuse_labels(matrix)  # rows are the states of a model that is not known yet
+        matrix, (_, outputs) = axes(matrix, (None, outputs), "the channel")
         channel = freeze(matrix)
         if channel.ndim != 2 or channel.shape[0] < 2 or not channel.shape[1]:
             raise InvalidInput(
@@ -306,10 +320,7 @@ def flips_epsilon_upper(channel: RandomizedResponse) -> float:
 
 
 def _probability(value: float, name: str) -> float:
-    try:
-        number = float(value)
-    except (TypeError, ValueError) as error:
-        raise InvalidInput(f"{name} must be a number, found {type(value).__name__}") from error
+    number = check_number(value, name)
     if not 0 <= number <= 1:
         raise InvalidInput(f"{name} must lie in [0, 1], found {number}")
     return number
@@ -331,6 +342,10 @@ def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] |
     if isinstance(names, str) or not hasattr(type(names), "__iter__"):
         raise InvalidInput("outputs must be a list with a name for each column of the channel")
     found = tuple(names)
-    if len(found) != columns or len(set(found)) != columns:
+    try:
+        different = len(set(found))
+    except TypeError as error:
+        raise InvalidInput("outputs must be strings, numbers or other hashables") from error
+    if len(found) != columns or different != columns:
         raise InvalidInput(f"{columns} outputs need {columns} different names, found {len(found)}")
     return found

@@ -223,6 +223,7 @@ class BinaryHistogram(Count):
     def __post_init__(self) -> None:
         """Check that there are two states."""
         Count.__post_init__(self)
+        Histogram(self.foreign)  # refuses what cannot be a state
         if len(self.states) != 1 or self.foreign is None or self.foreign in self.states:
             raise InvalidInput(
                 "a histogram of two states counts one and leaves the rest to another, as in "

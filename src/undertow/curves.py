@@ -12,7 +12,16 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 from undertow.errors import InvalidInput
-from undertow.numerics import ROUNDOFF, check_positive, down, up
+from undertow.numerics import (
+    LEAST_DELTA,
+    ROUNDOFF,
+    check_epsilon,
+    check_number,
+    check_positive,
+    down,
+    exp,
+    up,
+)
 
 __all__ = [
     "ConcentratedCurve",
@@ -33,6 +42,9 @@ _TIGHT = 1e-13
 _LEAST = 1e-300
 """Least delta of a curve that is never 0: below it floats lose their digits (upper side)."""
 
+_MOST_ORDER = 1e100
+"""Largest order of a Renyi divergence that is tried: any order gives a true delta."""
+
 _BEYOND = 1e6
 """A level that nobody calls private: the search for one ends there."""
 
@@ -43,14 +55,22 @@ def check_delta(delta: float, *, zero: bool = True) -> float:
     >>> check_delta(1e-6)
     1e-06
     """
-    if zero and delta == 0:
+    number = check_number(delta, "delta")
+    if zero and number == 0:
         return 0.0
-    number = check_positive(delta, "delta")
+    check_positive(number, "delta")
+    if number < LEAST_DELTA:
+        raise InvalidInput(f"delta must be 0 or at least {LEAST_DELTA:g}, found {number:g}")
     if number >= 1:
         raise InvalidInput(
             f"delta must be below 1, found {number:g}; take one far below 1 / (number of records)"
         )
     return number
+
+
+def _level(epsilon: float) -> float:
+    """Return the level of a pair, which may be 0."""
+    return 0.0 if check_number(epsilon, "epsilon") == 0 else check_epsilon(epsilon)
 
 
 class Curve:
@@ -110,10 +130,7 @@ class PointCurve(Curve):
         """Check and sort the pairs."""
         if not self.pairs:
             raise InvalidInput("a profile needs at least one pair (epsilon, delta), found none")
-        checked = [
-            (0.0 if epsilon == 0 else check_positive(epsilon, "epsilon"), check_delta(delta))
-            for epsilon, delta in self.pairs
-        ]
+        checked = [(_level(epsilon), check_delta(delta)) for epsilon, delta in self.pairs]
         object.__setattr__(self, "pairs", tuple(sorted(checked)))
 
     def delta(self, epsilon: float) -> float:
@@ -191,17 +208,15 @@ class ConcentratedCurve(Curve):
         if epsilon < 0:
             return 1.0
         rho = self.rho
-        low, high = 1e-9, 1.0  # of t = alpha - 1, where the slope of the exponent changes sign
-
-        def slope(t: float) -> float:
-            return (2 * t + 1) * rho - epsilon + math.log1p(-1 / (t + 1))
-
-        while slope(high) < 0 and high < 1e300:
-            low, high = high, 2 * high
-        for _ in range(80):
-            middle = (low + high) / 2
-            low, high = (middle, high) if slope(middle) < 0 else (low, middle)
-        t = low if slope(low) >= 0 else high
+        # t = alpha - 1 where the slope (2t + 1) rho - e - ln(1 + 1/t) of the exponent is 0: it
+        # rises and is concave, so that Newton's steps from below the root stay below it
+        t = min(max((epsilon / rho - 1) / 2, 1e-9), _MOST_ORDER)
+        for _ in range(40):
+            slope = (2 * t + 1) * rho - epsilon - math.log1p(1 / t)
+            step = -slope / (2 * rho + 1 / (t * (t + 1)))
+            t = min(max(t + step, 1e-9), _MOST_ORDER)
+            if abs(step) <= 1e-12 * t:
+                break
         parts = (t * (t + 1) * rho, -t * epsilon, (t + 1) * math.log1p(-1 / (t + 1)), -math.log(t))
         error = 16 * ROUNDOFF * (1 + sum(map(abs, parts)))
         return min(1.0, max(_LEAST, up(math.exp(min(0.0, sum(parts) + error)), 8)))
@@ -329,7 +344,8 @@ class ReplacedCurve(Curve):
             for part in (*(low + (high - low) * i / 32 for i in range(33)), epsilon / 2):
                 rest = max(0.0, math.nextafter(epsilon - part, 0.0)) if part else epsilon
                 rest = part if part == epsilon / 2 else rest
-                found = self.curve.delta(part) + math.exp(part) * self.curve.delta(rest)
+                far = self.curve.delta(rest)
+                found = self.curve.delta(part) + (exp(part) * far if far else 0.0)
                 if found < best:
                     best, at = found, part
             width = (high - low) / 16

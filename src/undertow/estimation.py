@@ -402,6 +402,6 @@ def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDAr
 
 def _quantile(confidence: float) -> float:
     share = check_positive(confidence, "confidence")
-    if share >= 1:
-        raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
+    if not share <= 1 - 1e-12:
+        raise InvalidInput(f"confidence must lie between 0 and 1 - 1e-12, found {share}")
     return NormalDist().inv_cdf(0.5 + share / 2)

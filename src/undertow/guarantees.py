@@ -19,7 +19,7 @@ from undertow.curves import (
     points,
 )
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import check_epsilon, check_positive, up
+from undertow.numerics import LARGEST_LEVEL, check_amount, check_choice, check_epsilon, up
 
 __all__ = [
     "GDP",
@@ -41,8 +41,7 @@ Neighbours = Literal["replace", "add-remove"]
 
 
 def _check_unit(unit: object) -> None:
-    if unit not in ("record", "person"):
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    check_choice(unit, "unit", ("record", "person"))
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,10 +113,7 @@ class _Approximate:
     def __post_init__(self) -> None:
         """Check the unit and the neighbours."""
         _check_unit(self.unit)
-        if self.neighbours not in ("replace", "add-remove"):
-            raise InvalidInput(
-                f"neighbours must be 'replace' or 'add-remove', found {self.neighbours!r}"
-            )
+        check_choice(self.neighbours, "neighbours", ("replace", "add-remove"))
 
     def __repr__(self) -> str:
         """Return the guarantee as it is written: its own numbers, then what is not by default."""
@@ -181,7 +177,7 @@ class ZCDP(_Approximate):
     def __post_init__(self) -> None:
         """Check rho."""
         _Approximate.__post_init__(self)
-        object.__setattr__(self, "rho", check_positive(self.rho, "rho"))
+        object.__setattr__(self, "rho", check_amount(self.rho, "rho", LARGEST_LEVEL))
 
     def one_step(self) -> Curve:
         """Return the conversion of [canonne2020]."""
@@ -206,7 +202,7 @@ class GDP(_Approximate):
     def __post_init__(self) -> None:
         """Check mu."""
         _Approximate.__post_init__(self)
-        object.__setattr__(self, "mu", check_positive(self.mu, "mu"))
+        object.__setattr__(self, "mu", check_amount(self.mu, "mu", LARGEST_LEVEL))
 
     def one_step(self) -> Curve:
         """Return the Gaussian curve."""

@@ -17,7 +17,7 @@ from undertow.curves import (
 )
 from undertow.errors import InvalidInput
 from undertow.guarantees import Guarantee, PureDP, Unit
-from undertow.numerics import Array, check_positive, up
+from undertow.numerics import LARGEST_LEVEL, Array, check_amount, check_positive, up
 from undertow.queries import AnyQuery
 from undertow.rounding import above
 from undertow.selections import Selection, TopK
@@ -65,7 +65,7 @@ class MetricDP:
 
     def __post_init__(self) -> None:
         """Check the rate."""
-        object.__setattr__(self, "rate", check_positive(self.rate, "rate"))
+        object.__setattr__(self, "rate", check_amount(self.rate, "rate", LARGEST_LEVEL))
 
     def dp_epsilon(self, spread: float) -> float:
         """Return rate * spread, the level where two values of one record differ by at most spread.
@@ -118,7 +118,7 @@ class _Noisy:
                 f"discrete noise needs an integer answer; {type(found).__name__} is real, "
                 f"use {type(self).__name__.removeprefix('Discrete')}, or a Count or Histogram"
             )
-        object.__setattr__(self, self.measure, check_positive(self.amount, f"noise {self.measure}"))
+        object.__setattr__(self, self.measure, check_amount(self.amount, f"noise {self.measure}"))
 
     @property
     def length(self) -> None:

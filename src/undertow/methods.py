@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import InvalidInput, MethodRefused
+from undertow.numerics import shown
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against, Secrets
@@ -237,16 +238,16 @@ METHODS: "dict[Task, dict[str, Method]]" = {
 _ASKED: "dict[Task, str]" = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
 
 
-def find_method(task: "Task", name: str) -> Method:
+def find_method(task: "Task", name: Any) -> Method:
     """Return the method of a name, or refuse a name that no method of the task has.
 
     >>> find_method("flip", "xor").whole
     True
     """
     known = METHODS[task]
-    if name not in known:
+    if not isinstance(name, str) or name not in known:
         raise InvalidInput(
-            f"unknown method {name!r}; the methods for {_ASKED[task]} are "
+            f"unknown method {shown(name)}; the methods for {_ASKED[task]} are "
             f"{', '.join((*known, BEST))}"
         )
     return known[name]

@@ -6,6 +6,7 @@ up. Two facts carry the whole package: a sum of products of non-negative numbers
 """
 
 import math
+from collections.abc import Iterable
 from fractions import Fraction
 from typing import Any, ClassVar
 
@@ -13,10 +14,15 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput
+from undertow.labels import refuse_labels, values_of
 
 __all__ = [
     "GAP",
     "GRAIN",
+    "LARGEST_AMOUNT",
+    "LARGEST_LEVEL",
+    "LEAST_AMOUNT",
+    "LEAST_DELTA",
     "LEAST_LEVEL",
     "MAX_STEPS",
     "RAREST",
@@ -25,17 +31,24 @@ __all__ = [
     "SYMMETRY",
     "Array",
     "Keyed",
+    "check_amount",
+    "check_choice",
     "check_count",
     "check_epsilon",
+    "check_flag",
+    "check_listed",
     "check_number",
     "check_positive",
+    "check_seed",
     "divide_up",
     "down",
+    "exp",
     "freeze",
     "log_error",
     "log_ratio",
     "log_sum",
     "pad_log",
+    "shown",
     "up",
 ]
 
@@ -54,9 +67,27 @@ rounding (either side); their mean is then used."""
 LEAST_LEVEL = 1e-300
 """Least privacy level: noise for less would have an infinite scale (either side)."""
 
+LARGEST_LEVEL = 1e100
+"""Largest privacy level or limit (either side): it protects nothing, and its sums are floats."""
+
+LEAST_DELTA = 1e-200
+"""Least delta other than 0 (either side): below, its products with small shares are no floats."""
+
+LEAST_AMOUNT = 1e-100
+"""Least scale or standard deviation of noise, and least mu, rho or rate of a guarantee (either
+side): their inverses and squares are ordinary floats."""
+
+LARGEST_AMOUNT = 1e300
+"""Largest scale or standard deviation of noise (either side)."""
+
 RAREST = 1e-100
-"""Least positive probability that a table of a network may hold (either side): products of a few
-are ordinary floats, so that what is rare is never taken for impossible."""
+"""Least positive probability that a model may hold (either side): an entry of a table, and the
+joint probability of two neighbours that can occur. What is possible is decided on the support, by
+reachability; every probability of something possible must then be an ordinary float, so that no
+quotient of two of them is lost. The least one is 2.2e-308. A joint probability of two neighbours
+bounds the transition and both laws from below, it is the same for the chain read backwards, and a
+product of three of them is still an ordinary float: sweeps stop at products below 1e-200 (or
+rescale), so that one more step stays above 1e-300."""
 
 GAP = 1e-10
 """Width, relative to max(1, value), at which a certified interval counts as closed (upper side)."""
@@ -123,6 +154,18 @@ def divide_up(value: float | Fraction, by: float) -> float:
     return quotient
 
 
+def exp(exponent: float) -> float:
+    """Return e^exponent, inf where that is no float.
+
+    >>> exp(0.0), exp(1e6)
+    (1.0, inf)
+    """
+    try:
+        return math.exp(exponent)
+    except OverflowError:
+        return math.inf
+
+
 def pad_log(products: float, states: int) -> float:
     """Return the error of the log of a ratio of two entries of a product of matrices.
 
@@ -170,17 +213,18 @@ def log_sum(terms: Array, axis: int) -> Array:
 
 
 def freeze(values: Any) -> Array:
-    """Return a read-only float copy of ``values``.
+    """Return a read-only float copy of ``values``; labels must have been read before.
 
     >>> freeze([1, 2]).flags.writeable
     False
     """
+    refuse_labels(values)
     try:
-        array = np.array(values, dtype=np.float64)
-    except (TypeError, ValueError) as error:
+        array = np.array(values_of(values), dtype=np.float64)
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
-            "numbers are required here, found something else; pass a rectangular nested list "
-            "or array of real numbers"
+            "numbers are required here, found something else, or a number beyond all floats; pass "
+            "a rectangular nested list or array of real numbers"
         ) from error
     array.setflags(write=False)
     return array
@@ -221,17 +265,98 @@ def check_epsilon(value: float, name: str = "epsilon") -> float:
     level = check_positive(value, name)
     if level < LEAST_LEVEL:
         raise InvalidInput(f"{name} must be at least {LEAST_LEVEL:g}, found {level:g}")
+    if level > LARGEST_LEVEL:
+        raise InvalidInput(f"{name} must be at most {LARGEST_LEVEL:g}, found {level:g}")
     return level
 
 
-def check_count(value: int, name: str, least: int) -> int:
-    """Return ``value`` if it is a whole number of at least ``least``.
+def check_amount(value: float, name: str, most: float = LARGEST_AMOUNT) -> float:
+    """Return ``value`` if it is a usable amount of noise, or parameter of a guarantee.
+
+    >>> check_amount(4, "noise scale")
+    4.0
+    """
+    amount = check_positive(value, name)
+    if not LEAST_AMOUNT <= amount <= most:
+        raise InvalidInput(
+            f"{name} must lie between {LEAST_AMOUNT:g} and {most:g}, found {amount:g}"
+        )
+    return amount
+
+
+def check_count(value: int, name: str, least: int, most: int | None = None) -> int:
+    """Return ``value`` if it is a whole number of at least ``least``, and at most ``most``.
 
     >>> check_count(3, "length", 2)
     3
     """
     if isinstance(value, bool) or not isinstance(value, int | np.integer):
-        raise InvalidInput(f"{name} must be a whole number, found {value!r}")
+        raise InvalidInput(f"{name} must be a whole number, found {shown(value)}")
     if value < least:
-        raise InvalidInput(f"{name} must be at least {least}, found {value}")
+        raise InvalidInput(f"{name} must be at least {least}, found {shown(value)}")
+    if most is not None and value > most:
+        raise InvalidInput(f"{name} must be at most {most}, found {shown(value)}")
     return int(value)
+
+
+def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
+    """Return ``value`` if it is one of some words.
+
+    >>> check_choice("record", "unit", ("record", "person"))
+    'record'
+    """
+    words = list(choices)
+    if not isinstance(value, str) or value not in words:
+        listed = " or ".join(map(repr, words)) if len(words) < 3 else ", ".join(map(repr, words))
+        raise InvalidInput(f"{name} must be {listed}, found {shown(value)}")
+    return value
+
+
+def check_flag(value: Any, name: str) -> bool:
+    """Return ``value`` if it is True or False.
+
+    >>> check_flag(True, "public")
+    True
+    """
+    if not isinstance(value, bool | np.bool_):
+        raise InvalidInput(f"{name} must be True or False, found {shown(value)}")
+    return bool(value)
+
+
+def check_listed(values: Any, name: str) -> list[Any]:
+    """Return the entries of a list, an array or another collection; one text is no list.
+
+    >>> check_listed((1, 2), "targets")
+    [1, 2]
+    """
+    try:
+        if not isinstance(values, str | bytes):
+            return list(values)
+    except TypeError:  # nothing to go through
+        pass
+    raise InvalidInput(f"{name} must be a list, found {shown(values)}")
+
+
+def check_seed(seed: Any) -> int | None:
+    """Return a seed of a random generator, None for one from the system.
+
+    >>> check_seed(7)
+    7
+    """
+    return None if seed is None else check_count(seed, "seed", 0)
+
+
+def shown(value: Any) -> str:
+    """Return an argument as a refusal shows it: its text if that is short, else its type.
+
+    >>> shown("x"), shown([1] * 100)
+    ("'x'", 'list')
+    """
+    if isinstance(value, str | int | float | np.number | bool | None):
+        try:
+            text = ascii(value)
+        except ValueError:  # an integer of more digits than Python writes
+            text = ""
+        if 0 < len(text) <= 60:
+            return text
+    return type(value).__name__

@@ -15,7 +15,7 @@ import numpy as np
 from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, as_numbers
 from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, Keyed, check_count, check_positive, freeze
+from undertow.numerics import Array, Keyed, check_count, check_number, check_positive, freeze
 from undertow.selections import TopK
 from undertow.transitions import Transitions
 
@@ -55,7 +55,9 @@ class _Clipped(BaseQuery):
         """Refuse an empty or infinite range."""
         _check_range(self.lower, self.upper)
         check_count(self.steps, "steps of the lattice", 1)
-        if self.missing is not None and not self.lower <= self.missing <= self.upper:
+        if self.missing is not None and not (
+            self.lower <= check_number(self.missing, "missing") <= self.upper
+        ):
             raise InvalidInput(
                 f"missing must lie in the range [{self.lower}, {self.upper}]: it is what a "
                 "missing record counts as"
@@ -195,6 +197,7 @@ class Linear(Keyed, BaseQuery):
         object.__setattr__(self, "weights", weights)
         object.__setattr__(self, "spread", check_positive(spread, "spread"))
         if lower is not None:
+            lower = check_number(lower, "lower")
             _check_range(lower, lower + self.spread)
         object.__setattr__(self, "lower", lower)
 

@@ -21,10 +21,11 @@ from undertow.data.listed import Listed
 from undertow.data.outputs import OutputDigest
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
 from undertow.ledger.rules import Entry
+from undertow.numerics import check_flag
 from undertow.plan import Plan
 from undertow.planning.coverage import check_groups, group_size
 from undertow.planning.proofs import check_proof
-from undertow.queries import State
+from undertow.queries import Histogram, State
 from undertow.sampling.bits import Insecure, Randomness, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.keyed import Digest, Key, check_places, randomised
@@ -433,13 +434,14 @@ def _checked(plan: "Plan[Any]") -> "Leakage":
 
 def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
     """Return what records count as: foreign ones as a state of the plan, by default its first."""
-    if foreign is not None and strict:
+    if check_flag(strict, "strict") and foreign is not None:
         raise InvalidInput(
             "strict=True refuses records that are missing or no state of the plan, and foreign=... "
             "counts them as one; say one of both"
         )
     if strict:
         return Rule(plan.states)
+    Histogram(foreign)  # refuses what cannot be a state
     if foreign is not None and foreign not in plan.states:
         raise UnknownState(
             f"foreign records are to count as {foreign!r}, which is not among the plan's states "

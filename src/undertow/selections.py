@@ -15,7 +15,7 @@ from undertow.base_query import BaseQuery, State, Task
 from undertow.counts import Histogram
 from undertow.curves import Curve, PointCurve
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.numerics import check_count, check_positive, up
+from undertow.numerics import check_amount, check_count, up
 from undertow.rounding import above
 
 __all__ = ["Selection", "TopK"]
@@ -176,7 +176,7 @@ class Selection:
                 f"a selection answers TopK(k), found {type(found).__name__}; numbers get noise, "
                 "Laplace or DiscreteLaplace"
             )
-        object.__setattr__(self, "scale", check_positive(self.scale, "noise scale"))
+        object.__setattr__(self, "scale", check_amount(self.scale, "noise scale"))
 
     @property
     def length(self) -> None:

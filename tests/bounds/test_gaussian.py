@@ -17,7 +17,7 @@ from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Form, GaussianBlock
 from undertow.bounds.gaussian.search import gaussian_factor
-from undertow.bounds.gaussian.sets import all_known_sets
+from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, count_sets, sets_cost
 from undertow.models.definite import least_eigenvalue_lower
 from undertow.models.gaussian import MultivariateGaussian
 
@@ -369,3 +369,12 @@ def test_the_result_does_not_depend_on_the_run():
         for b in [block_of(covariance, Form.linear(np.ones(18))) for _ in range(2)]
     ]
     assert results[0] == results[1]
+
+
+def test_known_sets_of_a_thousand_records_are_too_many_to_count():
+    """2^1100 is no float: the search used to end with an OverflowError before its bounds."""
+    places = np.arange(1100)
+    law = Law.of(0.95 ** abs(places[:, None] - places), places.tolist())
+    block = GaussianBlock.of(law, Form.linear(np.ones(1100)))
+    assert sets_cost(block) > MOST_SETS
+    assert count_sets(1100) == count_sets(2000) == 2.0**1000

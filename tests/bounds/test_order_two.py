@@ -130,8 +130,9 @@ def test_no_pair_of_elements_is_above_the_join():
 
 
 def test_gaps_refuse_what_would_underflow():
+    table = np.array((1e-260, 0.5, 0.5, 0.5)).reshape(2, 2)  # no chain has such an entry
     with pytest.raises(NotSupported, match="far apart"):
-        open_gaps(chain((1e-260, 0.5, 0.5, 0.5)).transition, Tilts(50.0, ((50.0,),)), 0, 5)
+        open_gaps(np.stack([1 - table, table], axis=-1), Tilts(50.0, ((50.0,),)), 0, 5)
 
 
 # --- against sums over all series -----------------------------------------------------------------

@@ -10,7 +10,7 @@ from undertow.bounds.series.regions import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS as REGISTRY
 
-RARE = (1e-15, 1e-17, 1e-18, 1e-40, 1e-300)
+RARE = (1e-15, 1e-17, 1e-18, 1e-40, 1e-99)
 METHODS = tuple(REGISTRY["redact"])
 MODELS = {
     "leaves rarely": lambda rare: ut.MarkovChain([[0.5, 0.5], [rare, 1.0]]),

@@ -18,7 +18,7 @@ from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.base import Model
-from undertow.numerics import Array, check_count, check_positive
+from undertow.numerics import Array, check_count, check_listed, check_positive
 from undertow.plan import Plan
 from undertow.queries import State
 from undertow.rounding import above
@@ -26,6 +26,9 @@ from undertow.rounding import above
 __all__ = ["attack"]
 
 Places = npt.NDArray[np.int64]
+
+_MOST_RECORDS = 2**62
+"""Records that a series can have."""
 
 
 def attack(
@@ -91,8 +94,11 @@ def attack(
     share = check_positive(confidence, "confidence")
     if share >= 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {share}")
-    facts = tuple(sorted({check_count(record, "known record", 0) for record in known}))
-    wanted = None if targets is None else tuple(check_count(t, "target", 0) for t in targets)
+    listed = check_listed(known, "known")
+    facts = tuple(sorted({check_count(r, "known record", 0, _MOST_RECORDS) for r in listed}))
+    wanted = None
+    if targets is not None:
+        wanted = tuple(check_count(t, "target", 0) for t in check_listed(targets, "targets"))
     true = coded_whole(truth, _rule(chain, foreign), "an attack")
     guesses = (_answers if plan.task == "answer" else _series)(
         sanitised, plan, chain, truth, true, facts, attackers

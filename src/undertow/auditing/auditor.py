@@ -27,7 +27,7 @@ from undertow.certificate import Witness
 from undertow.curves import check_delta
 from undertow.deprecations import renamed, warn
 from undertow.errors import InvalidInput, NothingToProtect
-from undertow.numerics import Array, check_count, check_positive
+from undertow.numerics import Array, check_count, check_number, check_positive
 from undertow.plan import Plan
 from undertow.reporting.words import record_ends
 from undertow.rounding import above, below, odds
@@ -39,6 +39,9 @@ DRAWS = 50_000
 
 LEAST_DRAWS = 1000
 """Fewer draws could refute nothing but a plan without noise."""
+
+_MOST_DRAWS = 10**9
+"""Draws that anybody waits for (cost)."""
 
 _SCREENED = 2500
 _FINALISTS = 2
@@ -212,8 +215,8 @@ def audit(
     """
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    draws = check_count(draws, "draws", LEAST_DRAWS)
-    if not 0 < confidence < 1:
+    draws = check_count(draws, "draws", LEAST_DRAWS, _MOST_DRAWS)
+    if not 0 < check_number(confidence, "confidence") < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
     guaranteed = claimed if limit is None else check_positive(limit, "limit")

@@ -21,6 +21,7 @@ __all__ = [
     "normalised",
     "powers",
     "product",
+    "quotient",
     "stationary",
 ]
 
@@ -62,8 +63,15 @@ def _plus(one: Interval, two: Interval) -> Interval:
     return Interval(_down(one.low + two.low), _up(one.high + two.high))
 
 
-def _over(one: Interval, two: Interval) -> Interval:
-    return Interval(_down(one.low / two.high), _up(one.high / two.low))
+def quotient(one: Interval, two: Interval) -> Interval:
+    """Return the quotients; one that is too small for a float is at most the least float.
+
+    Where a divisor may be 0 nothing is known from above, not even of 0 / 0.
+    """
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        low, high = one.low / two.high, one.high / two.low
+    high = np.where(one.high == 0, 0.0, np.where(high == 0, np.nextafter(0.0, 1.0), _up(high)))
+    return Interval(_down(low), np.where(two.low > 0, high, np.inf))
 
 
 def product(one: Interval, two: Interval) -> Interval:
@@ -93,7 +101,7 @@ def normalised(rows: Array) -> Interval:
     total = Interval(np.zeros(len(rows)), np.zeros(len(rows)))
     for column in range(rows.shape[1]):
         total = _plus(total, Interval(rows[:, column], rows[:, column]))
-    return _over(point, Interval(total.low[:, None], total.high[:, None]))
+    return quotient(point, Interval(total.low[:, None], total.high[:, None]))
 
 
 def powers(matrix: Interval, steps: int) -> Interval:
@@ -121,7 +129,7 @@ def stationary(matrix: Interval) -> Interval | None:
             leaving = _plus(leaving, Interval(low[last, column], high[last, column]))
         if not leaving.low > 0:
             return None
-        share = _over(Interval(low[:last, last], high[:last, last]), leaving)
+        share = quotient(Interval(low[:last, last], high[:last, last]), leaving)
         through = _times(
             Interval(share.low[:, None], share.high[:, None]),
             Interval(low[last, :last], high[last, :last]),
@@ -137,7 +145,7 @@ def stationary(matrix: Interval) -> Interval | None:
     total = Interval(np.zeros(()), np.zeros(()))
     for state in range(size):
         total = _plus(total, Interval(law.low[state], law.high[state]))
-    return _over(law, total)
+    return quotient(law, total)
 
 
 def exp_lower(exponent: float) -> float:

@@ -312,7 +312,8 @@ def _moved(spent: Array, kernel: Interval) -> Array:
     peak = np.abs(spent).max(axis=1)
     scale = np.where(peak > 0, np.frexp(np.where(peak > 0, peak, 1.0))[1], 0)
     scaled = np.ldexp(spent, -scale[:, None])
-    spent = np.where(spent > 0, np.nextafter(scaled, np.inf), scaled)
+    exact = np.ldexp(scaled, scale[:, None]) == spent
+    spent = np.where(exact, scaled, np.nextafter(scaled, np.inf))
     total = np.zeros(spent.shape)
     for state in range(spent.shape[1]):
         column = spent[:, state, None]

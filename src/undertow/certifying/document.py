@@ -151,6 +151,10 @@ def parse(text: str | bytes) -> Certificate:
     Traceback (most recent call last):
     undertow.errors.InvalidCertificate: the certificate needs 'format'; none was found
     """
+    if not isinstance(text, str | bytes):
+        raise InvalidCertificate(
+            f"a certificate is the text of a file, found {type(text).__name__}"
+        )
     if len(text) > _CHARACTERS:
         raise InvalidCertificate("this is no certificate: it is larger than 16 MiB")
     try:

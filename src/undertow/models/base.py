@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
 from undertow.models.records import RecordDescription
+from undertow.numerics import shown
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
@@ -136,6 +137,10 @@ class Model:
         >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
         1
         """
+        try:
+            hash(state)
+        except TypeError as error:
+            raise UnknownState(f"a state is a name or a number, found {shown(state)}") from error
         for place, name in enumerate(self.states):
             if name == state and type(name) is type(state):
                 return place

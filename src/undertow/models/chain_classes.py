@@ -10,9 +10,12 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
+from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
+from undertow.models.rows import refuse_rare
+from undertow.models.stationary import one_closed_class
 from undertow.numerics import ROW_SUM, Array, Keyed, check_count, check_positive, freeze
 
 __all__ = ["ChainBox", "MixingClass"]
@@ -72,6 +75,8 @@ class ChainBox(Keyed, Model):
         trace: float | None = None,
     ) -> None:
         """Check that every row holds a distribution, and freeze."""
+        lower, states = square(lower, states, "the lower matrix")
+        upper, states = square(upper, states, "the upper matrix")
         low, high = freeze(lower), freeze(upper)
         if low.ndim != 2 or low.shape[0] != low.shape[1] or low.shape != high.shape or not low.size:
             raise InvalidModel(
@@ -86,6 +91,8 @@ class ChainBox(Keyed, Model):
                 f"entry ({x}, {y}) of the box is [{low[x, y]}, {high[x, y]}]; it must have "
                 "0 <= lower <= upper <= 1"
             )
+        refuse_rare(low, "the lower matrix")
+        refuse_rare(high, "the upper matrix")
         for row, (least, most) in enumerate(zip(low.sum(axis=1), high.sum(axis=1), strict=True)):
             if least > 1 + ROW_SUM or most < 1 - ROW_SUM:
                 raise InvalidModel(
@@ -140,10 +147,8 @@ class ChainBox(Keyed, Model):
         for matrix in product(*rows):
             if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
                 continue
-            try:
+            if one_closed_class(np.array(matrix)):
                 found.append(MarkovChain(np.array(matrix), self.states, length=self.length))
-            except InvalidModel:  # no unique stationary law
-                continue
         return found
 
     def endless(self) -> "ChainBox":
@@ -222,7 +227,7 @@ class MixingClass(Model):
         """Check that such chains exist."""
         names = None if isinstance(states, int | np.integer) else states
         if names is None:
-            size = check_count(states, "states (how many)", 2)  # type: ignore[arg-type]
+            size = check_count(states, "states (how many)", 2, _MOST)  # type: ignore[arg-type]
         elif isinstance(names, list | tuple):
             size = len(names)
         else:

@@ -4,9 +4,12 @@ from collections.abc import Sequence
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from undertow.errors import InvalidInput
 from undertow.models.fitting import FittedChain, fit_chain
 from undertow.models.second_order_fits import FittedSecondOrderChain, fit_second_order
+from undertow.numerics import shown
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -16,15 +19,15 @@ __all__ = ["fit"]
 
 
 def fit(
-    sequences: Any, states: Sequence[State] | None, *, order: int, prior: float,
+    sequences: Any, states: Sequence[State] | None, *, order: Any, prior: float,
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
     release_id: str | None,
 ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
     """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
-    if isinstance(order, bool) or order not in (1, 2):
+    if not isinstance(order, int | np.integer) or isinstance(order, bool) or order not in (1, 2):
         raise InvalidInput(
-            f"order must be 1 or 2, found {order!r}: for a longer memory fit a HiddenChain, or "
-            "give each public context a matrix of its own (fit_by_context)"
+            f"order must be 1 or 2, found {shown(order)}: for a longer memory fit a HiddenChain, "
+            "or give each public context a matrix of its own (fit_by_context)"
         )
     if private is not None:
         if order != 1:

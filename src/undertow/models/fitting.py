@@ -15,22 +15,23 @@ from undertow.errors import (
     InvalidModel,
     NotSupported,
 )
+from undertow.labels import square
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
-from undertow.models.rows import warn_fitted
+from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import one_closed_class
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
-from undertow.numerics import Array, check_count, check_number, freeze
+from undertow.numerics import Array, check_count, check_flag, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
 
-__all__ = ["FittedChain", "OrderTest", "check_prior", "clopper_pearson", "fit_chain"]
+__all__ = ["FittedChain", "OrderTest", "clopper_pearson", "fit_chain"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +94,7 @@ class FittedChain(MarkovChain):
         public: bool = False,
     ) -> None:
         """Check the counts and turn them into a chain."""
+        counts, states = square(counts, states, "counts")
         table, weight = _whole(counts), check_prior(prior)
         MarkovChain.__init__(self, _shares(table, weight), states, length=length)
         set_ = object.__setattr__
@@ -100,7 +102,7 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
-        set_(self, "public", bool(public))
+        set_(self, "public", check_flag(public, "public"))
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
@@ -325,14 +327,6 @@ def _whole(counts: Any) -> Ints:
     return whole
 
 
-def check_prior(prior: float) -> float:
-    """Return the pseudo-counts for each transition if they can be added."""
-    weight = check_number(prior, "prior")
-    if not 0 <= weight < np.inf:
-        raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
-    return weight
-
-
 def _confidence(confidence: float) -> float:
     if isinstance(confidence, bool) or not isinstance(confidence, float | int):
         raise InvalidInput(f"confidence must be a number, found {type(confidence).__name__}")
@@ -352,13 +346,11 @@ def _shares(counts: Ints, prior: float) -> Array:
             "prior (pseudo-counts, such as prior=0.5), leave the state out, or add records"
         )
     matrix = np.asarray(weights / totals)
-    try:
-        stationary_law(matrix)
-    except InvalidModel as error:
+    if not one_closed_class(matrix):
         raise InvalidModel(
             "the records never pass between two groups of states, so that no stationary law is "
             "certain; pass a prior (pseudo-counts, such as prior=0.5), or fit each group apart"
-        ) from error
+        )
     final = np.flatnonzero(matrix.diagonal() == 1)
     if final.size:
         raise InvalidModel(

@@ -8,6 +8,7 @@ import numpy as np
 
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.labels import along, square, values_of
 from undertow.models.base import Model
 from undertow.models.checks import untested
 from undertow.models.definite import blocks, exponents, least_eigenvalue_lower
@@ -56,6 +57,8 @@ class MultivariateGaussian(Keyed, Model):
 
     def __init__(self, mean: Any, covariance: Any, spread: float | None = None) -> None:
         """Validate, make exactly symmetric, and freeze."""
+        covariance, names = square(covariance, None, "covariance")
+        mean, _ = along(mean, names, "mean")
         matrix = _covariance(covariance)
         set_ = object.__setattr__
         set_(self, "covariance", matrix)
@@ -368,7 +371,7 @@ def _mean(values: Any, size: int) -> Array:
 
 
 def _rows(rows: Any) -> Array:
-    table = freeze(rows)
+    table = freeze(values_of(rows))  # a column for each record, in their order
     if table.ndim != 2 or not table.size:
         raise InvalidInput("rows must be a table: one row for each draw of all records")
     if len(table) <= table.shape[1]:

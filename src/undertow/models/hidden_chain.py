@@ -13,14 +13,15 @@ import numpy as np
 
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows, state_names
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import refuse_rare_steps, stationary_law
 from undertow.models.walks import backwards
-from undertow.numerics import Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, check_listed, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -42,7 +43,8 @@ class HiddenChain(Keyed, Model):
     Parameters
     ----------
     transition
-        Shape (m, m), row = from, over the hidden states.
+        Shape (m, m), row = from, over the hidden states. Labels of a data frame name them: rows
+        and columns, and the index of ``symbols`` where it is a series, must agree.
     symbols
         m names: the state of the record in each hidden state.
     states
@@ -74,6 +76,8 @@ class HiddenChain(Keyed, Model):
         length: int | None = None,
     ) -> None:
         """Check the rows and the symbols, find the stationary law, and freeze."""
+        transition, names = square(transition, None, "transition")
+        symbols, _ = along(symbols, names, "symbols")
         matrix = freeze(transition)
         if matrix.ndim != 2 or matrix.shape[0] != matrix.shape[1] or len(matrix) < 2:
             raise InvalidModel(
@@ -85,8 +89,9 @@ class HiddenChain(Keyed, Model):
                 f"at most {MOST_HIDDEN} hidden states are accepted, found {len(matrix)}"
             )
         shown = _symbols(symbols, len(matrix))
-        listed = tuple(dict.fromkeys(shown)) if states is None else tuple(states)
-        listed = state_names(listed, len(listed))
+        listed = tuple(dict.fromkeys(shown))
+        if states is not None:
+            listed = state_names(states, len(check_listed(states, "states")))
         if len(listed) < 2 or {*listed} != {*shown}:
             raise InvalidModel(
                 "records have at least two states, and each is shown by some hidden state; found "
@@ -98,6 +103,7 @@ class HiddenChain(Keyed, Model):
         set_(self, "states", listed)
         set_(self, "length", None if length is None else check_count(length, "length", 2))
         set_(self, "initial", freeze(stationary_law(self.transition)))
+        refuse_rare_steps(self.transition, self.initial, None, stationary=True)
         for state, share in zip(listed, self.marginal, strict=True):
             if share <= 0:
                 raise InvalidModel(f"no record is ever {state!r}; leave its hidden states out")
@@ -138,6 +144,7 @@ class HiddenChain(Keyed, Model):
         >>> HiddenChain.of_order([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]]).symbols
         (0, 1, 0, 1)
         """
+        table, states = square(table, states, "table")
         laws = freeze(table)
         order, size = laws.ndim - 1, laws.shape[-1] if laws.ndim else 0
         if order < 1 or size < 2 or len(set(laws.shape)) != 1:

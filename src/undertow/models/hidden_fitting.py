@@ -16,8 +16,8 @@ from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
-from undertow.models.stationary import stationary_law
-from undertow.numerics import Array, check_count
+from undertow.models.stationary import one_closed_class
+from undertow.numerics import Array, check_count, check_flag, check_seed
 from undertow.queries import State
 
 __all__ = ["FittedHiddenChain", "Unbroken", "ascended", "fit_hidden", "log_likelihood", "unbroken"]
@@ -28,8 +28,14 @@ FINALISTS = 2
 """Starts that go on after the short steps (cost)."""
 CLOSE = 1e-8
 """Gain of log-likelihood for each record below which a start has arrived."""
+MOST_STARTS = 10_000
+"""Random starts (cost)."""
 MOST_PER_SYMBOL = 16
 """Hidden states for each symbol (cost)."""
+
+_NEGLIGIBLE = 1e-30
+"""Transition probability below which a fitted one is 0: no record needs it. Where regimes never
+meet it is what links them."""
 
 Starts = tuple[Array, Array]
 """The law of the first hidden state, and the transitions."""
@@ -120,8 +126,9 @@ def fit_hidden(
 ) -> FittedHiddenChain:
     """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
     read = unbroken(sequences, states)
+    public = check_flag(public, "public")
     hidden = check_count(hidden, "hidden (states for each symbol)", 1)
-    starts = check_count(starts, "starts", 1)
+    starts = check_count(starts, "starts", 1, MOST_STARTS)
     if hidden > MOST_PER_SYMBOL:
         raise InvalidInput(f"at most {MOST_PER_SYMBOL} hidden states for each symbol, found more")
     size = len(read.states)
@@ -136,7 +143,7 @@ def fit_hidden(
             "or leave it out"
         )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
-    generator = np.random.default_rng(seed)
+    generator = np.random.default_rng(check_seed(seed))
     made = [_random(read, owner, generator) for _ in range(starts)]
     tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
     tried.sort(key=lambda one: -one[0])
@@ -243,13 +250,10 @@ def _ordered(
     step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
 ) -> HiddenChain:
     """Return the chain with the hidden states of a symbol by what they show next, rising."""
-    floor = np.maximum(step, np.finfo(np.float64).tiny)
-    made = floor / floor.sum(axis=1, keepdims=True)
-    try:
-        stationary_law(np.where(step > 0, step, 0.0))
-        made = np.asarray(step / step.sum(axis=1, keepdims=True))
-    except InvalidModel:  # regimes that never meet: all but impossible
-        pass
+    made = np.where(step >= _NEGLIGIBLE, step, 0.0)
+    if not one_closed_class(made):  # regimes that never meet: all but impossible
+        made = np.maximum(step, _NEGLIGIBLE)
+    made = made / made.sum(axis=1, keepdims=True)
     ahead = made @ owner  # (m,): the expected number of the next symbol
     order = np.lexsort((ahead, owner))
     return HiddenChain(

@@ -9,13 +9,14 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.records import RecordDescription
 from undertow.models.rows import probability_rows, state_names, warn_fitted
-from undertow.models.stationary import reachable, stationary_law
-from undertow.models.walks import backwards, bridge, simulate
+from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
+from undertow.models.walks import MOST_RECORDS, backwards, bridge, simulate
 from undertow.numerics import Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
@@ -36,7 +37,8 @@ class MarkovChain(Keyed, Model):
     ----------
     transition
         A (k, k) matrix, row = from, column = to; or a stack (n - 1, k, k) for a chain whose
-        steps differ, which then has exactly n records. Zeros and periodic chains are allowed.
+        steps differ, which then has exactly n records. Zeros and periodic chains are allowed. The
+        labels of data frames are the names of the states, or must agree with them.
     states
         k names, by default 0 .. k - 1.
     start
@@ -71,6 +73,9 @@ class MarkovChain(Keyed, Model):
         every: str | int | None = None,
     ) -> None:
         """Validate, rescale rows to sum to one, and freeze."""
+        transition, states = square(transition, states, "transition")
+        if not isinstance(start, str):
+            start, states = along(start, states, "start")
         matrix = _probabilities(transition)
         size = matrix.shape[-1]
         set_ = object.__setattr__
@@ -102,6 +107,7 @@ class MarkovChain(Keyed, Model):
             set_(self, "initial", law)
         if every is not None:
             set_(self, "_records", RecordDescription.from_dict({"every": every}))
+        refuse_rare_steps(matrix, self.initial, length, stationary=isinstance(self.start, str))
 
     def _key(self) -> tuple[object, ...]:
         start = self.start if isinstance(self.start, str) else self.start.tobytes()
@@ -198,7 +204,7 @@ class MarkovChain(Keyed, Model):
             raise InvalidModel(
                 "the last record of a chain of any length has no fixed law; give it a length"
             )
-        laws = self.marginals(self.length)
+        laws = self.marginals(check_count(self.length, "length", 1, MOST_RECORDS))
         stack = [
             backwards(self.step(record), laws[record], laws[record + 1])
             for record in reversed(range(self.length - 1))
@@ -238,7 +244,7 @@ class MarkovChain(Keyed, Model):
         """
         if not self.homogeneous:
             return self
-        reached = (self.initial > 0).astype(float) @ reachable(self.transition)  # by state
+        reached = (self.initial > 0) @ reachable(self.transition)  # by state
         members = np.flatnonzero(reached)
         if len(members) == self.size:
             return self

@@ -10,11 +10,12 @@ import numpy as np
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import axes
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, read_name
 from undertow.models.elimination import Factor, eliminate
 from undertow.models.rows import connected, probability_rows, state_names
-from undertow.numerics import RAREST, Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, check_count, check_seed, freeze
 
 __all__ = ["BayesianNetwork", "Node", "plain_name"]
 
@@ -76,6 +77,7 @@ class BayesianNetwork(Keyed, Model):
         order, parents = _ordered(listed, cpds)
         numbers = {node: place for place, node in enumerate(order)}
         hidden = _latent(latent, numbers)
+        cpds, states = _read(order, parents, cpds, states, hidden)
         tables = _tables(order, parents, cpds)
         records = tuple(node for node in order if node not in hidden)
         if not records:
@@ -228,7 +230,7 @@ class BayesianNetwork(Keyed, Model):
         >>> len(BayesianNetwork([], {"ann": [.9, .1], "bob": [.8, .2]}).simulate(seed=1))
         2
         """
-        uniforms = np.random.default_rng(seed).random(len(self.nodes))
+        uniforms = np.random.default_rng(check_seed(seed)).random(len(self.nodes))
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
@@ -339,6 +341,10 @@ def _edges(edges: Any) -> list[tuple[Node, Node]]:
     for place, edge in enumerate(listed):
         if len(edge) != 2:
             raise InvalidModel(f"{form}; edge {place} is no pair")
+        try:
+            hash(edge)
+        except TypeError as error:
+            raise InvalidModel("node names must be strings, numbers or other hashables") from error
         parent, child = edge
         if parent == child:
             raise InvalidModel(f"node {parent!r} is its own parent; a network has no cycles")
@@ -404,6 +410,28 @@ def _latent(latent: Any, numbers: Mapping[Node, int]) -> set[Node]:
     return hidden
 
 
+def _read(
+    order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any],
+    states: Sequence[State] | None, hidden: set[Node],
+) -> tuple[dict[Node, Any], Sequence[State] | None]:  # fmt: skip
+    """Return the tables with their labels read, and the states of the records.
+
+    Of a node with one parent the rows of a data frame are the parent's states.
+    """
+    found: dict[Node, Any] = {}
+    latent: dict[Node, Any] = {}
+    for node, above in zip(order, parents, strict=True):
+        over = [order[parent] for parent in above]
+        names = [latent.get(each) if each in hidden else states for each in (*over, node)]
+        found[node], names = axes(cpds[node], names, f"the table of node {node!r}")
+        for each, own in zip((*over, node), names, strict=True):
+            if each in hidden:
+                latent[each] = own
+            elif states is None:
+                states = own
+    return found, states
+
+
 def _tables(
     order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any]
 ) -> tuple[Array, ...]:
@@ -434,12 +462,5 @@ def _table(values: Any, node: Node) -> Array:
     if table.ndim < 1 or table.shape[-1] < 2 or not table.size:
         raise InvalidModel(
             f"the table of node {node!r} has shape {table.shape}; a node has at least two states"
-        )
-    rare = np.argwhere((table > 0) & (table < RAREST))
-    if rare.size:
-        place = tuple(int(axis) for axis in rare[0])
-        raise InvalidModel(
-            f"entry {place} of the table of node {node!r} is {table[place]:g}, rarer than "
-            f"{RAREST:g}: write 0 for what is impossible, or a larger number for what is not"
         )
     return probability_rows(table, f"the table of node {node!r}")

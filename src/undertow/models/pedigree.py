@@ -14,7 +14,7 @@ from undertow.models.descent import canonical_order, check_descent, check_parent
 from undertow.models.described import fields, numbers, read_name
 from undertow.models.network import BayesianNetwork, Node, plain_name
 from undertow.models.rows import connected
-from undertow.numerics import Array, Keyed, freeze
+from undertow.numerics import Array, Keyed, check_listed, freeze
 
 __all__ = ["GENOTYPES", "MENDEL", "Family", "Pedigree", "hardy_weinberg"]
 
@@ -177,11 +177,9 @@ class Pedigree(Keyed, Model):
             plain_name(child): check_parents(plain_name(child), named)
             for child, named in parents.items()
         }
-        hidden = tuple(dict.fromkeys(plain_name(person) for person in latent))
+        hidden = tuple(dict.fromkeys(_names(latent, "latent")))
         named = [person for child, pair in table.items() for person in (child, *pair)]
-        if isinstance(people, str):
-            raise InvalidModel("people must be a list of names, found one text")
-        listed = [plain_name(person) for person in people]
+        listed = _names(people, "people")
         everyone = list(dict.fromkeys(p for p in [*listed, *named] if p is not None))
         if len(set(listed)) != len(listed):
             twice = next(p for place, p in enumerate(listed) if p in listed[:place])
@@ -195,6 +193,10 @@ class Pedigree(Keyed, Model):
         set_(self, "parents", table)
         set_(self, "allele_frequency", _frequency(allele_frequency))
         set_(self, "people", tuple(person for person in everyone if person not in set(hidden)))
+        if sexes is not None and not isinstance(sexes, Mapping):
+            raise InvalidModel(
+                f"sexes must be a dictionary of persons, found {type(sexes).__name__}"
+            )
         set_(self, "sexes", check_sexes(table, sexes or {}, set(everyone)))
         set_(self, "latent", hidden)
         check_descent(table)
@@ -368,6 +370,16 @@ def _family(
     )
 
 
+def _names(people: Any, what: str) -> list[Node]:
+    """Return the names in a list of persons."""
+    found = [plain_name(person) for person in check_listed(people, what)]
+    try:
+        set(found)
+    except TypeError as error:
+        raise InvalidModel(f"{what} must be strings, numbers or other hashables") from error
+    return found
+
+
 def _frequency(value: Any) -> float | tuple[float, float]:
     form = (
         "allele_frequency must be a number between 0 and 1, both excluded, or a pair (low, high) "
@@ -378,7 +390,7 @@ def _frequency(value: Any) -> float | tuple[float, float]:
         raise InvalidModel(f"{form}; found {len(value)} numbers")
     try:
         low, high = (float(value[0]), float(value[1])) if pair else (float(value), float(value))
-    except (TypeError, ValueError) as error:
+    except (TypeError, ValueError, OverflowError) as error:
         raise InvalidModel(form) from error
     if not 0 < low <= high < 1:
         raise InvalidModel(f"{form}; found {value}")

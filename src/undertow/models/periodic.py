@@ -13,13 +13,14 @@ import numpy as np
 
 from undertow.base_query import State
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import parts
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
-from undertow.models.rows import probability_rows, state_names, warn_fitted
+from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
 from undertow.models.sequences import MISSING, encode
-from undertow.models.stationary import stationary_law
-from undertow.numerics import Array, check_count, check_number, freeze
+from undertow.models.stationary import one_closed_class, stationary_law
+from undertow.numerics import Array, check_count, check_listed, freeze
 
 __all__ = ["ContextChain", "FittedContexts", "by_context", "fit_by_context", "periodic"]
 
@@ -61,6 +62,7 @@ class ContextChain(MarkovChain):
         context: Any = "context",
     ) -> None:
         """Check the matrices one by one, and put those of the steps in a row."""
+        matrices, states = _read(matrices, states)
         table, labels = _checked(matrices)
         order = np.array(steps, dtype=np.int64)
         order.setflags(write=False)
@@ -140,10 +142,12 @@ def by_context(
     >>> by_context({"a": [[.5, .5], [.5, .5]]}, "aaa").length
     4
     """
+    matrices, states = _read(matrices, states)
     _, labels = _checked(matrices)
     place = {label: number for number, label in enumerate(labels)}
     steps: list[int] = []
-    for step, label in enumerate(context):
+    listed = list(context) if isinstance(context, str) else check_listed(context, "context")
+    for step, label in enumerate(listed):
         try:
             steps.append(place[label])
         except (KeyError, TypeError):
@@ -177,6 +181,7 @@ def periodic(
     if not isinstance(matrices, Mapping):
         listed = matrices if isinstance(matrices, Sequence | np.ndarray) else ()
         matrices = dict(enumerate(listed))
+    matrices, states = _read(matrices, states)
     table, _ = _checked(matrices)
     if length is None:
         raise InvalidModel(
@@ -186,7 +191,7 @@ def periodic(
     records = check_count(length, "length (records in a series)", 2)
     if records > _MOST_STEPS:
         raise InvalidModel(f"a periodic chain has at most {_MOST_STEPS} records, found {records}")
-    each = check_count(steps_per, "steps_per (steps with each matrix)", 1)
+    each = check_count(steps_per, "steps_per (steps with each matrix)", 1, _MOST_STEPS)
     cycle = len(table) * each
     first = check_count(phase, "phase", 0)
     if first >= cycle:
@@ -202,15 +207,14 @@ def periodic(
 
 def _cyclic_law(table: Array, order: Any) -> Array:
     """Return the law of a record that is the same one cycle later: pi = pi P_1 P_2 ... P_c."""
-    product = np.eye(table.shape[1])
+    product, support = np.eye(table.shape[1]), np.eye(table.shape[1], dtype=bool)
     for step in order:
-        product = product @ table[step]
-    try:
-        return stationary_law(product / product.sum(axis=1, keepdims=True))
-    except InvalidModel as error:
+        product, support = product @ table[step], support @ (table[step] > 0)
+    if not one_closed_class(support):
         raise InvalidModel(
             "no single law of the first record repeats itself after a cycle; pass start=[...]"
-        ) from error
+        )
+    return stationary_law(product / product.sum(axis=1, keepdims=True), support)
 
 
 @dataclass(frozen=True, slots=True)
@@ -284,9 +288,7 @@ def fit_by_context(
         )
     if len(known) < 2:
         raise InvalidModel(f"a chain needs records of at least two states, found {len(known)}")
-    weight, size = check_number(prior, "prior"), len(known)
-    if not 0 <= weight < np.inf:
-        raise InvalidInput(f"prior must be a number from 0 on, found {weight}")
+    weight, size = check_prior(prior), len(known)
     # a step belongs to the context of the record that it leaves
     there = (codes[:-1] != MISSING) & (codes[1:] != MISSING) & (places[:-1] != MISSING)
     there &= read.series[:-1] == read.series[1:]  # no step leads from one series to the next
@@ -306,6 +308,13 @@ def fit_by_context(
         matrices[label], counts[label] = freeze((count + weight) / totals), count
     warn_fitted(public, stacklevel=3)
     return FittedContexts(matrices, counts, state_names(known, size), name, public)
+
+
+def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[State] | None]:
+    """Return the matrices with their labels read, and the states."""
+    if not isinstance(matrices, Mapping):
+        return matrices, states
+    return parts(matrices, states, "the matrix of")
 
 
 def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:

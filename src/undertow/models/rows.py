@@ -7,18 +7,33 @@ from typing import Any
 import numpy as np
 
 from undertow.base_query import State
-from undertow.errors import DisclosureWarning, InvalidModel
-from undertow.numerics import ROUNDOFF, ROW_SUM, Array, freeze
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
+from undertow.numerics import (
+    RAREST,
+    ROUNDOFF,
+    ROW_SUM,
+    Array,
+    check_flag,
+    check_number,
+    freeze,
+)
 
-__all__ = ["connected", "probability_rows", "state_names", "warn_fitted"]
+__all__ = [
+    "check_prior",
+    "connected",
+    "probability_rows",
+    "refuse_rare",
+    "state_names",
+    "warn_fitted",
+]
 
 
 def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
     """Return a table whose last axis holds probabilities, each row rescaled to sum to one.
 
     Rows that sum to 1 up to rounding are left alone: so a model written to a file and read again
-    is the same model, to the last bit. ``what`` names the table in refusals; with ``stacked`` the
-    first axis is the step of a chain.
+    is the same model, to the last bit. Entries between 0 and `RAREST` are refused. ``what`` names
+    the table in refusals; with ``stacked`` the first axis is the step of a chain.
 
     >>> probability_rows([[0.5, 0.5], [0.25, 0.75]], "transition")
     array([[0.5 , 0.5 ],
@@ -31,6 +46,7 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
         raise InvalidModel(
             f"entry {place} of {what} is {table[place]}; probabilities lie in [0, 1]"
         )
+    refuse_rare(table, what)
     sums = table.sum(axis=-1, keepdims=True)  # (..., 1)
     away = np.abs(sums - 1)
     if (away > ROW_SUM).any():
@@ -44,6 +60,23 @@ def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
         )
     exact = away <= 2 * table.shape[-1] * ROUNDOFF
     return table if exact.all() else freeze(np.where(exact, table, table / sums))
+
+
+def refuse_rare(table: Array, what: str) -> None:
+    """Refuse a table with entries that are positive, and too small to be multiplied safely.
+
+    >>> refuse_rare(np.array([1.0, 1e-200]), "start")
+    Traceback (most recent call last):
+    undertow.errors.InvalidModel: entry 1 of start is 1e-200, ... below 1e-100: write 0 for what ...
+    """
+    rare = (table > 0) & (table < RAREST)
+    if rare.any():
+        place = tuple(np.argwhere(rare)[0].tolist())
+        raise InvalidModel(
+            f"entry {place[0] if len(place) == 1 else place} of {what} is {table[place]:g}, "
+            f"positive but below {RAREST:g}: write 0 for what is impossible, or a larger number "
+            "for what is not"
+        )
 
 
 def state_names(states: Sequence[State] | None, size: int) -> tuple[State, ...]:
@@ -98,9 +131,25 @@ def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, .
     return [tuple(part) for part in parts.values()]
 
 
+_MOST_PRIOR = 1e100
+"""Pseudo-counts that outweigh all records there can be (upper side)."""
+
+
+def check_prior(prior: float) -> float:
+    """Return the pseudo-counts for each transition if they can be added.
+
+    >>> check_prior(1)
+    1.0
+    """
+    weight = check_number(prior, "prior")
+    if not 0 <= weight <= _MOST_PRIOR:
+        raise InvalidInput(f"prior must be a number from 0 to {_MOST_PRIOR:g}, found {weight}")
+    return weight
+
+
 def warn_fitted(public: bool, stacklevel: int) -> None:
     """Warn, as if so many calls further up, that a fit discloses, unless its records are public."""
-    if not public:
+    if not check_flag(public, "public"):
         warnings.warn(
             "a model fitted to private records is itself a disclosure, which no noise protects; "
             "fit it to public or older records, and say public=True where they are",

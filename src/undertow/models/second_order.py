@@ -12,13 +12,14 @@ import numpy as np
 
 from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
+from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows
-from undertow.models.stationary import stationary_law
+from undertow.models.stationary import refuse_rare_steps, stationary_law
 from undertow.numerics import Array, Keyed, check_count, freeze
 from undertow.queries import State
 
@@ -61,6 +62,7 @@ class SecondOrderChain(Keyed, Model):
         self, transition: Any, states: Sequence[State] | None = None, length: int | None = None
     ) -> None:
         """Check the rows, find the stationary law of the pairs, and freeze."""
+        transition, states = square(transition, states, "transition")
         table = freeze(transition)
         if table.ndim != 3 or len(set(table.shape)) != 1 or not table.size:
             raise InvalidModel(
@@ -72,7 +74,10 @@ class SecondOrderChain(Keyed, Model):
         set_(self, "transition", probability_rows(table, "transition"))
         set_(self, "states", frame.states)
         set_(self, "length", frame.length)
-        set_(self, "pair_law", freeze(stationary_law(self._on_pairs()).reshape(table.shape[:2])))
+        matrix = self._on_pairs()
+        law = stationary_law(matrix)
+        refuse_rare_steps(matrix, law, None, stationary=True)
+        set_(self, "pair_law", freeze(law.reshape(table.shape[:2])))
 
     def _key(self) -> tuple[object, ...]:
         return self.transition.shape, self.transition.tobytes(), self.states, self.length

@@ -9,8 +9,9 @@ import numpy as np
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.checking import checks_of
 from undertow.models.checks import Basis, Check, untested
-from undertow.models.fitting import FittedChain, check_prior, clopper_pearson, fit_chain
+from undertow.models.fitting import FittedChain, clopper_pearson, fit_chain
 from undertow.models.hidden_chain import HiddenChain
+from undertow.models.rows import check_prior
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.tallies import Ints, Tally
 from undertow.numerics import Array

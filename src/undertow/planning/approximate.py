@@ -52,6 +52,8 @@ def solve_closed(question: Question) -> Normal:
     if not small > 0:
         raise NotSupported(f"no delta is left for a limit of {question.limit:g}; lower the limit")
     mu = largest_parameter(GaussianCurve, budget, small)
+    if not mu > 0:
+        raise NotSupported(f"no noise keeps a delta of {question.delta:g}; ask for a larger one")
     noise = question.normal(up(question.query.euclidean(question.length) / mu, 8))
     while noise.curve(question.length).delta(budget) > small:  # discrete noise has its own curve
         noise = question.normal(noise.sigma * (1 + 1e-6))

@@ -15,7 +15,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
-from undertow.numerics import Array, check_epsilon, freeze
+from undertow.numerics import Array, check_epsilon, check_listed, check_number, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
 from undertow.planning.checked import priced
@@ -244,7 +244,7 @@ def compare(
         for shape in shapes_of(question, noise)
         for method in _methods(question, methods, shape)
     ]
-    if not effort > 0:
+    if not check_number(effort, "effort") > 0:
         raise InvalidInput(
             f"effort must be above 0, found {effort}; 1 is about three seconds a row"
         )
@@ -372,7 +372,7 @@ def _methods(
     """Return the methods of some names that know a kind of noise, by default all for the model."""
     task = question.query.task
     if names is not None:
-        found = [find_method(task, name) for name in names]
+        found = [find_method(task, name) for name in check_listed(names, "methods")]
     else:
         found = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why

@@ -20,15 +20,15 @@ from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.checking import Autocorrelation, memory
-from undertow.models.fitting import FittedChain, check_prior, fit_chain
+from undertow.models.fitting import FittedChain, fit_chain
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.hidden_fitting import Unbroken, fit_hidden, log_likelihood, unbroken
 from undertow.models.markov import MarkovChain
-from undertow.models.rows import warn_fitted
+from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
 from undertow.models.tallies import Tally, tally
-from undertow.numerics import check_count, check_epsilon
+from undertow.numerics import check_count, check_epsilon, check_listed
 from undertow.plan import Plan
 from undertow.planning.budget import dp_budget
 from undertow.planning.checked import under
@@ -246,12 +246,13 @@ def compare_orders(
     'tried order 1, order 2: the least BIC has order 1 (733)'
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
-    wanted = sorted({check_count(order, "order", 1) for order in orders})
+    wanted = sorted({check_count(order, "order", 1) for order in check_listed(orders, "orders")})
     if not wanted or wanted[-1] > MOST_ORDER:
         raise InvalidInput(f"name orders from 1 to {MOST_ORDER}, such as orders=(1, 2, 3, 4)")
     if plan is not None and not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, found {type(plan).__name__}; use calibrate(...)")
-    fits, counted = _fits(data, states, wanted, tuple(hidden), check_prior(prior), starts, seed)
+    hidden = tuple(check_listed(hidden, "hidden"))
+    fits, counted = _fits(data, states, wanted, hidden, check_prior(prior), starts, seed)
     warn_fitted(public, stacklevel=2)
     cases: list[OrderCase] = []
     for fit in fits:

@@ -24,7 +24,7 @@ from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
-from undertow.numerics import check_positive
+from undertow.numerics import check_listed, check_positive
 from undertow.plan import Plan
 from undertow.planning.checked import under
 from undertow.rounding import above, below, columns
@@ -207,8 +207,9 @@ def _cases(
     second_order: SecondOrderChain | None, others: Mapping[str, AnyModel],
 ) -> Iterator[ModelCase]:  # fmt: skip
     yield ModelCase("planned", "planned", plan.leakage)
-    if factors and isinstance(plan.model, MarkovChain):
-        yield from _grid(plan, plan.model, [check_positive(f, "factor") for f in factors])
+    if isinstance(plan.model, MarkovChain):
+        odds = [check_positive(factor, "factor") for factor in check_listed(factors, "factors")]
+        yield from _grid(plan, plan.model, odds)
     if fitted is not None:
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
@@ -231,7 +232,11 @@ def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[s
     if others is None or isinstance(others, Mapping):
         found = dict(others or {})
     else:
-        found = {f"{place}: {one.describe()}": one for place, one in enumerate(others, 1)}
+        listed = enumerate(check_listed(others, "others"), 1)
+        found = {
+            f"{place}: {one.describe() if isinstance(one, AnyModel) else ''}": one
+            for place, one in listed
+        }
     for name, model in found.items():
         if not isinstance(model, AnyModel):
             raise InvalidInput(

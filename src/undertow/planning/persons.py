@@ -7,7 +7,7 @@ import numpy as np
 from undertow.adversaries import Against, check_against
 from undertow.bounds.chains.boxes import chain_ceilings
 from undertow.bounds.engine import leakage
-from undertow.errors import InvalidModel, NotSupported
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
@@ -70,6 +70,10 @@ def person_budgets(
     (True, True)
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
+    if not isinstance(fitted, FittedChain):
+        raise InvalidInput(
+            f"a chain from MarkovChain.fit is required, found {type(fitted).__name__}"
+        )
     counts = of_persons(fitted.tally)
     counts = counts[counts.sum(axis=(1, 2)) >= check_count(least, "least (transitions)", 1)]
     if not len(counts):

@@ -19,11 +19,12 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
+from undertow.labels import along
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_count, check_epsilon, up
+from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
@@ -160,6 +161,9 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
     )  # fmt: skip
     shapes = shapes_of(question, noise)
+    named: Any = method
+    if not isinstance(named, str):  # an array, which no comparison below knows
+        find_method(query.task, named)
     table = method != BEST and find_method(query.task, method).tabulated
     if objective is not None and query.task == "answer" and not table:
         raise InvalidInput(
@@ -423,24 +427,27 @@ def check_question(
             f"{type(model).__name__}"
         )
     task = query.task
-    if noise not in (None, *get_args(Shape)):
-        raise InvalidInput(f"noise must be one of {', '.join(get_args(Shape))}, found {noise!r}")
-    if unit not in ("record", "person"):
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if noise is not None:
+        check_choice(noise, "noise", get_args(Shape))
+    check_choice(unit, "unit", ("record", "person"))
     if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
         raise InvalidInput(
             "pairs, protect and unit belong to a curator's answers; a Series protects every "
             "record, and Redacted(protect=...) names the records"
         )
+    if task == "flip":
+        objective = along(objective, model.states, "objective")[0]
     served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
-    if objective not in served[task]:
+    costs = task != "flip" and not isinstance(objective, str | None)
+    if costs or objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
     query = query.on(model.states)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
-        covers=check_covers(covers or "series"), alone=covers == "series", unit=unit,
-        objective=objective or "flips",
+        covers=check_covers("series" if covers is None else covers), unit=unit,
+        alone=isinstance(covers, str) and covers == "series",
+        objective="flips" if objective is None else objective,
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
         shape=noise or "laplace",
     )  # fmt: skip

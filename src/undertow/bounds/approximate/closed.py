@@ -31,8 +31,8 @@ Rate = Callable[[float], float]
 _TIGHT = 1e-12
 """Relative width at which the search for the level ends (upper side)."""
 
-_FAR = 400
-"""Steps of doubling or halving after which no level is taken to exist."""
+_BEYOND = 1e6
+"""Level of a guarantee beyond which none is looked for (upper side)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -95,9 +95,7 @@ def _least(at: Callable[[float], Exchanged], start: float, delta: float) -> Exch
     high = max(start, 1e-12)
     found = at(high)
     low = high / 2
-    for _ in range(_FAR):
-        if found.delta <= delta or math.isinf(found.epsilon):
-            break
+    while found.delta > delta and math.isfinite(found.epsilon) and high < _BEYOND:
         low, high = high, 1.5 * high
         found = at(high)
     if found.delta > delta or math.isinf(found.epsilon):

@@ -36,6 +36,9 @@ __all__ = [
 _LARGEST = 6e6
 """Entries of the table of all windows that are looked at (a cost limit)."""
 
+_MOST_LEVEL = 700.0
+"""Level whose exponential is still a float."""
+
 _ETA = 1e-4
 """Share of a level that sides beyond the reach may cost (upper side): they are never the worst, so
 that this is not what a plan pays."""
@@ -89,12 +92,14 @@ class CountWindows:
         laws, others = self.laws[rows], self.others[rows]
         # who knows the record at the reach stands for all longer sides, at a level lower by eta
         levels = np.where(self.edge[rows], epsilon - self.eta, epsilon)
-        factor = np.exp(levels)[:, None]
+        # divergences fall with the level: at a lower one they are upper ends
+        factor = np.exp(np.minimum(levels, _MOST_LEVEL))[:, None]
         found = divergences(laws - factor * others, laws + factor * others, sigma, decide)
         lower, at = found.lower, int(rows[found.where])
         if self.edge[at]:
-            law, other = self.laws[[at]], math.exp(epsilon) * self.others[[at]]
+            law, other = self.laws[[at]], math.exp(min(epsilon, _MOST_LEVEL)) * self.others[[at]]
             lower = divergences(law - other, law + other, sigma, decide).lower
+        lower = lower if epsilon <= _MOST_LEVEL else 0.0
         return Divergences(lower, up(found.upper), at, rows[found.leaders])
 
     def threshold(self, window: int, sigma: float, epsilon: float) -> float:
@@ -102,7 +107,7 @@ class CountWindows:
 
         Where the density ratio crosses e^epsilon, on the side of the larger gain.
         """
-        law, other = self.laws[window], math.exp(epsilon) * self.others[window]
+        law, other = self.laws[window], math.exp(min(epsilon, _MOST_LEVEL)) * self.others[window]
         places = np.arange(len(law))
         y = np.linspace(-10 * sigma, len(law) + 10 * sigma, 20_001)
         gain = np.exp(-((y[:, None] - places) ** 2) / (2 * sigma**2)) @ (law - other)  # (y,)

@@ -52,6 +52,9 @@ _ABSURD = 1e6
 _POINTS = 12
 """Pairs of a curve that a certificate shows beside its own."""
 
+_LEAST_MU, _LARGEST_MU = 1e-3, 20.0
+"""Parameters of GDP that the sweep reads on a grid; for others the closed form is all there is."""
+
 _DEEPEST = 1e-12
 """Least delta among them."""
 
@@ -89,7 +92,7 @@ def at_delta(
     found = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
         found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
-    if isinstance(model, MarkovChain) and sweepable(model, against) and not closed:
+    if isinstance(model, MarkovChain) and sweepable(model, against, curve) and not closed:
         swept = sweep_leakage(curve, model, delta, against)
         if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
             lower, witness = attained(curve, model, delta)
@@ -168,8 +171,13 @@ def closed_points(curve: Curve, rate: Rate) -> tuple[tuple[float, float], ...]:
     return tuple(sorted(pairs))
 
 
-def sweepable(model: object, against: Against) -> bool:
-    """Return whether the sweep knows a model: one stationary chain, against any or ignorant."""
+def sweepable(model: object, against: Against, curve: Curve | None = None) -> bool:
+    """Return whether the sweep knows a model: one stationary chain, against any or ignorant.
+
+    And, if there is one, a curve: the grid of one for mu-GDP has nodes within reason.
+    """
+    if isinstance(curve, GaussianCurve) and not _LEAST_MU <= curve.mu <= _LARGEST_MU:
+        return False
     return (
         isinstance(model, MarkovChain)
         and model.homogeneous

@@ -37,6 +37,9 @@ __all__ = ["contraction_leakage", "contraction_rate", "contraction_upper"]
 _STEPS = 5000
 """Records of a side after which only the bound for all lengths is used (cost)."""
 
+_LEAST = 1e-20
+"""What links states that a chain of the box need not leave, where its upper ends allow it."""
+
 
 def contraction_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
     """Return the worst leakage of all epsilon-DP algorithms over a box of any number of states.
@@ -89,7 +92,8 @@ def contraction_rate(box: ChainBox) -> float:
     ratio = np.where(np.isnan(ratio), np.inf, ratio)
     ratio[:, np.arange(box.size), np.arange(box.size)] = 0.0  # y = y'
     # (from, other from, to, other to)
-    cross = ratio[:, None] + ratio.transpose(0, 2, 1)[None, :]
+    with np.errstate(invalid="ignore"):  # inf - inf: nothing is known, and NaN is read as inf below
+        cross = ratio[:, None] + ratio.transpose(0, 2, 1)[None, :]
     cross[np.arange(box.size), np.arange(box.size)] = 0.0  # x = x'
     worst = float(cross.max())
     return up(max(worst, 0.0) + 1e-14 * (1 + abs(worst)), 8) if math.isfinite(worst) else math.inf
@@ -157,5 +161,5 @@ def _lasting(box: ChainBox) -> MarkovChain:
         for y in dict.fromkeys(order):
             room = max(1 - matrix[x].sum(), 0.0)
             matrix[x, y] += min(room, high[x, y] - matrix[x, y])
-    matrix = np.maximum(matrix, 1e-300)
+    matrix = np.maximum(matrix, np.minimum(high, _LEAST))  # so that all states meet
     return MarkovChain(matrix / matrix.sum(axis=1, keepdims=True), box.states, length=box.length)

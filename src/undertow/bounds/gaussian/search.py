@@ -11,7 +11,7 @@ from undertow.adversaries import Adversary, Against, within
 from undertow.bounds.gaussian.branch_and_bound import EFFORT, branch_and_bound
 from undertow.bounds.gaussian.laws import Law
 from undertow.bounds.gaussian.numbers import Form, FormValue, GaussianBlock, settle
-from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, sets_cost
+from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, count_sets, sets_cost
 from undertow.models.definite import blocks, gamma
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import GAP, up
@@ -205,7 +205,7 @@ def _fragile(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
     everyone = range(block.size)
     if math.isfinite(block.dual) and sets_cost(block) <= MOST_SETS:
         return all_known_sets(block)
-    if block.size * 2.0 ** (block.size - 1) <= _EVALUATED:
+    if block.size * count_sets(block.size - 1) <= _EVALUATED:
         found = [
             block.evaluate(i, known)
             for i in everyone

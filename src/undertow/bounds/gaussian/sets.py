@@ -8,7 +8,7 @@ import numpy.typing as npt
 from undertow.bounds.gaussian.numbers import FormValue, GaussianBlock, settle
 from undertow.numerics import Array
 
-__all__ = ["MOST_SETS", "all_known_sets", "sets_cost"]
+__all__ = ["MOST_SETS", "all_known_sets", "count_sets", "sets_cost"]
 
 MOST_SETS = 5e8
 """Numbers that looking at all known sets may compute (a cost limit, about ten seconds): 24 records
@@ -68,9 +68,18 @@ class _Batch:
         )
 
 
+def count_sets(records: int) -> float:
+    """Return the number of sets of records, or a number that no search can go through.
+
+    >>> count_sets(3), count_sets(1100) > 1e300
+    (8.0, True)
+    """
+    return 2.0 ** min(records, 1000)
+
+
 def sets_cost(block: GaussianBlock) -> float:
     """Return how many numbers looking at all known sets computes."""
-    return float(len(block.form.rows) * block.size * 2.0**block.size)
+    return float(len(block.form.rows) * block.size * count_sets(block.size))
 
 
 def all_known_sets(block: GaussianBlock) -> tuple[FormValue, float]:

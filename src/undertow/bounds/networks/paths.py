@@ -19,6 +19,7 @@ from undertow.adversaries import Against, within
 from undertow.bounds.chains.leakages import leakage as chain_leakage
 from undertow.bounds.graphs import lifted
 from undertow.certificate import Leakage
+from undertow.errors import InvalidModel
 from undertow.mechanisms import Levelled
 from undertow.models.markov import MarkovChain
 from undertow.models.network import BayesianNetwork
@@ -83,9 +84,12 @@ def path_of(network: BayesianNetwork) -> Path | None:
     kernels = kernels[::-1] + [network.tables[place] for place in long]
     alike = not short and all(np.array_equal(kernel, kernels[0]) for kernel in kernels)
     length = len(kernels) + 1
-    chain = MarkovChain(
-        kernels[0] if alike else np.array(kernels), network.states, start=law, length=length
-    )
+    try:
+        chain = MarkovChain(
+            kernels[0] if alike else np.array(kernels), network.states, start=law, length=length
+        )
+    except InvalidModel:  # steps too rare for a chain: the network is solved as it is
+        return None
     # joint, quotient, and the sum of a row by which it is divided again
     error = 4.0 * len(short) * (3.0 * network.size + 10.0) * ROUNDOFF
     places = [*short[::-1], root, *long]

@@ -58,6 +58,9 @@ LOWER_ERROR = 1e-10
 
 ASSUMED = "the records follow the stated chain of order two, stationary"
 
+_MOST_LEVEL = 700.0
+"""Level whose exponential is a float: beyond, no attack is weighed, and the lower end is 0."""
+
 
 @dataclass(frozen=True, slots=True)
 class _View:
@@ -265,9 +268,11 @@ def _view(
         return _View(mechanism.matrix.T[None], own, mechanism.names(chain.states))
     # (x, x'): one record moves the log-likelihood of an answer by at most the DP level
     own = np.where(np.eye(size, dtype=bool), 0.0, mechanism.level_upper(chain.length))
+    if isinstance(mechanism, PureDP) and mechanism.unit != "record":
+        raise NotSupported("a level for whole persons does not depend on their records' chain")
+    if mechanism.level_upper(chain.length) > _MOST_LEVEL:
+        return _View(np.empty((1, 0, size)), own, ())  # no attack that floats could weigh
     if isinstance(mechanism, PureDP):
-        if mechanism.unit != "record":
-            raise NotSupported("a level for whole persons does not depend on their records' chain")
         return _View(np.exp(mechanism.epsilon * _subsets(size))[None], own, _subset_names(chain))
     if mechanism.query.named:
         wanted = [_index(chain, state) for state in mechanism.query.named]
