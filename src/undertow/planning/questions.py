@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, Literal, ParamSpec
 
 from typing_extensions import TypeVar
@@ -17,6 +16,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import down, up
 from undertow.planning.budget import PRECISE, Search
 from undertow.planning.flip_aims import Objective
+from undertow.progress import Metered
 from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
@@ -149,7 +149,7 @@ Solve = Callable[[Question], Scaled]
 Prove = Callable[[Question, Scaled], Leakage]
 
 
-class Remembered(Generic[P, R]):
+class Remembered(Metered[P, R]):
     """A pure function that keeps what it found last.
 
     Every plan is proved when it is made and again before it is used; the second time is free.
@@ -158,22 +158,6 @@ class Remembered(Generic[P, R]):
     >>> square(3), square(3)
     (9, 9)
     """
-
-    def __init__(self, function: Callable[P, R]) -> None:
-        """Keep the function, and room for its last results."""
-        self.__doc__ = function.__doc__
-        self._function = function
-        kept = lru_cache(maxsize=16)(function)
-        self._kept: Callable[P, R] = kept
-        self.forget = kept.cache_clear
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the function's result, from memory where it is there."""
-        try:
-            hash(args)
-        except TypeError:  # a query made of a Python object that has no hash
-            return self._function(*args, **kwargs)
-        return self._kept(*args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)
