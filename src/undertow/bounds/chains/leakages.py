@@ -1,5 +1,6 @@
 """What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
 
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,6 +17,7 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
+from undertow.errors import EffortSpent
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
@@ -91,14 +93,16 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         return exchange_leakage(mechanism.epsilon, chain, against)
     level = mechanism.level_upper(chain.length)
     if mechanism.query.named:
-        exact = count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        exact = _unless_spent(
+            lambda: count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        )
         if exact is not None and exact.closed:
             return exact
         bound = exchange_leakage(level, chain, against)
         if exact is None:
             return _far_count(bound, mechanism, chain)
         return meet(exact, replace(bound, lower=0.0, witness=None))
-    exact = _added(mechanism, chain, against)
+    exact = _unless_spent(lambda: _added(mechanism, chain, against))
     if exact is not None and exact.closed:
         return exact
     bound = exchange_leakage(level, chain, against)
@@ -107,6 +111,14 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
     if mechanism.query.per_state:
         return _histogram(bound, mechanism, chain, against)
     return replace(bound, lower=0.0, witness=None)
+
+
+def _unless_spent(search: Callable[[], Leakage | None]) -> Leakage | None:
+    """Return what a search proves, None where it needs more effort than there is."""
+    try:
+        return search()
+    except EffortSpent:
+        return None
 
 
 def _added(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
@@ -136,7 +148,9 @@ def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: A
     if bound.witness is not None:
         found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
     # where far answers attain the bound there is nothing to gain
-    exact = None if found.closed else histogram_leakage(mechanism.scale, chain, against)
+    exact = None
+    if not found.closed:
+        exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
     if exact is not None:
         found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
     return found
