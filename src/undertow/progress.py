@@ -40,6 +40,7 @@ __all__ = [
     "attained",
     "check_effort",
     "doing",
+    "granting",
     "inside",
     "left",
     "metered",
@@ -48,8 +49,8 @@ __all__ = [
     "watching",
 ]
 
-EFFORT = 1e5
-"""What an effort of 1 allows, in units of some 30 microseconds: about three seconds."""
+EFFORT = 3e5
+"""What an effort of 1 allows, in units of some 30 microseconds: five to ten seconds."""
 
 SPENT = (
     "the search ended with its effort spent: the upper end is proved, the truth may be lower; "
@@ -269,11 +270,26 @@ def allowing(units: float) -> Iterator[None]:
     6.0
     """
     before = _WORK.ends
-    _WORK.ends = (*before, _WORK.used + units) if math.isfinite(units) else before
+    _WORK.ends = (*before, _WORK.used + units)
     try:
         yield
     finally:
         _WORK.ends = before
+
+
+@contextmanager
+def granting(effort: float) -> Iterator[None]:
+    """Allow an effort inside, unless this is part of a search that was granted one.
+
+    >>> with granting(1.0), granting(math.inf):
+    ...     left() == EFFORT
+    True
+    """
+    if _WORK.ends:
+        yield
+        return
+    with allowing(EFFORT * effort):
+        yield
 
 
 @contextmanager
@@ -283,10 +299,9 @@ def unmetered(units: float = math.inf) -> Iterator[None]:
     For what must be said once the effort is spent: it has little to do.
     """
     before = _WORK.ends, _WORK.used
-    _WORK.ends = ()
+    _WORK.ends = (before[1] + units,)
     try:
-        with allowing(units):
-            yield
+        yield
     finally:
         _WORK.ends, _WORK.used = before
 
@@ -344,7 +359,7 @@ def check_effort(effort: float) -> float:
     """
     if isinstance(effort, bool) or not isinstance(effort, int | float) or not effort > 0:
         raise InvalidInput(
-            f"effort must be a number above 0, found {effort!r}; 1 is the default, about three "
+            f"effort must be a number above 0, found {effort!r}; 1 is the default, five to ten "
             "seconds for a method, 10 allows ten times as much, math.inf any"
         )
     return float(effort)

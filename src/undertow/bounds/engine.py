@@ -83,8 +83,8 @@ def leakage(
         0 (default) for pure leakage; guarantees that are not pure, and Gaussian noise, need more.
         ``curve`` of the result holds further pairs.
     effort
-        How much work the search may take, as a multiple of the default: about three seconds, but
-        counted, so that the result is the same on every machine; ``math.inf`` for any. A search
+        How much work the search may take, as a multiple of the default: five to ten seconds,
+        but counted, so that the result is the same on every machine; ``math.inf`` for any. A search
         that ends early leaves an interval that is certified but open, and says so.
     covers
         The shapes of data that the upper end must hold for: ``"series"`` (default; one answer on
@@ -127,7 +127,7 @@ def leakage(
         lambda: at_most(mechanism, model, against, window.records),
     ) as asked:
         try:
-            with progress.allowing(progress.EFFORT * effort):
+            with progress.granting(effort):
                 return _answered(mechanism, model, against, more, question)
         except EffortSpent:
             with progress.unmetered():
