@@ -127,8 +127,8 @@ def dp_budget(
     With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
     exchange (Theorem 1 of the theory of approximate guarantees). ``effort`` is how much work the
     search may take, counted, as a multiple of the default (`leakage`): one that ends early returns
-    a level that is proved but may be smaller than need be, with an `EffortWarning`. ``protect`` is a `Window` whose
-    whole history is to leak no more; one record by default.
+    a level that is proved but may be smaller than need be, with an `EffortWarning`. ``protect`` is
+    a `Window` whose whole history is to leak no more; one record by default.
 
     >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
@@ -231,7 +231,12 @@ def largest_level(
         reached = seen or 0.0
         proved, upper, news = False, reached + above, False
         if upper <= limit:
-            leak = measure(level)
+            try:
+                leak = measure(level)
+            except EffortSpent:
+                if good is None:
+                    raise
+                return good
             if leak.unfinished and search.precision < BRACKETS:
                 limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
             proved, upper = leak.proves(limit), leak.upper

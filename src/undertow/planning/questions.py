@@ -58,8 +58,9 @@ class Question(Generic[Q]):
 
     ``search`` says how closely to look for the least noise, ``objective`` what flips should spare,
     or which error a table of noise.
-    ``alone``: this answer on whole series is all that is released of them. ``patience`` is the
-    share of its counted effort that a method may spend on it.
+    ``alone``: this answer on whole series is all that is released of them. ``effort`` is what each
+    method may spend on it (`undertow.progress`), ``patience`` the share of an effort limit of its
+    own.
     The leakage of all ``releases`` together is to be at most ``limit`` at ``delta``, by noise of
     the kind ``shape``.
     """
@@ -73,6 +74,7 @@ class Question(Generic[Q]):
     covers: Covers = "series"
     alone: bool = False
     patience: float = 1.0
+    effort: float = 1.0
     unit: Unit = "record"
     objective: Objective = "flips"
     delta: float = 0.0

@@ -169,7 +169,7 @@ def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
         )
     # a small effort refuses by the estimate above, and does not cut short what it lets in
     patience = min(1.0, PATIENCE * max(1.0, allowed))
-    return plan_by(method, replace(question, patience=patience))
+    return plan_by(method, replace(question, patience=patience, effort=allowed))
 
 
 def _truth(plan: Plan[Any], against: Against) -> Leakage | None:

@@ -1,5 +1,6 @@
 """What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
 
+import math
 from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
@@ -23,7 +24,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 from undertow.queries import Sum
 
-__all__ = ["leakage", "local", "window_attained", "window_leakage", "windows"]
+__all__ = ["far_attained", "leakage", "local", "window_attained", "window_leakage", "windows"]
 
 
 def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
@@ -125,6 +126,26 @@ def _added(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage |
     """Return the leakage of a sum or a mean of ordered states, None where it is not known."""
     values = sum_values(mechanism, chain)
     return None if values is None else ordered_leakage(values, chain, against)
+
+
+def far_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> float:
+    """Return what this very noise leaks at least: far answers under the attack of a bound.
+
+    0 where there is no attack, or the query is neither a count nor a histogram. Cost O(T k^2).
+
+    >>> from undertow import Count, Laplace
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(far_attained(exchange_leakage(1.0, chain), Laplace(Count(1), 1.0), chain), 6)
+    3.474873
+    """
+    if bound.witness is None or not isinstance(mechanism, Scaled):
+        return 0.0
+    free = replace(bound, upper=math.inf)
+    if mechanism.query.named:
+        return _far_count(free, mechanism, chain).lower
+    if mechanism.query.per_state and bound.witness.histories is None:
+        return _far_histogram(free, bound.witness, mechanism.scale, chain).lower
+    return 0.0
 
 
 def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage:
