@@ -359,7 +359,7 @@ def check_effort(effort: float) -> float:
     """
     if isinstance(effort, bool) or not isinstance(effort, int | float) or not effort > 0:
         raise InvalidInput(
-            f"effort must be a number above 0, found {effort!r}; 1 is the default, five to ten "
+            f"effort must be above 0, found {effort!r}; 1 is the default, five to ten "
             "seconds for a method, 10 allows ten times as much, math.inf any"
         )
     return float(effort)

@@ -223,9 +223,197 @@ def compare(
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
-    would take more than the ``effort`` of a row (in units of about three seconds; it is counted,
-    and so the same on every machine) says so in its row, unless ``methods`` asks for it by name;
-    with effort=math.inf nothing is left out. A method that fails leaves the others as they are:
+    would take more than the ``effort`` of a row (a multiple of a few seconds; it is counted, and so
+    the same on every machine) says so in its row, unless ``methods`` asks for it by name, or ends
+    with more noise than need be and says that; with effort=math.inf nothing is left out. A method
+    that fails leaves the others as they are: its row has the reason, and the exception in
+    `Row.failure`. An interrupt (Ctrl-C) ends the whole, or with ``partial`` returns the rows found
+    so far, and names the others in `Comparison.missing`.
+
+    >>> from undertow import Count, MarkovChain, compare
+    >>> table = compare(Count(1), MarkovChain([[.9, .1], [.3, .7]], length=12), limit=2.0)
+    >>> [row.method for row in table if row.plan is None]
+    ['lange', 'zhao']
+    """
+
+    rows: tuple[Row, ...]
+    query: AnyQuery | LocalQuery
+    model: AnyModel
+    limit: float
+    against: Against
+    delta: float = 0.0
+    releases: int = 1
+    secrets: Secrets = EVERYTHING
+    checks: tuple[Check, ...] = ()
+    missing: tuple[str, ...] = ()
+    order_one: Plan[Any] | None = None
+
+    def __iter__(self) -> Iterator[Row]:
+        """Iterate over the rows."""
+        return iter(self.rows)
+
+    def __getitem__(self, method: str | tuple[str, str]) -> Row:
+        """Return the row of a method, or of a method and a kind of noise; the first there is."""
+        name, shape = (method, None) if isinstance(method, str) else method
+        for row in self.rows:
+            if row.method == name and shape in (None, row.noise):
+                return row
+        raise InvalidInput(
+            f"no row for {method!r}; the rows are {', '.join(row.method for row in self.rows)}"
+        )
+
+    @property
+    def best(self) -> Plan[Any] | None:
+        """The certified plan that keeps the guarantee with the least error, or the most shown.
+
+        As in `calibrate`, a method that must be asked for by name is left out.
+        """
+        known = METHODS[self.query.task]
+        plans = [
+            row.plan
+            for row in self.rows
+            if row.certified and row.meets and row.plan and not known[row.method].asked
+        ]
+        return least_error(plans) if plans else None
+
+    @property
+    def optimum(self) -> float | None:
+        """The least expected error of any noise that keeps the limit, where it is in the table."""
+        for row in self.rows:
+            if row.meets and row.plan is not None and METHODS[row.plan.task][row.method].tabulated:
+                return row.expected_error
+        return None
+
+    def times_optimum(self, row: Row) -> float | None:
+        """Return the error of a row as a multiple of the optimum.
+
+        None where no optimum is known, or the row does not keep the same guarantee: it protects
+        against less, or needs a delta.
+        """
+        if self.optimum is None or row.expected_error is None or not row.meets:
+            return None
+        return row.expected_error / self.optimum if row.noise == "laplace" else None
+
+    @property
+    def memory_price(self) -> float | None:
+        """How many times as large the error is as where one record back were all that mattered.
+
+        None where the model is not of order two or hidden, or either has no plan.
+        """
+        best, before = self.best, self.order_one
+        if best is None or before is None:
+            return None
+        costs = [
+            plan.expected_error if plan.task == "answer" else plan.expected_flips
+            for plan in (best, before)
+        ]
+        return costs[0] / costs[1] if costs[1] > 0 else None
+
+    def _memory(self) -> list[str]:
+        """Return the price of the longer memory in words."""
+        if self.memory_price is None or self.order_one is None:
+            return []
+        one = self.order_one
+        if one.task == "answer":
+            cost = f"{one.noise.measure} {one.noise.amount:.5g}"
+        else:
+            cost = f"{one.expected_flips:.5g} of the records flipped"
+        times = f"{self.memory_price:.3g}"
+        what = "the second record back costs"
+        if self.model.kind == "hidden-chain":
+            what = "hidden states cost"
+        return [f"memory: order one would need {cost}; {what} a factor {times}"]
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        best = self.best
+        return {
+            "limit": self.limit,
+            **({"delta": self.delta} if self.delta else {}),
+            **({"releases": self.releases} if self.releases > 1 else {}),
+            **({"protect_window": self.secrets.window} if self.secrets.window > 1 else {}),
+            "against": self.against if isinstance(self.against, str) else words(self.against),
+            "model": self.model.describe(),
+            "best": None if best is None else best.method,
+            "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
+            "rows": [
+                {**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows
+            ],
+            **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
+            **({"missing": list(self.missing)} if self.missing else {}),
+            **({} if self.memory_price is None else {"memory_price": self.memory_price}),
+        }
+
+    def __str__(self) -> str:
+        """Return the table as plain text."""
+        local = self.query.task != "answer"
+        measured: tuple[str, ...] = ("noise", "amount", "error", "95% within")
+        if not self.delta:
+            measured = ("scale", "error", "95% within")
+        if self.optimum is not None:
+            measured = (*measured, "x optimum")
+        if local:
+            measured = tuple(dict.fromkeys(name for row in self.rows for name in row.measures))
+        lines: list[tuple[str, ...]] = [("method", *measured, "leaks", "protects", "basis")]
+        notes = []
+        for row in self.rows:
+            basis = "certified" if row.certified else "published"
+            if row.plan is None:
+                blank = ["-" for _ in measured]
+                if self.delta:
+                    blank[0] = str(row.noise)
+                lines.append((row.method, *blank, "-", "-", basis))
+                notes.append(f"{row.method}: {row.reason}")
+                continue
+            leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
+            whom = row.protects if isinstance(row.protects, str) else "this attacker"
+            amount = row.sigma if row.scale is None else row.scale
+            found = [amount, row.expected_error, row.error_bar]
+            if self.optimum is not None:
+                found.append(self.times_optimum(row))
+            if local:
+                found = [row.measures.get(name) for name in measured]
+            numbers = ["-" if number is None else f"{number:.5g}" for number in found]
+            if self.delta:
+                numbers = [str(row.noise), *numbers]
+            mark = "" if row.meets else " only"
+            lines.append((row.method, *numbers, leaks, whom + mark, basis))
+        checked = [f"checked: {check.said()}" for check in self.checks]
+        missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
+        return "\n".join([*columns(lines), *notes, *self._memory(), *checked, *missing])
+
+
+@renamed(epsilon="limit")
+def compare(
+    query: AnyQuery | LocalQuery,
+    model: AnyModel,
+    limit: float,
+    against: Against = "any",
+    methods: Sequence[str] | None = None,
+    *,
+    pairs: Any = None,
+    protect: Any = None,
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
+    each: Callable[[Row], object] | None = None,
+    effort: float = 1.0,
+    partial: bool = False,
+) -> Comparison:
+    """Return one plan, or the reason why not, for each method.
+
+    `Series` and `Redacted` have methods of their own, and so have the kinds of models: by default
+    those that have something to say about this one. With a ``delta`` there are rows for Laplace
+    noise and for Gaussian noise, or for one kind of ``noise``; their errors can be compared, a
+    scale and a sigma cannot. ``releases`` of the noise keep the limit together.
+    ``protect=Window(12)`` asks what the history of so many records in a row costs; methods for one
+    record say so. For a count the method ``optimal`` finds the least error that any noise can
+    have; where it does, `Comparison.times_optimum` says how far each row is above it.
+
+    Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
+    would take more than the ``effort`` of a row (a multiple of a few seconds; it is counted, and so
+    the same on every machine) says so in its row, unless ``methods`` asks for it by name, or ends
+    with more noise than need be and says that; with effort=math.inf nothing is left out. A method that fails leaves the others as they are:
     its row has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the
     whole, or with ``partial`` returns the rows found so far, and names the others in
     `Comparison.missing`.
@@ -244,17 +432,14 @@ def compare(
         for shape in shapes_of(question, noise)
         for method in _methods(question, methods, shape)
     ]
-    if not effort > 0:
-        raise InvalidInput(
-            f"effort must be above 0, found {effort}; 1 is about three seconds a row"
-        )
-    allowed = effort if methods is None else math.inf
+    effort = progress.check_effort(effort)
     rows: list[Row] = []
     stopped = False
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
-                rows.append(row_of(method, part, allowed))
+                named = methods is not None and not method.early
+                rows.append(row_of(method, part, math.inf if named else effort))
             if each is not None:
                 each(rows[-1])
     except KeyboardInterrupt:

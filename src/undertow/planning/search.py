@@ -31,7 +31,7 @@ from undertow.plan import Plan
 from undertow.planning.chains import withstood
 from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
-from undertow.planning.methods import prove, solve
+from undertow.planning.methods import LESS, prove, solve
 from undertow.planning.questions import Question, Shape, chains_of
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
@@ -287,12 +287,9 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
             "and protect out"
         )
     _check_shape(method.name, method.covers, question)
-    with progress.granting(question.effort):
-        found, ended = solve(method, question), not progress.left()
+    found = solve(method, question)
     mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
-    # the proof has an effort of its own, as wherever it is repeated
-    with progress.granting(question.effort):
-        leak = found.leakage or prove(method, question, question.together(mechanism))
+    leak = found.leakage or prove(method, question, question.together(mechanism))
     leak = replace(leak, delta=question.delta)
     if method.certified and not leak.proves(question.limit):
         raise NotSupported(
@@ -301,20 +298,13 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         )
     _check_shape(method.name, leak.covers, question)
     leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
-    leak = leak.with_assumptions((_LESS,) if ended else ())
     plan: Plan[Any] = Plan(
         mechanism, question.model, question.limit, leak, method.name,
         unit=question.unit, measures=found.measures, delta=question.delta,
         releases=question.releases,
     )  # fmt: skip
     tight = method.tight and leak.closed and question.secrets.everything
-    return plan, not ended and (found.optimal or tight)
-
-
-_LESS = (
-    "the search for the least noise ended with its effort spent: less may do; effort=10 allows "
-    "ten times as much, effort=math.inf searches to the end"
-)
+    return plan, LESS not in found.notes and (found.optimal or tight)
 
 
 def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
