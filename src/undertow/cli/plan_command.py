@@ -128,6 +128,7 @@ def plan(
         from undertow.signatures import check_private
 
         check_private(key)
+    allowed = read_effort(effort)
     faster = "--effort 0.1 is faster"
     if not local.asked and method is _BEST:
         faster += ", and so is --method exchange"
@@ -136,7 +137,7 @@ def plan(
 
         found = calibrate(
             query, described, limit, against, str(method),
-            pairs=alike, protect=protect, objective=local.aim(), effort=read_effort(effort), **shape,
+            pairs=alike, protect=protect, objective=local.aim(), effort=allowed, **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
     if key is not None:

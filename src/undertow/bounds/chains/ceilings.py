@@ -54,7 +54,7 @@ def ceiling_of_all(chain: MarkovChain, epsilon: float, window: int = 1) -> float
     if 5 * _COARSE * chain.size**4 / 3e4 > _WORK:
         return upper
     try:
-        with progress.allowing(_WORK):
+        with progress.overtime(_WORK):
             for floor in _FLOORS:
                 found = _surveyed(chain, epsilon, window, (upper - own) / 2, floor, _COARSE)
                 if math.isfinite(found):
