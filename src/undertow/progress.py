@@ -46,6 +46,7 @@ __all__ = [
     "metered",
     "overtime",
     "spend",
+    "spent",
     "unmetered",
     "watching",
 ]
@@ -258,6 +259,11 @@ def _charge(units: float) -> None:
             "the search needs more than the effort allowed; effort=10 allows ten times as much, "
             "effort=math.inf any"
         )
+
+
+def spent() -> float:
+    """Return how much work was counted so far in this thread, in units of some 30 microseconds."""
+    return _WORK.used
 
 
 def left() -> float:
