@@ -40,6 +40,7 @@ __all__ = [
     "attained",
     "check_effort",
     "doing",
+    "granted",
     "granting",
     "inside",
     "left",
@@ -253,12 +254,19 @@ def spend(multiplications: float, calls: float = 1.0) -> None:
 
 
 def _charge(units: float) -> None:
-    _WORK.used += units
-    if _WORK.ends and _WORK.used > min(_WORK.ends):
+    end = min(_WORK.ends, default=math.inf)
+    if _WORK.used <= end:  # else nothing is begun any more
+        _WORK.used += units
+    if _WORK.used > end:
         raise EffortSpent(
             "the search needs more than the effort allowed; effort=10 allows ten times as much, "
             "effort=math.inf any"
         )
+
+
+def granted() -> bool:
+    """Return whether this is part of a search that was granted an effort."""
+    return bool(_WORK.ends)
 
 
 def spent() -> float:
@@ -381,7 +389,7 @@ def overtime(units: float) -> Iterator[None]:
             _WORK.late -= _WORK.used - before
 
 
-def check_effort(effort: float) -> float:
+def check_effort(effort: object) -> float:
     """Return an effort above 0, or refuse it.
 
     >>> check_effort(2)

@@ -143,7 +143,7 @@ def dp_budget(
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, window = check_delta(delta), read_window(protect)
 
-    unfinished = False
+    unfinished, alone = False, not progress.granted()
 
     def measure(level: float) -> Leakage:
         nonlocal unfinished
@@ -154,7 +154,7 @@ def dp_budget(
     with progress.granting(progress.check_effort(effort)):
         guide = guide_for(model, against, window.records)
         level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
-    if unfinished:
+    if unfinished and alone:  # else the plan says so
         warnings.warn(_SPENT, EffortWarning, stacklevel=3)
     if not delta:
         return level

@@ -389,7 +389,7 @@ def _attackable(question: Question[Any]) -> bool:
 
 def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
     """Return whether a noise smaller by a thousandth might keep the limit, by some proof."""
-    smaller = plan.noise.with_amount(plan.noise.amount / (1 + _WORTH))
+    smaller = question.noise(plan.noise.amount / (1 + _WORTH))
     return withstood(question, smaller, plan.leakage)
 
 

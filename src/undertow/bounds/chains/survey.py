@@ -101,6 +101,7 @@ def ceilings(ask: Ask) -> tuple[Array, Array]:
     block = np.cumsum(points) // room
     for one in np.unique(block):
         here = np.flatnonzero(block == one)
+        spend(40 * float(points[here].sum()) * len(ask.kernel))
         sweep = _Sweep(ask.part(here), begin[here], start[here], end[here], points[here])
         upper[here], lower[here] = sweep.run()
     return upper, lower
