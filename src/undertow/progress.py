@@ -24,7 +24,7 @@ from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
 from functools import lru_cache
-from typing import Generic, ParamSpec, TypeVar
+from typing import Generic, ParamSpec, TypeVar, cast
 
 from undertow.errors import EffortSpent, InvalidInput
 
@@ -255,9 +255,9 @@ def spend(multiplications: float, calls: float = 1.0) -> None:
 
 def _charge(units: float) -> None:
     end = min(_WORK.ends, default=math.inf)
-    if _WORK.used <= end:  # else nothing is begun any more
-        _WORK.used += units
-    if _WORK.used > end:
+    short = _WORK.used + units > end
+    _WORK.used = max(_WORK.used, end) if short else _WORK.used + units  # not begun, if short
+    if short:
         raise EffortSpent(
             "the search needs more than the effort allowed; effort=10 allows ten times as much, "
             "effort=math.inf any"
@@ -329,8 +329,17 @@ def unmetered(units: float = math.inf) -> Iterator[None]:
         _WORK.ends, _WORK.used = before
 
 
+class _UnkeptError(Exception):
+    """A result that is not kept."""
+
+    def __init__(self, result: object) -> None:
+        self.result = result
+
+
 class Metered(Generic[P, R]):
     """A pure function that keeps its last results, each at the cost of working it out.
+
+    What was returned with the effort spent is not kept.
 
     Arguments without a hash (a query made of a Python object) are worked out each time.
 
@@ -350,7 +359,10 @@ class Metered(Generic[P, R]):
 
         def worked(*args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
             before = _WORK.used
-            return function(*args, **kwargs), _WORK.used - before
+            result = function(*args, **kwargs)
+            if not left():  # with more effort it may be another
+                raise _UnkeptError(result)
+            return result, _WORK.used - before
 
         kept = lru_cache(maxsize=most)(worked)
         self._kept: Callable[P, tuple[R, float]] = kept
@@ -363,9 +375,15 @@ class Metered(Generic[P, R]):
         except TypeError:
             return self._function(*args, **kwargs)
         before = _WORK.used
-        result, cost = self._kept(*args, **kwargs)
-        if _WORK.used - before < cost:  # it was kept
-            _charge(cost)
+        try:
+            result, cost = self._kept(*args, **kwargs)
+        except _UnkeptError as found:
+            return cast("R", found.result)
+        if _WORK.used - before >= cost:
+            return result
+        if cost > left():  # worked out with more effort than there is
+            return self._function(*args, **kwargs)
+        _charge(cost)
         return result
 
 
