@@ -42,7 +42,7 @@ def at_most(mechanism: Mechanism, model: Model, against: Against, window: int = 
     >>> round(at_most(PureDP(1.0), chain, "any"), 3)
     2.204
     >>> round(at_most(PureDP(1.0), MarkovChain([[0, 1], [.5, .5]], length=8), "any"), 3)
-    8.0
+    4.243
     """
     return max(_at_most(mechanism, one, against, window) for one in model.members())
 
