@@ -34,7 +34,10 @@ class Remembered:
         except TypeError:  # something that has no hash
             return self.function(*wanted)
         if found is None:
-            found = self.kept[key] = self.function(*wanted)
+            found = self.function(*wanted)
+            if found.unfinished:  # what it says depends on the effort that was left
+                return found
+            self.kept[key] = found
             if len(self.kept) > MOST:
                 self.kept.popitem(last=False)
         return found

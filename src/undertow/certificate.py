@@ -8,6 +8,7 @@ from typing import Any, Literal
 from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.errors import Contradiction
 from undertow.numerics import GAP, check_choice
+from undertow.progress import SPENT
 from undertow.queries import State
 
 __all__ = [
@@ -221,6 +222,11 @@ class Leakage:
         True
         """
         return WIDTHS.index(self.covers) >= WIDTHS.index(covers)
+
+    @property
+    def unfinished(self) -> bool:
+        """Whether its search ended with the effort spent: more effort may narrow it."""
+        return SPENT in self.assumptions
 
     @property
     def closed(self) -> bool:

@@ -11,6 +11,7 @@ The tree::
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   └── Infeasible             it would prove it for a larger epsilon only
+    │   ├── EffortSpent                the search needs more work than was allowed
     │   └── NothingToProtect           every record is certain under the model
     ├── LedgerError                    the account of what was released
     │   ├── BudgetExceeded             what is asked for no longer fits; says what would
@@ -20,6 +21,7 @@ The tree::
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
 
     AccountWarning (UserWarning)       something about the account that a curator should look at
+    EffortWarning (UserWarning)        a search ended with its effort spent: what it says is proved
     DisclosureWarning (UserWarning)    a model fitted to private data is itself a disclosure
 
 A message says what is required, what was found and where, and what to do. It never contains a
@@ -31,6 +33,8 @@ __all__ = [
     "BudgetExceeded",
     "Contradiction",
     "DisclosureWarning",
+    "EffortSpent",
+    "EffortWarning",
     "Infeasible",
     "InvalidCertificate",
     "InvalidInput",
@@ -89,6 +93,10 @@ class Infeasible(MethodRefused):
         self.smallest = smallest
 
 
+class EffortSpent(NotSupported):
+    """The search needs more work than was allowed; work is counted, the same on every machine."""
+
+
 class NothingToProtect(NotSupported):
     """Every record is certain under the model: nothing can leak, and no noise is needed."""
 
@@ -124,6 +132,10 @@ class Contradiction(UndertowError):  # noqa: N818
 
 class AccountWarning(UserWarning):
     """Something about the account that a curator should look at: a second one of the same data."""
+
+
+class EffortWarning(UserWarning):
+    """A search ended with its effort spent: what it returns is proved, and more may be provable."""
 
 
 class DisclosureWarning(UserWarning):

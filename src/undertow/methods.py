@@ -80,6 +80,9 @@ class Method:
         is all that is released of them (``covers="series"``): ``best`` leaves it out elsewhere.
     tabulated
         Whether its noise has a table of probabilities, where others have Laplace noise.
+    early
+        Whether it has a certified answer, with more noise, where its effort is spent: then the
+        effort is limited also where the method is asked for by name.
     quick, effort
         Whether a report may work it out, and the function of a question that says how long it takes
         (a name in `undertow.planning`), None where it has an effort limit of its own, or takes no
@@ -101,6 +104,7 @@ class Method:
     whole: bool = False
     persons: bool = False
     histories: bool = False
+    early: bool = False
     quick: bool = False
     effort: str | None = None
     normal: "str | None" = None
@@ -162,13 +166,15 @@ _LISTED = (
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
            {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
-            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True),
+            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True,
+           early=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
            "docs, theory: least noise of any shape", "optimal.OPTIMAL", ("chain", "network"),
            tight=True, asked=True, tabulated=True, effort="efforts.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
-           normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True),
+           normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True,
+           early=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
            "docs, theory: approximate guarantees", "approximate.SWEEP", covers="any",
            normal="approximate.SWEEP", laplace=False, composes=True),
@@ -209,7 +215,7 @@ _LISTED = (
            "local.EXACT", ("chain", "second-order"), covers="any", tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate", "local.EXCHANGE", _EVERY, covers="any",
-           subsumed_by="exact"),
+           subsumed_by="exact", early=True),
     Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
            "docs, theory: flipped series", "local.XOR", covers="any", whole=True),
     Method("chakrabarti", "flip", "flips for an attacker who knows no other record",

@@ -9,16 +9,63 @@ A question is named by the one who asks it (`asking`), and a search by the quest
 what a search says counts only where the two names are equal. Leakages ask others on their way, of
 other levels or against other adversaries, and what is attained there is not attained here.
 
+Work is counted, not timed: kernels call `spend`, and `allowing` ends what is done inside with
+`EffortSpent` once more was spent than allowed. The same question ends at the same place on every
+machine, whatever was computed before: what is kept (`metered`) costs as much as when it was worked
+out.
+
 Nothing said here depends on private values: models and mechanisms are public.
 """
 
 import math
+import threading
 from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass
+from functools import lru_cache
+from typing import Generic, ParamSpec, TypeVar, cast
 
-__all__ = ["Step", "Watch", "asking", "attained", "doing", "inside", "watching"]
+from undertow.errors import EffortSpent, InvalidInput
+
+__all__ = [
+    "EFFORT",
+    "SPENT",
+    "Metered",
+    "Question",
+    "Step",
+    "Watch",
+    "allowing",
+    "asking",
+    "attained",
+    "check_effort",
+    "doing",
+    "granted",
+    "granting",
+    "inside",
+    "left",
+    "metered",
+    "overtime",
+    "spend",
+    "spent",
+    "unmetered",
+    "watching",
+]
+
+EFFORT = 3e5
+"""What an effort of 1 allows, in units of some 30 microseconds: five to ten seconds."""
+
+SPENT = (
+    "the search ended with its effort spent: the upper end is proved, the truth may be lower; "
+    "effort=10 allows ten times as much, effort=math.inf searches to the end"
+)
+"""What is said of an interval whose search ended early."""
+
+_LATE = 3e3
+"""Work that an end of an interval may take once the effort is spent: about a tenth of a second."""
+
+P = ParamSpec("P")
+R = TypeVar("R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,8 +92,34 @@ End = Callable[[], float]
 """How an end of an interval is worked out, if it should be asked for."""
 
 
+class Question:
+    """A question that is worked on, and what was shown of it: ends that are worked out if asked."""
+
+    def __init__(self, name: Hashable, lower: End, upper: End) -> None:
+        """Take a question with ends that need no search."""
+        self.name, self._lower, self._upper = name, [lower], upper
+
+    def reached(self) -> tuple[float, float]:
+        """Return what is attained and what is proved of the question."""
+        lower, upper = max(map(_worked, self._lower)), self._upper()
+        return min(lower, upper), upper
+
+    def say(self, lower: End) -> None:
+        """Take what a search attains."""
+        self._lower.append(lower)
+
+
+def _worked(end: End) -> float:
+    """Return a lower end, 0 where to work it out takes too long itself."""
+    with unmetered(_LATE):
+        try:
+            return end()
+        except EffortSpent:
+            return 0.0
+
+
 class Watch:
-    """Who listens, and what the work that is watched has shown of its question.
+    """Who listens, and the question that was asked when the work was interrupted.
 
     >>> with watching() as watch, asking("how far", upper=lambda: 8.0):
     ...     attained("how far", lambda: 3.0)
@@ -61,9 +134,7 @@ class Watch:
         """Listen with a callback."""
         self.told = told
         self.outer: list[Step] = []
-        self.question: Hashable | None = None
-        self._lower: list[End] = []
-        self._upper: End = lambda: math.inf
+        self.question: Question | None = None
 
     def reached(self) -> tuple[float, float] | None:
         """Return what is attained and what is proved of the question that was interrupted.
@@ -71,23 +142,7 @@ class Watch:
         None where there is no such question, or it was answered. Ends are worked out when they are
         asked for.
         """
-        if self.question is None:
-            return None
-        lower, upper = max(end() for end in self._lower), self._upper()
-        return min(lower, upper), upper
-
-    def begin(self, question: Hashable, lower: End, upper: End) -> None:
-        """Take a question for the one that is asked, with ends that need no search."""
-        self.question, self._lower, self._upper = question, [lower], upper
-
-    def end(self) -> None:
-        """Forget the question: it is answered, or another one."""
-        self.question, self._lower = None, []
-
-    def say(self, question: Hashable, lower: End) -> None:
-        """Take what a search attains, if the question is its own."""
-        if question == self.question:
-            self._lower.append(lower)
+        return None if self.question is None else self.question.reached()
 
 
 _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
@@ -140,33 +195,227 @@ def inside(words: str, done: int | None = None, total: int | None = None) -> Ite
         watch.outer.pop()
 
 
+_ASKED: ContextVar[tuple[Question, ...]] = ContextVar("asked", default=())
+
+
 @contextmanager
 def asking(
     question: Hashable, lower: End = lambda: 0.0, upper: End = lambda: math.inf
-) -> Iterator[None]:
-    """Name the question that is worked on inside, unless one is asked already.
+) -> Iterator[Question]:
+    """Name the question that is worked on inside, and give what is shown of it.
 
     ``lower`` and ``upper`` give ends that are known without a search. An interrupt leaves the
-    question in the watch, with what was shown of it; otherwise it is forgotten.
+    outermost question in the watch; otherwise it is forgotten.
     """
-    watch = _WATCH.get()
-    if watch is None or watch.question is not None:
-        yield
-        return
-    watch.begin(question, lower, upper)
+    asked, watch, before = Question(question, lower, upper), _WATCH.get(), _ASKED.get()
+    token = _ASKED.set((*before, asked))
+    outermost = watch is not None and watch.question is None
     stopped = False
+    if watch is not None and outermost:
+        watch.question = asked
     try:
-        yield
+        yield asked
     except KeyboardInterrupt:
         stopped = True
         raise
     finally:
-        if not stopped:
-            watch.end()
+        _ASKED.reset(token)
+        if watch is not None and outermost and not stopped:
+            watch.question = None
 
 
 def attained(question: Hashable, lower: End) -> None:
     """Say how a search would work out what it has attained of its question, if it were stopped."""
-    watch = _WATCH.get()
-    if watch is not None:
-        watch.say(question, lower)
+    for asked in _ASKED.get():
+        if asked.name == question:
+            asked.say(lower)
+
+
+class _Work(threading.local):
+    """What was spent in this thread, and the allowances that hold at present (ends of ``used``).
+
+    ``late`` is what may still be spent after the end of an effort.
+    """
+
+    used = 0.0
+    late = math.inf
+    ends: tuple[float, ...] = ()
+
+
+_WORK = _Work()
+
+
+def spend(multiplications: float, calls: float = 1.0) -> None:
+    """Count work: multiplications in arrays, and calls of some 30 microseconds each.
+
+    Raises `EffortSpent` where that is more than is allowed.
+    """
+    _charge(calls + multiplications / 3e4)
+
+
+def _charge(units: float) -> None:
+    end = min(_WORK.ends, default=math.inf)
+    short = _WORK.used + units > end
+    _WORK.used = max(_WORK.used, end) if short else _WORK.used + units  # not begun, if short
+    if short:
+        raise EffortSpent(
+            "the search needs more than the effort allowed; effort=10 allows ten times as much, "
+            "effort=math.inf any"
+        )
+
+
+def granted() -> bool:
+    """Return whether this is part of a search that was granted an effort."""
+    return bool(_WORK.ends)
+
+
+def spent() -> float:
+    """Return how much work was counted so far in this thread, in units of some 30 microseconds."""
+    return _WORK.used
+
+
+def left() -> float:
+    """Return how much work is still allowed, in units of some 30 microseconds; inf if any."""
+    return max(min(_WORK.ends, default=math.inf) - _WORK.used, 0.0)
+
+
+@contextmanager
+def allowing(units: float) -> Iterator[None]:
+    """Allow so much work inside, and no more than is allowed outside.
+
+    >>> with allowing(10.0):
+    ...     spend(0, 4)
+    ...     left()
+    6.0
+    """
+    before = _WORK.ends
+    _WORK.ends = (*before, _WORK.used + units)
+    try:
+        yield
+    finally:
+        _WORK.ends = before
+
+
+@contextmanager
+def granting(effort: float) -> Iterator[None]:
+    """Allow an effort inside, unless this is part of a search that was granted one.
+
+    >>> with granting(1.0), granting(math.inf):
+    ...     round(left() / EFFORT, 6)
+    1.0
+    """
+    if _WORK.ends:
+        yield
+        return
+    _WORK.late = EFFORT * effort / 2
+    try:
+        with allowing(EFFORT * effort):
+            yield
+    finally:
+        _WORK.late = math.inf
+
+
+@contextmanager
+def unmetered(units: float = math.inf) -> Iterator[None]:
+    """Allow so much work inside, whatever is allowed outside, and count none of it there.
+
+    For what must be said once the effort is spent: it has little to do.
+    """
+    before = _WORK.ends, _WORK.used
+    _WORK.ends = (before[1] + units,)
+    try:
+        yield
+    finally:
+        _WORK.ends, _WORK.used = before
+
+
+class _UnkeptError(Exception):
+    """A result that is not kept."""
+
+    def __init__(self, result: object) -> None:
+        self.result = result
+
+
+class Metered(Generic[P, R]):
+    """A pure function that keeps its last results, each at the cost of working it out.
+
+    What was returned with the effort spent is not kept.
+
+    Arguments without a hash (a query made of a Python object) are worked out each time.
+
+    >>> def square(number: int) -> int:
+    ...     spend(0, 5)
+    ...     return number * number
+    >>> kept = Metered(square, most=4)
+    >>> with allowing(12.0):
+    ...     kept(3), kept(3), left()
+    (9, 9, 2.0)
+    """
+
+    def __init__(self, function: Callable[P, R], most: int = 16) -> None:
+        """Keep the function, and room for its last results."""
+        self.__doc__ = function.__doc__
+        self._function = function
+
+        def worked(*args: P.args, **kwargs: P.kwargs) -> tuple[R, float]:
+            before = _WORK.used
+            result = function(*args, **kwargs)
+            if not left():  # with more effort it may be another
+                raise _UnkeptError(result)
+            return result, _WORK.used - before
+
+        kept = lru_cache(maxsize=most)(worked)
+        self._kept: Callable[P, tuple[R, float]] = kept
+        self.forget = kept.cache_clear
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
+        """Return the function's result, from memory where it is there."""
+        try:
+            hash(args)
+        except TypeError:
+            return self._function(*args, **kwargs)
+        before = _WORK.used
+        try:
+            result, cost = self._kept(*args, **kwargs)
+        except _UnkeptError as found:
+            return cast("R", found.result)
+        if _WORK.used - before >= cost:
+            return result
+        if cost > left():  # worked out with more effort than there is
+            return self._function(*args, **kwargs)
+        _charge(cost)
+        return result
+
+
+def metered(most: int) -> Callable[[Callable[P, R]], Metered[P, R]]:
+    """Return a decorator that keeps the last results of a pure function: see `Metered`."""
+    return lambda function: Metered(function, most)
+
+
+@contextmanager
+def overtime(units: float) -> Iterator[None]:
+    """Allow so much work inside though the effort is spent: all in all half as much again.
+
+    For bounds that come close without a search; where this is spent too there are quicker ones.
+    """
+    allowed = min(units, _WORK.late)
+    with unmetered(allowed):
+        before = _WORK.used
+        try:
+            yield
+        finally:
+            _WORK.late -= _WORK.used - before
+
+
+def check_effort(effort: object) -> float:
+    """Return an effort above 0, or refuse it.
+
+    >>> check_effort(2)
+    2.0
+    """
+    if isinstance(effort, bool) or not isinstance(effort, int | float) or not effort > 0:
+        raise InvalidInput(
+            f"effort must be above 0, found {effort!r}; 1 is the default, five to ten "
+            "seconds for a method, 10 allows ten times as much, math.inf any"
+        )
+    return float(effort)

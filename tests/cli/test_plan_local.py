@@ -343,7 +343,8 @@ def test_leakage_of_flips_refused():
         ("0.3", "--epsilon", 1), ("0.3", "--count", "active"),
     ):  # fmt: skip
         assert call(*flips, *arguments).exit_code == 2
-    assert call("leakage", *NAMED, "--epsilon", 1, "--effort", 3).exit_code == 2
+    for effort in (0, -1, "nan"):
+        assert call("leakage", *NAMED, "--epsilon", 1, "--effort", effort).exit_code == 2
     three = ("leakage", "--transition", "0.8,0.1,0.1;0.2,0.6,0.2;0.1,0.1,0.8", "--length", 9)
     result = call(*three, "--flips", "0.1,0.2")
     assert result.exit_code == 1

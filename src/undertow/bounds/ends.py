@@ -13,9 +13,6 @@ from undertow.numerics import up
 
 __all__ = ["at_least", "at_most"]
 
-_WIDEST = 64
-"""Most states of a chain whose contraction is computed (memory: its fourth power)."""
-
 
 def at_least(mechanism: Mechanism, model: Model, against: Against) -> float:
     """Return a leakage that is attained: on a chain, by whoever knows all other records.
@@ -38,14 +35,14 @@ def at_most(mechanism: Mechanism, model: Model, against: Against, window: int = 
     """Return a proved bound on the leakage about ``window`` records in a row, inf if there is none.
 
     The DP level times the number of records that depend on each other (Theorem 4.2 of [lange2024]),
-    for each record of the window; on chains without zeros also by contraction
+    for each record of the window; on chains, and boxes of chains, also by contraction
     (`undertow.bounds.chains.contraction`). At a delta it holds as well: no leakage grows with it.
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=3)
     >>> round(at_most(PureDP(1.0), chain, "any"), 3)
     2.204
     >>> round(at_most(PureDP(1.0), MarkovChain([[0, 1], [.5, .5]], length=8), "any"), 3)
-    8.0
+    4.243
     """
     return max(_at_most(mechanism, one, against, window) for one in model.members())
 
@@ -58,11 +55,19 @@ def _at_most(mechanism: Mechanism, model: Model, against: Against, window: int) 
         return up(window * level)
     records = model.dependent_records()
     found = math.inf if records is None else up(window * records * level)
-    if isinstance(model, MarkovChain) and model.size <= _WIDEST and (model.transition > 0).all():
-        from undertow.bounds.chains.contraction import contraction_upper
+    from undertow.bounds.chains.contraction import block_upper, contraction_upper
 
-        rows = model.transition.reshape(-1, model.size, model.size)  # (steps, k, k)
-        box = ChainBox(rows.min(axis=0), rows.max(axis=0), model.states, length=model.length)
+    box = model if isinstance(model, ChainBox) else None
+    if isinstance(model, MarkovChain):
+        reduced = model.visited()
+        if reduced is None:
+            return 0.0
+        found = min(found, block_upper(level, reduced, window))
+        if (reduced.transition > 0).all():
+            rows = reduced.transition.reshape(-1, reduced.size, reduced.size)  # (steps, k, k)
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            box = ChainBox(low, high, reduced.states, length=reduced.length)
+    if box is not None:
         # given a window its sides are independent, and each depends on one record of it alone
         found = min(found, up((window - 1) * level + contraction_upper(level, box), 4))
     return found

@@ -65,7 +65,7 @@ def audit(
     from undertow.auditing.auditor import audit as attack
 
     read = read_plan(plan)
-    with counting("attacking") as tell:
+    with counting("attacking", "fewer --draws are faster, and prove less") as tell:
         found = attack(
             read, draws or DRAWS, seed=seed, confidence=confidence, limit=limit,
             delta=delta, progress=tell,

@@ -11,6 +11,7 @@ from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.guarantee_options import NoiseText, several
 from undertow.cli.options import (
     AgainstText,
+    EffortOption,
     ForceOption,
     JsonOption,
     LimitText,
@@ -19,6 +20,7 @@ from undertow.cli.options import (
     WindowText,
     figure_kind,
     misuse,
+    read_effort,
 )
 from undertow.cli.output import (
     INTERRUPTED,
@@ -66,9 +68,7 @@ def compare(
             "--method", metavar="NAME", help="Ask this method alone, to its end; may be repeated."
         ),
     ] = None,
-    effort: float = option(
-        "X", "Effort that a method may take, about three seconds each; others say so.", 1.0
-    ),
+    effort: EffortOption = None,
     figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
     force: ForceOption = False,
     as_json: JsonOption = False,
@@ -99,10 +99,11 @@ def compare(
     asked = query.read(described)
     from undertow.planning import comparison
 
-    with waiting("comparing the methods") as shown:
+    with waiting("comparing the methods", "--method exchange asks for one alone") as shown:
         table = comparison.compare(
             asked, described, limit, against, methods, protect=window, **wanted.told(),
-            each=lambda row: shown.note(_noted(row)), effort=effort, partial=True,
+            each=lambda row: shown.note(_noted(row)), effort=read_effort(effort) or 1.0,
+            partial=True,
         )  # fmt: skip
     if table.missing:
         say(f"interrupted; not asked: {', '.join(table.missing)}")

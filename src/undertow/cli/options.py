@@ -29,6 +29,7 @@ __all__ = [
     "AgainstText",
     "ConfidenceOption",
     "DataArgument",
+    "EffortOption",
     "ForceOption",
     "JsonOption",
     "KeyOption",
@@ -48,6 +49,7 @@ __all__ = [
     "numbers",
     "open_ledger",
     "read_count",
+    "read_effort",
     "read_range",
     "read_records",
 ]
@@ -63,6 +65,15 @@ DataArgument = Annotated[
     ),
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+EffortOption = Annotated[
+    float | None,
+    typer.Option(
+        "--effort", metavar="X",
+        help="Work that a search may take, as a multiple of the default, a few seconds; it is "
+        "counted, and so the same on every machine; inf for any.",
+    ),
+]  # fmt: skip
+
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 ConfidenceOption = Annotated[
     float, typer.Option("--confidence", metavar="P", help="The probability that an interval holds.")
@@ -417,6 +428,13 @@ def read_records(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise misuse(f"{option} needs whole numbers such as 1,2,5; found {text!r}") from None
+
+
+def read_effort(effort: float | None) -> float | None:
+    """Return an effort above 0, None where none was named."""
+    if effort is not None and not effort > 0:
+        raise misuse(f"--effort needs a number above 0, such as 0.1 or 10; found {effort:g}")
+    return effort
 
 
 def numbers(text: str, option: str) -> list[float]:

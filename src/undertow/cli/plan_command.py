@@ -13,6 +13,7 @@ from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import is_local, local_rows, show_probabilities, uncovered
 from undertow.cli.options import (
     AgainstText,
+    EffortOption,
     ForceOption,
     JsonOption,
     LimitText,
@@ -22,6 +23,7 @@ from undertow.cli.options import (
     WindowText,
     find_state,
     misuse,
+    read_effort,
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
@@ -60,6 +62,7 @@ def plan(
         "Proved for whole series, for one window of each, or for any windows and groups; 'series' "
         "also says that nothing else is released of them, so that noise of any shape will do.",
     ),
+    effort: EffortOption = None,
     unit: Unit = option(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
@@ -125,12 +128,16 @@ def plan(
         from undertow.signatures import check_private
 
         check_private(key)
-    with waiting("searching for the least noise"):
+    allowed = read_effort(effort)
+    faster = "--effort 0.1 is faster"
+    if not local.asked and method is _BEST:
+        faster += ", and so is --method exchange"
+    with waiting("searching for the least noise", faster):
         from undertow.planning.search import calibrate
 
         found = calibrate(
             query, described, limit, against, str(method),
-            pairs=alike, protect=protect, objective=local.aim(), **shape,
+            pairs=alike, protect=protect, objective=local.aim(), effort=allowed, **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
     if key is not None:

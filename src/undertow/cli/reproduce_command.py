@@ -71,7 +71,7 @@ def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -
     from undertow.papers.store import reproduce as compute
     from undertow.reporting.files import reason
 
-    with ticking("recomputing", len(found)) as tick:
+    with ticking("recomputing", len(found), "--quick is faster") as tick:
         try:
             return compute(found, setting, output, fresh=fresh, told=lambda *_: tick())
         except OSError as error:

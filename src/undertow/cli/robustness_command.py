@@ -53,7 +53,7 @@ def robustness(
     asked: dict[str, Any] = {"others": {str(path): read_model(path) for path in others or ()}}
     if grid or factors is not None:
         asked["factors"] = () if grid else tuple(numbers(str(factors), "--factors"))
-    with waiting("trying other models"):
+    with waiting("trying other models", "--no-grid is faster"):
         from undertow.planning.other_models import robustness as tried
 
         table = tried(read, **asked)

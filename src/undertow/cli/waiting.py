@@ -1,7 +1,9 @@
 """What is shown on stderr while something takes its time: what is done, how far it is, how long.
 
-On a terminal one line that changes, once two seconds have passed. Elsewhere nothing, unless it was
-asked for with ``--progress``: then plain lines, few of them. Never anything on stdout.
+On a terminal one line that changes, once two seconds have passed. Elsewhere plain lines, few of
+them, if they were asked for with ``--progress``. After ten seconds, terminal or not, one line says
+what is being done and which option is faster, unless ``--no-progress`` forbids it. Never anything
+on stdout.
 """
 
 import threading
@@ -39,13 +41,17 @@ ProgressOption = Annotated[
     bool | None,
     typer.Option(
         "--progress/--no-progress",
-        help="Say on stderr how far long work is; by default on a terminal only.",
+        help="Say on stderr how far long work is; by default on a terminal only, and one line "
+        "elsewhere after ten seconds.",
         show_default=False,
     ),
 ]
 
 _PATIENCE = 2.0
 """Seconds before a terminal shows anything: a quick answer needs no progress."""
+
+_LONG = 10.0
+"""Seconds after which it is said what takes so long, and what would be faster."""
 
 _EVERY, _APART = 5.0, 1.0
 """Seconds between plain lines, and at least between those of different stages."""
@@ -64,25 +70,28 @@ def wanting(wanted: bool | None) -> Iterator[None]:
 
 
 @contextmanager
-def waiting(words: str) -> Iterator["Shown"]:
-    """Show what is being done while it takes its time; give what is shown, and has been reached."""
-    with _showing(words) as shown, progress.watching(shown.tell) as watch:
+def waiting(words: str, faster: str = "") -> Iterator["Shown"]:
+    """Show what is being done while it takes its time; give what is shown, and has been reached.
+
+    ``faster`` says which option would take less time.
+    """
+    with _showing(words, faster) as shown, progress.watching(shown.tell) as watch:
         shown.watch = watch
         yield shown
 
 
 @contextmanager
-def counting(words: str) -> Iterator[Callable[[int, int], object]]:
+def counting(words: str, faster: str = "") -> Iterator[Callable[[int, int], object]]:
     """Show what is being done; tell it how much is done, and of how much."""
-    with _showing(words) as shown, progress.watching(shown.tell):
+    with _showing(words, faster) as shown, progress.watching(shown.tell):
         yield shown.count
 
 
 @contextmanager
-def ticking(words: str, total: int) -> Iterator[Callable[[], object]]:
+def ticking(words: str, total: int, faster: str = "") -> Iterator[Callable[[], object]]:
     """Show what is being done; each call is one step of ``total``."""
     done = count(1)
-    with counting(words) as tell:
+    with counting(words, faster) as tell:
         yield lambda: tell(next(done), total)
 
 
@@ -147,20 +156,47 @@ def remaining(step: Step, passed: float) -> str:
     )
 
 
-class _Live(Shown):
+class _Advising(Shown):
+    """One line after `_LONG` seconds: what is being done, and what would be faster."""
+
+    def __init__(self, words: str, faster: str) -> None:
+        super().__init__(words)
+        self.faster = faster or "--progress says how far it is"
+        self._late = threading.Timer(_LONG, self._advise)
+
+    def note(self, words: str) -> None:
+        """Leave results to the command."""
+
+    def advise(self, words: str) -> None:
+        """Print the line."""
+        typer.echo(f"undertow: {visible(words)}", err=True)
+
+    def _advise(self) -> None:
+        passed = time.monotonic() - self.began
+        self.advise(f"{self.line()}, {passed:.0f} s; {self.faster}")
+
+    def start(self) -> None:
+        self._late.start()
+
+    def stop(self) -> None:
+        self._late.cancel()
+        self._late.join()
+
+
+class _Live(_Advising):
     """One line of a terminal, from `_PATIENCE` seconds on."""
 
-    def __init__(self, words: str, console: "Console") -> None:
+    def __init__(self, words: str, faster: str, console: "Console") -> None:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
         from rich.table import Column
 
-        super().__init__(words)
+        super().__init__(words, faster)
         line = Column(no_wrap=True, overflow="ellipsis")
         said = TextColumn("{task.description}", markup=False, table_column=line)
         columns = SpinnerColumn(), said
         self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task = self._bar.add_task(visible(self.line()), total=None)
-        self._late = threading.Timer(_PATIENCE, self._begin)
+        self._soon = threading.Timer(_PATIENCE, self._begin)
         self._notes: list[str] = []
         self._begun, self._lock = False, threading.Lock()
 
@@ -169,6 +205,9 @@ class _Live(Shown):
             self._notes.append(words)
             if self._begun:
                 self._print()
+
+    def advise(self, words: str) -> None:
+        self.note(words)
 
     def show(self) -> None:
         self._bar.update(self._task, description=visible(self.line()))
@@ -185,19 +224,21 @@ class _Live(Shown):
         self._notes.clear()
 
     def start(self) -> None:
-        self._late.start()
+        super().start()
+        self._soon.start()
 
     def stop(self) -> None:
-        self._late.cancel()
-        self._late.join()
+        super().stop()
+        self._soon.cancel()
+        self._soon.join()
         self._bar.stop()
 
 
-class _Lines(Shown):
+class _Lines(_Advising):
     """Plain lines: at the start, where a stage begins, and every `_EVERY` seconds."""
 
-    def __init__(self, words: str) -> None:
-        super().__init__(words)
+    def __init__(self, words: str, faster: str = "") -> None:
+        super().__init__(words, faster)
         self._said, self._at = "", -_APART
         self._lock, self._over = threading.Lock(), threading.Event()
         self._clock = threading.Thread(target=self._beat, daemon=True)
@@ -205,6 +246,9 @@ class _Lines(Shown):
     def note(self, words: str) -> None:
         with self._lock:
             self._print(words)
+
+    def advise(self, words: str) -> None:
+        self.note(words)
 
     @staticmethod
     def _print(words: str) -> None:
@@ -220,10 +264,12 @@ class _Lines(Shown):
             self._print(f"{self.line()}, {passed:.0f} s")
 
     def start(self) -> None:
+        super().start()
         self.note(f"{self.line()}, 0 s")
         self._clock.start()
 
     def stop(self) -> None:
+        super().stop()
         self._over.set()
         self._clock.join()
 
@@ -233,7 +279,7 @@ class _Lines(Shown):
 
 
 @contextmanager
-def _showing(words: str) -> Iterator[Shown]:
+def _showing(words: str, faster: str = "") -> Iterator[Shown]:
     """Show what is being done, as it was asked for and as the terminal allows."""
     shown = Shown(words)
     if _WANTED.get() is not False:
@@ -241,9 +287,9 @@ def _showing(words: str) -> Iterator[Shown]:
 
         console = Console(stderr=True)
         if console.is_terminal:
-            shown = _Live(words, console)
-        elif _WANTED.get():
-            shown = _Lines(words)
+            shown = _Live(words, faster, console)
+        else:
+            shown = _Lines(words, faster) if _WANTED.get() else _Advising(words, faster)
     shown.start()
     try:
         yield shown

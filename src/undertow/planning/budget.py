@@ -1,9 +1,11 @@
 """The inverse question: the DP budget for a wanted leakage."""
 
 import math
+import warnings
 from collections.abc import Callable
 from dataclasses import dataclass, replace
-from typing import overload
+from functools import partial
+from typing import TypeVar, overload
 
 from undertow import progress
 from undertow.adversaries import Against, Window, check_against
@@ -16,11 +18,16 @@ from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
-from undertow.errors import NotSupported
+from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
+
+_SPENT = (
+    "the search for the largest level ended with its effort spent: the level returned is proved, a "
+    "larger one may be; effort=10 allows ten times as much, effort=math.inf searches to the end"
+)
 
 __all__ = [
     "BRACKETS",
@@ -100,25 +107,28 @@ class Budget:
 
 @overload
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...
-) -> float: ...
+    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...,
+    effort: float = ...,
+) -> float: ...  # fmt: skip
 @overload
 def dp_budget(
     model: AnyModel, limit: float, against: Against = ..., *, delta: float,
-    protect: Window | None = ...,
+    protect: Window | None = ..., effort: float = ...,
 ) -> float | Budget: ...  # fmt: skip
 @renamed(epsilon="limit")
 def dp_budget(
     model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
-    protect: Window | None = None,
+    protect: Window | None = None, effort: float = 1.0,
 ) -> float | Budget:  # fmt: skip
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
     The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
     library, and no record leaks more than ``limit``. Rounded down. ``inf`` if nothing can leak.
     With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
-    exchange (Theorem 1 of the theory of approximate guarantees). ``protect`` is a `Window` whose
-    whole history is to leak no more; one record by default.
+    exchange (Theorem 1 of the theory of approximate guarantees). ``effort`` is how much work the
+    search may take, counted, as a multiple of the default (`leakage`): one that ends early returns
+    a level that is proved but may be smaller than need be, with an `EffortWarning`. ``protect`` is
+    a `Window` whose whole history is to leak no more; one record by default.
 
     >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
@@ -133,11 +143,19 @@ def dp_budget(
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, window = check_delta(delta), read_window(protect)
 
-    def measure(level: float) -> Leakage:
-        return leakage(PureDP(level), model, against, protect=window)
+    unfinished, alone = False, not progress.granted()
 
-    guide = guide_for(model, against, window.records)
-    level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
+    def measure(level: float) -> Leakage:
+        nonlocal unfinished
+        leak = leakage(PureDP(level), model, against, protect=window)
+        unfinished = unfinished or leak.unfinished
+        return leak
+
+    with progress.granting(progress.check_effort(effort)):
+        guide = guide_for(model, against, window.records)
+        level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
+    if unfinished and alone:  # else the plan says so
+        warnings.warn(_SPENT, EffortWarning, stacklevel=3)
     if not delta:
         return level
     if math.isinf(level):
@@ -165,7 +183,7 @@ def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
 def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
     """Return a guide for the search of a level on this model, None where none is needed."""
     if isinstance(model, MarkovChain):
-        return scout(model, against, window)
+        return _guided(lambda: scout(model, against, window))
     if window > 1:
         return None
     return pattern_guide(model, against) or regime_guide(model, against)
@@ -192,7 +210,8 @@ def largest_level(
     Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
     probe just below and one just above the estimate close the bracket. With a ``guide``, which
     knows what a few attacks attain, the search begins where these cross the limit, and a level at
-    which they exceed it is not measured.
+    which they exceed it is not measured. Once the effort is spent, leakages are bounds that need no
+    search: no guide knows these, and the last digits of their crossing are not worth having.
     """
     if isinstance(guide, PatternGuide | RegimeGuide) or _mixed(model):
         limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
@@ -201,16 +220,25 @@ def largest_level(
     trail: list[tuple[float, float]] = []
     level = search.guess or _guess(model, limit)
     if guide is not None:
-        level = _crossing(guide, level, limit, 0.1)
-        guide.focus(level)
-        level = _crossing(guide, level, limit, search.precision)
+        start = _guided(partial(_focused, guide, level, limit, search.precision))
+        guide, level = (None, level) if start is None else (guide, start)
     above = 0.0  # how far what was proved lay above what the guide attains
     for tried in range(200):
         progress.doing("levels tried", tried)
-        reached = 0.0 if guide is None else guide.attains(level)
+        seen = None if guide is None else _guided(partial(guide.attains, level))
+        if seen is None:
+            guide, above = None, 0.0
+        reached = seen or 0.0
         proved, upper, news = False, reached + above, False
         if upper <= limit:
-            leak = measure(level)
+            try:
+                leak = measure(level)
+            except EffortSpent:
+                if good is None:
+                    raise
+                return good
+            if leak.unfinished and search.precision < BRACKETS:
+                limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
             proved, upper = leak.proves(limit), leak.upper
             if math.isinf(upper) and model.unproved():
                 raise NotSupported(model.unproved())
@@ -232,14 +260,38 @@ def largest_level(
             break
         level = _next_level(trail, low, bad, level, search.precision)
         if guide is not None and news:
-            level = _crossing(guide, level, limit, search.precision)
+            level = _guided(partial(_crossing, guide, level, limit, search.precision)) or level
     if good is None:
+        if search.precision == BRACKETS and not progress.left():
+            raise EffortSpent(
+                f"no DP level was proved to leak at most {limit:g} within the effort allowed; "
+                "effort=10 allows ten times as much, effort=math.inf any"
+            )
         raise NotSupported(
             f"no DP level keeps the leakage below {limit:g} on this model ({model.describe()}): "
             "one record determines unboundedly many others; give the chain a length, or use "
             "person-level privacy"
         )
     return good
+
+
+R = TypeVar("R")
+
+
+def _guided(work: Callable[[], R]) -> R | None:
+    """Return what a guide says within a quarter of the effort left, None where it needs more."""
+    try:
+        with progress.allowing(progress.left() / 4):
+            return work()
+    except EffortSpent:
+        return None
+
+
+def _focused(guide: Guide, level: float, limit: float, precision: float) -> float:
+    """Return the level at which the worst attacks of a guide cross a limit."""
+    level = _crossing(guide, level, limit, 0.1)
+    guide.focus(level)
+    return _crossing(guide, level, limit, precision)
 
 
 def _mixed(model: AnyModel) -> bool:

@@ -12,8 +12,10 @@ from functools import partial
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import Secrets
 from undertow.bounds.chains.count import METHOD as ENUMERATED
+from undertow.bounds.chains.leakages import far_attained
 from undertow.bounds.chains.lipschitz import enumerable, query_distance
 from undertow.bounds.chains.quilt import (
     Bound,
@@ -30,7 +32,7 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
 from undertow.bounds.published.rivals import curve_budget, temporal_budget
 from undertow.certificate import Leakage
-from undertow.errors import Infeasible, InvalidModel, MethodRefused, NothingToProtect
+from undertow.errors import EffortSpent, Infeasible, InvalidModel, MethodRefused, NothingToProtect
 from undertow.mechanisms import PureDP
 from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
@@ -52,7 +54,7 @@ from undertow.queries import AnyQuery, Count
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
     "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP", "by_distance", "by_level", "by_quilts", "by_rate",
-    "distance_leakage", "quilt_effort", "quilt_leakage", "worst_of_level",
+    "distance_leakage", "quilt_effort", "quilt_leakage", "withstood", "worst_of_level",
 ]  # fmt: skip
 
 
@@ -61,7 +63,10 @@ def solve_exact(question: Question) -> Scaled:
     _check_exact(question)
 
     def measure(noise: Scaled) -> Leakage:
-        return leakage(noise, question.model, question.against, covers=question.covers)
+        leak = leakage(noise, question.model, question.against, covers=question.covers)
+        if not progress.left():  # what it proves now is not the leakage of this very answer
+            raise EffortSpent(_LONGER)
+        return leak
 
     if not question.query.named:  # one look tells whether the theorem of sums applies
         moved = question.query.sensitivity(question.length)
@@ -77,6 +82,22 @@ def by_rate(question: Question, measure: Callable[[Scaled], Leakage], search: Se
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(1 / rate))
+
+
+_LONGER = (
+    "'exact' needs more than the effort allowed; effort=10 allows ten times as much, "
+    "effort=math.inf any, and method='exchange' is quicker"
+)
+
+
+def withstood(question: Question, noise: Scaled, proved: Leakage) -> bool:
+    """Return whether no attack that is known makes a noise leak more than the limit.
+
+    ``proved`` is the certificate of another noise for the same question: its witness is tried on
+    this one. False is certain, and so for every smaller noise, whatever its proof.
+    """
+    most = max(far_attained(proved, noise, chain) for chain in chains_of(question.model))
+    return not most > question.limit
 
 
 @Remembered

@@ -15,7 +15,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
-from undertow.numerics import Array, check_epsilon, check_listed, check_number, freeze
+from undertow.numerics import Array, check_epsilon, check_listed, freeze
 from undertow.plan import Plan
 from undertow.planning.budget import Search
 from undertow.planning.checked import priced
@@ -223,12 +223,12 @@ def compare(
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
-    would take more than the ``effort`` of a row (in units of about three seconds; it is counted,
-    and so the same on every machine) says so in its row, unless ``methods`` asks for it by name;
-    with effort=math.inf nothing is left out. A method that fails leaves the others as they are:
-    its row has the reason, and the exception in `Row.failure`. An interrupt (Ctrl-C) ends the
-    whole, or with ``partial`` returns the rows found so far, and names the others in
-    `Comparison.missing`.
+    would take more than the ``effort`` of a row (a multiple of a few seconds; it is counted, and so
+    the same on every machine) says so in its row, unless ``methods`` asks for it by name, or ends
+    with more noise than need be and says that; with effort=math.inf nothing is left out. A method
+    that fails leaves the others as they are: its row has the reason, and the exception in
+    `Row.failure`. An interrupt (Ctrl-C) ends the whole, or with ``partial`` returns the rows found
+    so far, and names the others in `Comparison.missing`.
 
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
@@ -244,17 +244,14 @@ def compare(
         for shape in shapes_of(question, noise)
         for method in _methods(question, methods, shape)
     ]
-    if not check_number(effort, "effort") > 0:
-        raise InvalidInput(
-            f"effort must be above 0, found {effort}; 1 is about three seconds a row"
-        )
-    allowed = effort if methods is None else math.inf
+    effort = progress.check_effort(effort)
     rows: list[Row] = []
     stopped = False
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
-                rows.append(row_of(method, part, allowed))
+                named = methods is not None and not method.early
+                rows.append(row_of(method, part, math.inf if named else effort))
             if each is not None:
                 each(rows[-1])
     except KeyboardInterrupt:

@@ -7,13 +7,21 @@ from dataclasses import replace
 from importlib import import_module
 from typing import Any
 
+from undertow import progress
 from undertow.certificate import WIDTHS, Leakage
 from undertow.errors import MethodRefused
 from undertow.methods import Method, methods_for
 from undertow.models.sets import ModelSet, SingleModel
 from undertow.planning.questions import Question, Solution, Way
 
-__all__ = ["effort_of", "named", "prove", "solve"]
+__all__ = ["LESS", "effort_of", "named", "prove", "solve"]
+
+
+LESS = (
+    "the search for the least noise ended with its effort spent: less may do; effort=10 allows "
+    "ten times as much, effort=math.inf searches to the end"
+)
+"""What is said of noise whose search ended early."""
 
 
 def effort_of(method: Method, question: Question[Any]) -> float:
@@ -29,18 +37,26 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     """Return the mechanism that a method finds for a question, or refuse.
 
     Where families of models are mixed, each is asked by itself: the largest noise serves them
-    all, since more noise never leaks more.
+    all, since more noise never leaks more. The question's effort is for all of them; where it is
+    spent the mechanism is a proved one, and may have more noise than need be.
     """
-    found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
+    with progress.granting(question.effort):
+        found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
+        if not progress.left():
+            found = [replace(each, notes=(*each.notes, LESS), optimal=False) for each in found]
     return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
-    """Return what a method certifies for a mechanism: where families are mixed, the worst."""
-    found = [
-        way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
-        for way, part in _parts(method, question)
-    ]
+    """Return what a method certifies for a mechanism: where families are mixed, the worst.
+
+    With an effort of its own, so that it can be repeated.
+    """
+    with progress.granting(question.effort):
+        found = [
+            way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
+            for way, part in _parts(method, question)
+        ]
     if any(leak.secrets.window != question.secrets.window for leak in found):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
     if len(found) == 1:

@@ -3,7 +3,6 @@
 import math
 from collections.abc import Callable
 from dataclasses import dataclass
-from functools import lru_cache
 from typing import Any, Generic, Literal, ParamSpec
 
 from typing_extensions import TypeVar
@@ -17,6 +16,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import down, up
 from undertow.planning.budget import PRECISE, Search
 from undertow.planning.flip_aims import Objective
+from undertow.progress import Metered
 from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
@@ -58,8 +58,9 @@ class Question(Generic[Q]):
 
     ``search`` says how closely to look for the least noise, ``objective`` what flips should spare,
     or which error a table of noise.
-    ``alone``: this answer on whole series is all that is released of them. ``patience`` is the
-    share of its counted effort that a method may spend on it.
+    ``alone``: this answer on whole series is all that is released of them. ``effort`` is what each
+    method may spend on it (`undertow.progress`), ``patience`` the share of an effort limit of its
+    own.
     The leakage of all ``releases`` together is to be at most ``limit`` at ``delta``, by noise of
     the kind ``shape``.
     """
@@ -73,6 +74,7 @@ class Question(Generic[Q]):
     covers: Covers = "series"
     alone: bool = False
     patience: float = 1.0
+    effort: float = 1.0
     unit: Unit = "record"
     objective: Objective = "flips"
     delta: float = 0.0
@@ -149,7 +151,7 @@ Solve = Callable[[Question], Scaled]
 Prove = Callable[[Question, Scaled], Leakage]
 
 
-class Remembered(Generic[P, R]):
+class Remembered(Metered[P, R]):
     """A pure function that keeps what it found last.
 
     Every plan is proved when it is made and again before it is used; the second time is free.
@@ -158,22 +160,6 @@ class Remembered(Generic[P, R]):
     >>> square(3), square(3)
     (9, 9)
     """
-
-    def __init__(self, function: Callable[P, R]) -> None:
-        """Keep the function, and room for its last results."""
-        self.__doc__ = function.__doc__
-        self._function = function
-        kept = lru_cache(maxsize=16)(function)
-        self._kept: Callable[P, R] = kept
-        self.forget = kept.cache_clear
-
-    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> R:
-        """Return the function's result, from memory where it is there."""
-        try:
-            hash(args)
-        except TypeError:  # a query made of a Python object that has no hash
-            return self._function(*args, **kwargs)
-        return self._kept(*args, **kwargs)
 
 
 @dataclass(frozen=True, slots=True)

@@ -168,8 +168,9 @@ def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
             f"it by name, method='{method.name}', or allow more, effort={2 * times * allowed:.1g}"
         )
     # a small effort refuses by the estimate above, and does not cut short what it lets in
-    patience = min(1.0, PATIENCE * max(1.0, allowed))
-    return plan_by(method, replace(question, patience=patience))
+    effort = max(1.0, allowed)
+    patience = min(1.0, PATIENCE * effort)
+    return plan_by(method, replace(question, patience=patience, effort=effort))
 
 
 def _truth(plan: Plan[Any], against: Against) -> Leakage | None:

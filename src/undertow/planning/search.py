@@ -1,10 +1,12 @@
 """The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
+import math
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args, overload
 
+from undertow import progress
 from undertow.adversaries import Against, Secrets, Window, check_against, check_window
 from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
@@ -13,6 +15,7 @@ from undertow.channels import Flips, Redaction
 from undertow.curves import check_delta
 from undertow.deprecations import renamed
 from undertow.errors import (
+    EffortSpent,
     InvalidInput,
     MethodRefused,
     NothingToProtect,
@@ -26,10 +29,11 @@ from undertow.models.base import Model
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
+from undertow.planning.chains import withstood
 from undertow.planning.checked import priced
 from undertow.planning.flip_aims import Objective
-from undertow.planning.methods import prove, solve
-from undertow.planning.questions import Question, Shape
+from undertow.planning.methods import LESS, prove, solve
+from undertow.planning.questions import Question, Shape, chains_of
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 
 __all__ = [
@@ -53,8 +57,8 @@ _TIE = 1e-9
 """Relative difference of noise below which two plans cost the same."""
 
 _WORTH = 1e-3
-"""Relative gain in error that makes a table of noise worth having: Laplace noise has a wider
-proof, and a lower level, which serve other releases too."""
+"""Relative gain in error that makes a search worth while, and a table of noise worth having:
+Laplace noise by its level has a wider proof, which serves other releases too."""
 
 _PATIENCE = 0.08
 """Share of the effort of noise of any shape that ``best`` allows it: about two seconds."""
@@ -64,25 +68,26 @@ _PATIENCE = 0.08
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ...,
+    covers: Covers | None = ..., releases: int = ..., effort: float | None = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
     covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
+    effort: float | None = ...,
 ) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ...,
+    covers: Covers | None = ..., effort: float | None = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ...,
+    covers: Covers | None = ..., effort: float | None = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -102,6 +107,7 @@ def calibrate(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    effort: float | None = None,
 ) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
 
@@ -143,6 +149,11 @@ def calibrate(
         whichever errs less. Gaussian noise pays where many answers are released.
     releases
         How many releases of this noise on the same records shall keep the limit together.
+    effort
+        How much work each method may take, as a multiple of five to ten seconds, but counted, so
+        that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
+        leaves a certified plan with more noise than need be, and says so. By default 1; a method
+        that is asked for by name and has no answer before its end works to its end.
 
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -159,7 +170,10 @@ def calibrate(
     question = check_question(
         query, model, limit, against, pairs, protect,
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
+        effort=1.0 if effort is None else effort,
     )  # fmt: skip
+    if effort is None and method != BEST and not find_method(query.task, method).early:
+        question = replace(question, effort=math.inf)
     shapes = shapes_of(question, noise)
     named: Any = method
     if not isinstance(named, str):  # an array, which no comparison below knows
@@ -293,7 +307,8 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         unit=question.unit, measures=found.measures, delta=question.delta,
         releases=question.releases,
     )  # fmt: skip
-    return plan, found.optimal or (method.tight and leak.closed and question.secrets.everything)
+    tight = method.tight and leak.closed and question.secrets.everything
+    return plan, LESS not in found.notes and (found.optimal or tight)
 
 
 def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
@@ -308,33 +323,78 @@ def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
 def _best(question: Question[Any]) -> Plan[Any]:
     """Return the certified plan with the least error, or that shows most.
 
-    A plan that nothing can improve ends the search, but for a method whose proof covers more
-    shapes of data, if it keeps the guarantee with the same noise.
+    What a search can win at most is asked before it is begun: a plan that no noise smaller by a
+    thousandth could replace, because an attack on that noise exceeds the limit, ends the search,
+    and so does one that nothing can improve. Where such attacks are known, the method with the
+    widest proof, which is the quickest, comes first; elsewhere it is tried at the end, with the
+    noise of the plan that is settled.
     """
     methods = _candidates(question)
     if len(methods) == 1:
         return plan_by(methods[0], question)
+    attackable = _attackable(question)
+    if attackable:
+        wider = {method.wider for method in methods}
+        methods.sort(key=lambda method: method.name not in wider)
     alike = len(question.families) == 1
     plans: dict[str | None, Plan[Any]] = {}
     reasons: dict[str, list[str]] = {}
+    spent: list[str] = []
     for method in methods:
         if alike and question.secrets.everything and method.subsumed_by in plans:
             continue
         try:
-            plans[method.name], settled = _planned(method, question)
+            plan, settled = _planned(method, question)
         except NothingToProtect:
             raise
         except NotSupported as reason:
             reasons.setdefault(str(reason), []).append(method.name)
+            if isinstance(reason, EffortSpent):
+                spent.append(method.name)
             continue
+        plans[method.name] = plan
         if settled:
-            wider = [other for other in methods if other.name == method.wider]
-            plan = least_error([plans[method.name], *_as_good(wider, question, plans[method.name])])
-            return _any_shape(question, plan)
+            others = [one for one in methods if one.name == method.wider and one.name not in plans]
+            best = least_error([*plans.values(), *_as_good(others, question, plan)])
+            return _any_shape(question, best)
+        if attackable and not _can_gain(question, plan):
+            break
     if not plans:
         told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
         raise NotSupported(f"no method can keep this guarantee. {told}")
-    return _any_shape(question, least_error(plans.values()))
+    best = least_error(plans.values())
+    if spent:
+        note = _MORE.format(" and ".join(map(repr, spent)))
+        best = replace(best, leakage=best.leakage.with_assumptions((note,)))
+    return _any_shape(question, best)
+
+
+_MORE = (
+    "{} had its effort spent: less noise may do; effort=10 allows ten times as much, "
+    "effort=math.inf any"
+)
+
+
+def _attackable(question: Question[Any]) -> bool:
+    """Return whether attacks are known that every noise of this kind must withstand."""
+    query = question.query
+    return (
+        query.task == "answer"
+        and question.shape == "laplace"
+        and not query.selects
+        and bool(query.named or query.per_state)
+        and question.releases == 1
+        and question.unit == "record"
+        and question.secrets.everything
+        and question.families == {"chain"}
+        and bool(chains_of(question.model))
+    )
+
+
+def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
+    """Return whether a noise smaller by a thousandth might keep the limit, by some proof."""
+    smaller = question.noise(plan.noise.amount / (1 + _WORTH))
+    return withstood(question, smaller, plan.leakage)
 
 
 def _candidates(question: Question[Any]) -> list[Method]:
@@ -414,6 +474,7 @@ def check_question(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    effort: float = 1.0,
 ) -> Question[Any]:
     """Return the question if it makes sense: states that exist, records inside the series."""
     if not isinstance(query, BaseQuery):
@@ -449,7 +510,7 @@ def check_question(
         alone=isinstance(covers, str) and covers == "series",
         objective="flips" if objective is None else objective,
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
-        shape=noise or "laplace",
+        shape=noise or "laplace", effort=progress.check_effort(effort),
     )  # fmt: skip
     if task != "answer" and question.releases > 1:
         raise InvalidInput("several releases are planned for a curator's answers, not for a series")

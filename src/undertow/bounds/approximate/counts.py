@@ -21,6 +21,7 @@ from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, log_ratio, pad_log, up
+from undertow.progress import spend
 
 __all__ = [
     "CountSide",
@@ -92,6 +93,7 @@ class CountWindows:
         laws, others = self.laws[rows], self.others[rows]
         # who knows the record at the reach stands for all longer sides, at a level lower by eta
         levels = np.where(self.edge[rows], epsilon - self.eta, epsilon)
+        spend(60 * laws.size)
         # divergences fall with the level: at a lower one they are upper ends
         factor = np.exp(np.minimum(levels, _MOST_LEVEL))[:, None]
         found = divergences(laws - factor * others, laws + factor * others, sigma, decide)
@@ -271,6 +273,7 @@ def window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: b
     one, two = left.laws[:, x], right.laws[:, x]  # (options, counts)
     width = one.shape[1] + two.shape[1]
     made = np.zeros((len(options), width))
+    spend(4 * made.size * one.shape[1])
     for at in range(one.shape[1]):  # convolution, one count of the left side at a time
         share = one[options[:, 0], at, None]
         made[:, at + own : at + own + two.shape[1]] += share * two[options[:, 1]]

@@ -17,6 +17,7 @@ import numpy as np
 
 from undertow.bounds.approximate.nodes import Nodes
 from undertow.numerics import ROUNDOFF, Array
+from undertow.progress import spend
 
 __all__ = ["Options", "SideKernels", "option_values", "rounding", "side_values"]
 
@@ -108,6 +109,7 @@ def _starts(nodes: Nodes, kernel: Array, curve: Array, a: Ints, b: Ints, g: Arra
 
 def _carried(kernel: Array, psi: Array) -> Array:
     """Return sum_y K(y, z) psi_y; axes (state, problem, node)."""
+    spend(psi.size * (len(psi) + 20), 4)
     states = len(psi)
     return np.asarray((kernel.T @ psi.reshape(states, -1)).reshape(-1, *psi.shape[1:]))
 

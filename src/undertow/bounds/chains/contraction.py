@@ -19,51 +19,40 @@ it the sides are independent. QED
 
 A g with T(epsilon + g) <= g bounds all g_m. The bound holds for every start and for chains whose
 steps differ, as long as each step is in the box.
+
+Blocks of b records: where every step is the same, let D be the cross-ratio of P^b instead. Then
+
+    g_m <= (b - 1) epsilon + T(epsilon + g_{m-b}) for m >= b, and g_m <= (b - 1) epsilon before.
+
+*Proof.* Let psi'(y_b, ...) be the least of psi over the b - 1 records next to the target: psi' <=
+psi <= e^{(b - 1) epsilon} psi', and psi' is such a likelihood of the records from the b-th on.
+Given x the b-th record follows P^b(x, .), and the argument above applies to psi'. A side of fewer
+unknown records changes psi by e^epsilon for each of them. QED
+
+A g with (b - 1) epsilon + T(epsilon + g) <= g bounds all of these. Chains with impossible
+transitions have finite cross-ratios once all states lead everywhere.
 """
 
 import math
 
 import numpy as np
 
-from undertow.adversaries import Against
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.certificate import Leakage
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array, up
+from undertow.numerics import ROUNDOFF, Array, up
+from undertow.progress import metered, spend
 
-__all__ = ["contraction_leakage", "contraction_rate", "contraction_upper"]
+__all__ = ["block_upper", "contraction_rate", "contraction_upper"]
 
 _STEPS = 5000
 """Records of a side after which only the bound for all lengths is used (cost)."""
 
-_LEAST = 1e-20
-"""What links states that a chain of the box need not leave, where its upper ends allow it."""
 
+_BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
+"""Records of a block that are tried (cost: a product of matrices for each)."""
 
-def contraction_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
-    """Return the worst leakage of all epsilon-DP algorithms over a box of any number of states.
-
-    ``upper`` holds against every adversary, on every chain of the box, and is infinite for a box
-    with zeros and no length; ``lower`` is attained on the chain of the box whose states last
-    longest. Cost O(k^4), and one exchange.
-
-    >>> low = [[.6, .1, .1], [.1, .6, .1], [.1, .1, .6]]
-    >>> box = ChainBox(low, [[.8, .3, .3], [.3, .8, .3], [.3, .3, .8]])
-    >>> leak = contraction_leakage(0.2, box)
-    >>> round(leak.lower, 2), round(leak.upper, 2)
-    (1.18, 1.56)
-    """
-    upper = epsilon if against == "informed" else contraction_upper(epsilon, box)
-    lower, witness = 0.0, None
-    if math.isfinite(upper):  # else some state may never be left, and nothing need be attained
-        found = exchange_leakage(epsilon, _lasting(box), against)
-        lower, witness = min(found.lower, upper), found.witness
-    return Leakage(
-        lower, upper, "exchange", against, witness,
-        assumptions=("the records follow one of the chains of the box, with a stationary start",),
-        citation="contraction of likelihood ratios (docs, theory)",
-    )  # fmt: skip
+_FORGOTTEN = 1e-6
+"""Cross-ratio from which on a longer block gains nothing."""
 
 
 def contraction_upper(epsilon: float, box: ChainBox) -> float:
@@ -82,6 +71,8 @@ def contraction_upper(epsilon: float, box: ChainBox) -> float:
 def contraction_rate(box: ChainBox) -> float:
     """Return D, the largest log cross-ratio of two rows of any chain of a box, rounded up.
 
+    Cost O(k^3).
+
     >>> round(contraction_rate(ChainBox([[.9, .1], [.2, .8]], [[.9, .1], [.2, .8]])), 6)
     3.583519
     """
@@ -91,12 +82,72 @@ def contraction_rate(box: ChainBox) -> float:
         ratio = np.log(high)[:, :, None] - np.log(low)[:, None, :]
     ratio = np.where(np.isnan(ratio), np.inf, ratio)
     ratio[:, np.arange(box.size), np.arange(box.size)] = 0.0  # y = y'
-    # (from, other from, to, other to)
+    # over two different rows: the largest of the one there and of the other back, or, where the
+    # same row has both, the second largest of either
+    order = np.argsort(ratio, axis=0)[-2:]  # (second and first, to, other to)
+    second, first = np.take_along_axis(ratio, order, axis=0)
+    back = order[1] == order[1].T
     with np.errstate(invalid="ignore"):  # inf - inf: nothing is known, and NaN is read as inf below
-        cross = ratio[:, None] + ratio.transpose(0, 2, 1)[None, :]
-    cross[np.arange(box.size), np.arange(box.size)] = 0.0  # x = x'
+        cross = np.where(
+            back, np.maximum(first + second.T, second + first.T), first + first.T
+        )  # (to, other to)
     worst = float(cross.max())
     return up(max(worst, 0.0) + 1e-14 * (1 + abs(worst)), 8) if math.isfinite(worst) else math.inf
+
+
+def block_upper(epsilon: float, chain: MarkovChain, window: int = 1) -> float:
+    """Return a bound on what all epsilon-DP algorithms leak about a window of records of a chain.
+
+    For chains of one transition matrix, over the best block; inf where states lead to no common
+    one, and for steps that differ.
+
+    >>> chain = MarkovChain([[.5, .5, 0], [.2, .6, .2], [0, .5, .5]])
+    >>> round(block_upper(0.1, chain), 3)
+    0.733
+    """
+    gain = min((_block_gain(epsilon, *block) for block in _blocks(chain)), default=math.inf)
+    # given a window its sides are independent, and each depends on one record of it alone
+    return up(window * epsilon + 2 * gain, 4)
+
+
+def _block_gain(epsilon: float, records: int, rate: float) -> float:
+    """Return a bound on the gain of a side of any length by blocks of so many records."""
+    own, gain = up((records - 1) * epsilon), 0.0
+    for _ in range(_STEPS):
+        more = up(own + _contracted(rate, up(epsilon + gain)))
+        if more <= gain * (1 + 1e-9):
+            break
+        gain = more
+    for widen in 1e-12 * 4.0 ** np.arange(20):
+        wide = float(gain + widen * max(1.0, gain))
+        if up(own + _contracted(rate, up(epsilon + wide))) <= wide:
+            return wide
+    return math.inf
+
+
+@metered(8)
+def _blocks(chain: MarkovChain) -> tuple[tuple[int, float], ...]:
+    """Return the lengths of blocks of a chain, and the cross-ratio of each, rounded up."""
+    if not chain.homogeneous:
+        return ()
+    found: list[tuple[int, float]] = []
+    product, records = chain.transition, 1
+    for block in _BLOCKS:
+        product = product @ np.linalg.matrix_power(chain.transition, block - records)
+        records = block
+        spend(16 * chain.size**3, 4)
+        if not (product > 1e-200).all():
+            if block > 2 * chain.size**2:  # some states never lead everywhere
+                break
+            continue
+        logs = np.log(product)
+        apart = max(float(np.ptp(logs - row, axis=1).max()) for row in logs)
+        # each entry of a product of so many factors is right to so many roundings
+        error = 8 * (block * (chain.size + 2) + 4 + float(np.abs(logs).max())) * ROUNDOFF
+        found.append((block, up(apart + error)))
+        if apart < _FORGOTTEN:
+            break
+    return tuple(found)
 
 
 def _narrowed(box: ChainBox) -> tuple[Array, Array]:
@@ -150,16 +201,3 @@ def _ceiling(gain: float, epsilon: float, rate: float) -> float:
         if _contracted(rate, up(epsilon + wide)) <= wide:
             return float(wide)
     return math.inf
-
-
-def _lasting(box: ChainBox) -> MarkovChain:
-    """Return the chain of the box whose states last longest."""
-    low, high = box.lower, box.upper
-    matrix = low.copy()
-    for x in range(box.size):
-        order = [x, *np.argsort(-high[x]).tolist()]  # what is left goes to the state itself first
-        for y in dict.fromkeys(order):
-            room = max(1 - matrix[x].sum(), 0.0)
-            matrix[x, y] += min(room, high[x, y] - matrix[x, y])
-    matrix = np.maximum(matrix, np.minimum(high, _LEAST))  # so that all states meet
-    return MarkovChain(matrix / matrix.sum(axis=1, keepdims=True), box.states, length=box.length)

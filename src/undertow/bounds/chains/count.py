@@ -14,7 +14,7 @@ All laws are kept as logarithms: a count can be astronomically unlikely and stil
 
 import math
 from dataclasses import replace
-from functools import cache, lru_cache, partial
+from functools import cache, partial
 
 import numpy as np
 
@@ -50,6 +50,7 @@ from undertow.bounds.chains.windows import EFFORT, WindowSearch
 from undertow.certificate import Leakage
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, down, log_sum, up
+from undertow.progress import metered, spend
 
 __all__ = ["count_leakage", "informed_count"]
 
@@ -280,6 +281,7 @@ def _side_laws(law: Array, marks: Bools, scale: float) -> Laws:
     wide = np.concatenate([noisy[..., :1] - rate, noisy, noisy[..., -1:] - rate], axis=-1)
     parts: list[list[Array]] = [[], [], [], []]
     for x, y in zip(*ordered_pairs(size), strict=True):
+        spend(6 * noisy[..., 0, :].size, 1)
         ok = possible[..., x] & possible[..., y]  # (T + 1, B, k + 1)
         with np.errstate(invalid="ignore"):
             ratio = noisy[..., x, :] - noisy[..., y, :]  # (T + 1, B, k + 1, counts)
@@ -294,7 +296,7 @@ def _side_laws(law: Array, marks: Bools, scale: float) -> Laws:
     return Laws(law, noisy, loss, joint, np.stack([low, high]), np.exp(law))
 
 
-@lru_cache(maxsize=4)
+@metered(4)
 def _chain_laws(chain: MarkovChain, steps: int, counted: tuple[bool, ...]) -> Array:
     """Return the laws of a homogeneous chain's counts: they do not depend on the noise."""
     law = _count_laws(build_side_laws(chain, steps), np.array(counted))
@@ -312,6 +314,7 @@ def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
         path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
         law[0, :, size, :, 0] = 0.0
         for step in range(1, steps + 1):
+            spend(30 * path.size * size, 4)
             law[step, :, :size] = path
             # a counted last record raises the count: shift along j where the last state is counted
             moved = path.copy()
@@ -336,6 +339,7 @@ def _smooth(law: Array, rate: float) -> Array:
     """Return ln sum_j exp(law(j) - rate |s - j|) for every s, along the last axis."""
     rising, falling = law.copy(), law.copy()
     for place in range(1, law.shape[-1]):
+        spend(60 * law[..., 0].size, 1)
         rising[..., place] = np.logaddexp(law[..., place], rising[..., place - 1] - rate)
         falling[..., -place - 1] = np.logaddexp(law[..., -place - 1], falling[..., -place] - rate)
     before = np.full_like(law, -np.inf)

@@ -19,6 +19,7 @@ import numpy as np
 
 from undertow import progress
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.chains.ceilings import ceiling_of_all
 from undertow.bounds.chains.exchange_search import Found, maximise, solve_homogeneous
 from undertow.bounds.chains.histories import histories, informed_window
 from undertow.bounds.chains.known import (
@@ -39,6 +40,7 @@ from undertow.bounds.chains.side_laws import (
 from undertow.bounds.chains.sides import ExchangeAttack, Sides
 from undertow.bounds.chains.sweep import diverging, signed_sets
 from undertow.certificate import Leakage, Witness
+from undertow.errors import EffortSpent
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, down, up
 
@@ -49,6 +51,9 @@ _leakage = partial(stated, METHOD, "exchange-rate theorem (docs, theory)")
 
 _BLOCK = 256
 """Positions of a chain with differing steps that are swept together (memory)."""
+
+_REPLAYED = 20_000_000
+"""Records times squared states up to which an attack is replayed once the effort is spent."""
 
 _LONG = 1024
 """Records of a witness from which on no more signs are tried than help (cost)."""
@@ -100,18 +105,14 @@ def exchange_leakage(
         ("level", epsilon, chain, against, window),
         lambda: _conclude(replace(found, upper=math.inf), reduced, epsilon, against).lower,
     )
-    if reduced.homogeneous:
-        endless = _endless(reduced, epsilon, against)
-        if endless is not None:
-            return _leakage(math.inf, math.inf, against, endless)
-        solve_homogeneous(reduced, epsilon, against, found)
-    else:
-        targets, full = positions(reduced, against, window), isinstance(against, Adversary)
-        value, other = ordered_pairs(reduced.size)
-        for start in range(0, len(targets), _BLOCK):
-            block = targets[start : start + _BLOCK]
-            side_laws, rows = build_positions(reduced, block, MAX_STEPS, against, full, window)
-            maximise(Sides(side_laws, rows, value, other, epsilon, binary=reduced.size == 2), found)
+    endless = _endless(reduced, epsilon, against) if reduced.homogeneous else None
+    if endless is not None:
+        return _leakage(math.inf, math.inf, against, endless)
+    try:
+        _search(reduced, epsilon, against, found)
+    except EffortSpent:
+        with progress.unmetered():
+            return _spent(found, reduced, epsilon, against)
     if found.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
     leak = _conclude(found, reduced, epsilon, against)
@@ -121,6 +122,33 @@ def exchange_leakage(
     single = exchange_leakage(epsilon, chain, against)
     best = max(leak, single, key=lambda proved: proved.lower)
     return _about(best, leak.upper, against)
+
+
+def _search(chain: MarkovChain, epsilon: float, against: Against, found: Found) -> None:
+    """Raise ``found`` to the worst attack on a chain."""
+    if chain.homogeneous:
+        solve_homogeneous(chain, epsilon, against, found)
+        return
+    window = found.window
+    targets, full = positions(chain, against, window), isinstance(against, Adversary)
+    value, other = ordered_pairs(chain.size)
+    for start in range(0, len(targets), _BLOCK):
+        block = targets[start : start + _BLOCK]
+        side_laws, rows = build_positions(chain, block, MAX_STEPS, against, full, window)
+        maximise(Sides(side_laws, rows, value, other, epsilon, binary=chain.size == 2), found)
+
+
+def _spent(found: Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
+    """Return the interval that a search leaves whose effort is spent.
+
+    The best attack so far, and what bounds all of them without a search, or with a short one.
+    """
+    upper = min(found.ceiling, ceiling_of_all(chain, epsilon, found.window))
+    partial = replace(found, upper=upper)
+    if partial.attack is not None and chain.size**2 * partial.attack.side_laws.steps > _REPLAYED:
+        partial = replace(partial, attack=None)  # to replay it takes long, too
+    leak = _conclude(partial, chain, epsilon, against)
+    return leak.with_assumptions((progress.SPENT,))
 
 
 def _about(attained: Leakage, upper: float, against: Against) -> Leakage:

@@ -61,6 +61,7 @@ class Found:
     """The best attack so far and the certified ceiling of everything examined.
 
     ``own`` is what the records wanted add by themselves: epsilon for each of a ``window``.
+    ``ceiling`` holds for all there is, examined or not.
     """
 
     own: float
@@ -69,6 +70,7 @@ class Found:
     upper: float = -math.inf
     attack: ExchangeAttack | None = None
     unfinished: bool = False
+    ceiling: float = math.inf
 
 
 def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: Found) -> None:
@@ -94,6 +96,7 @@ def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, foun
         pairs = np.union1d(leading_pairs(chain)[:_LEADERS], pairs)
         _solve_pairs(chain, epsilon, against, found, pairs)
         return
+    found.ceiling = max(found.upper, found.own + float(tops.max(initial=-math.inf)))
     work = np.cumsum(np.full(len(pairs), steps * chain.size**2))
     for start in range(0, len(pairs), block):
         if work[start] > _EFFORT:

@@ -1,5 +1,7 @@
 """What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
 
+import math
+from collections.abc import Callable
 from dataclasses import replace
 from itertools import combinations
 from typing import Any
@@ -16,12 +18,13 @@ from undertow.bounds.chains.replay import replay_count
 from undertow.bounds.metric import by_spread, spread_level
 from undertow.bounds.series.mechanisms import chain_leakage as local
 from undertow.certificate import Leakage, Witness, meet
+from undertow.errors import EffortSpent
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down
 from undertow.queries import Sum
 
-__all__ = ["leakage", "local", "window_attained", "window_leakage", "windows"]
+__all__ = ["far_attained", "leakage", "local", "window_attained", "window_leakage", "windows"]
 
 
 def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
@@ -91,14 +94,16 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         return exchange_leakage(mechanism.epsilon, chain, against)
     level = mechanism.level_upper(chain.length)
     if mechanism.query.named:
-        exact = count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        exact = _unless_spent(
+            lambda: count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        )
         if exact is not None and exact.closed:
             return exact
         bound = exchange_leakage(level, chain, against)
         if exact is None:
             return _far_count(bound, mechanism, chain)
         return meet(exact, replace(bound, lower=0.0, witness=None))
-    exact = _added(mechanism, chain, against)
+    exact = _unless_spent(lambda: _added(mechanism, chain, against))
     if exact is not None and exact.closed:
         return exact
     bound = exchange_leakage(level, chain, against)
@@ -109,10 +114,38 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
     return replace(bound, lower=0.0, witness=None)
 
 
+def _unless_spent(search: Callable[[], Leakage | None]) -> Leakage | None:
+    """Return what a search proves, None where it needs more effort than there is."""
+    try:
+        return search()
+    except EffortSpent:
+        return None
+
+
 def _added(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
     """Return the leakage of a sum or a mean of ordered states, None where it is not known."""
     values = sum_values(mechanism, chain)
     return None if values is None else ordered_leakage(values, chain, against)
+
+
+def far_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> float:
+    """Return what this very noise leaks at least: far answers under the attack of a bound.
+
+    0 where there is no attack, or the query is neither a count nor a histogram. Cost O(T k^2).
+
+    >>> from undertow import Count, Laplace
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(far_attained(exchange_leakage(1.0, chain), Laplace(Count(1), 1.0), chain), 6)
+    3.474873
+    """
+    if bound.witness is None or not isinstance(mechanism, Scaled):
+        return 0.0
+    free = replace(bound, upper=math.inf)
+    if mechanism.query.named:
+        return _far_count(free, mechanism, chain).lower
+    if mechanism.query.per_state and bound.witness.histories is None:
+        return _far_histogram(free, bound.witness, mechanism.scale, chain).lower
+    return 0.0
 
 
 def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage:
@@ -136,7 +169,9 @@ def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: A
     if bound.witness is not None:
         found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
     # where far answers attain the bound there is nothing to gain
-    exact = None if found.closed else histogram_leakage(mechanism.scale, chain, against)
+    exact = None
+    if not found.closed:
+        exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
     if exact is not None:
         found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
     return found

@@ -13,6 +13,7 @@ from undertow.bounds.chains.known import Ints, far_supports, ordered_pairs
 from undertow.bounds.chains.survey import Ask, ceilings
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array
+from undertow.progress import spend
 
 __all__ = ["STAGES", "Goal", "leading_pairs", "screenable", "undismissed"]
 
@@ -79,6 +80,7 @@ def leading_pairs(chain: MarkovChain) -> Ints:
     back /= np.maximum(back.sum(axis=1, keepdims=True), 1e-300)
     total = np.zeros(len(value))
     for step in (back, chain.transition):
+        spend(28 * len(value) * chain.size + 14 * chain.size**3, 14)
         power, length = step, 1.0
         for _ in range(14):  # distances 1, 2, 4, ...; each stands for as many as it counts
             apart = np.zeros(len(value))

@@ -14,7 +14,6 @@ position of the target together with the options that its room and the adversary
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
-from functools import lru_cache
 
 import numpy as np
 
@@ -31,6 +30,7 @@ from undertow.bounds.chains.known import (
 )
 from undertow.models.markov import MarkovChain
 from undertow.numerics import GAP, MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
+from undertow.progress import metered, spend
 
 __all__ = [
     "Rows",
@@ -139,22 +139,24 @@ SMALLEST = 1e-200
 """Probability below which a sweep ends: beyond, possible options would underflow."""
 
 
-@lru_cache(maxsize=16)
+@metered(16)
 def deepest_steps(chain: MarkovChain, most: int) -> int:
     """Return how many steps, up to ``most``, no probability on the way falls below `SMALLEST`."""
     product, steps = chain.transition, 1
     while steps < most and product[product > 0].min() >= SMALLEST:
+        spend(product.size * chain.size, 0.3)
         product, steps = product @ chain.transition, steps + 1
     return steps
 
 
-@lru_cache(maxsize=4)
+@metered(4)
 def build_side_laws(chain: MarkovChain, steps: int) -> SideLaws:
     """Return the left which (0) and the right which (1) of a homogeneous chain."""
     kernels = np.stack([chain.transition.T, chain.transition])[None]  # (1, B, k, k)
     products = np.empty((steps + 1, 2, chain.size, chain.size))
     products[0] = np.eye(chain.size)
     for step in range(steps):
+        spend(2 * chain.size**3, 0.1)
         products[step + 1] = products[step] @ kernels[0]
     weights = np.stack([chain.initial, np.ones(chain.size)])  # (B, k)
     stationary = isinstance(chain.start, str)
@@ -220,7 +222,7 @@ def _spread(numerator: Array, denominator: Array) -> float:
     return float((high - low).max())
 
 
-@lru_cache(maxsize=16)
+@metered(16)
 def choose_steps(chain: MarkovChain, against: Against) -> int:
     """Return how many records to sweep so that the far ones add less than the gap tolerance.
 
@@ -239,6 +241,7 @@ def choose_steps(chain: MarkovChain, against: Against) -> int:
     apart, worst = 0, slice(0, 0)
     product, steps = powers, 1
     while steps < most:
+        spend(2 * chain.size**3, 1)
         product, steps = product @ powers, steps + 1
         possible = product > 0
         if product.min(where=possible, initial=1.0) < SMALLEST:
@@ -265,6 +268,7 @@ def _oscillation(logs: Array, value: Ints, other: Ints) -> tuple[float, int]:
     if not len(value):
         return 0.0, 0
     with np.errstate(invalid="ignore"):
+        spend(8 * len(value) * logs.size / len(logs[0]))
         ratios = logs[:, value] - logs[:, other]  # (B, P, k): NaN where both are impossible
     swing = np.fmax.reduce(ratios, axis=-1) - np.fmin.reduce(ratios, axis=-1)  # (B, P)
     worst = np.fmax.reduce(swing, axis=0, initial=0.0)
@@ -280,7 +284,7 @@ def start_error(chain: MarkovChain) -> float:
     return 4.0 * chain.size**3 * ROUNDOFF if isinstance(chain.start, str) else 0.0
 
 
-@lru_cache(maxsize=16)
+@metered(16)
 def build_rows(
     chain: MarkovChain, steps: int, against: Against, ends: bool = False, window: int = 1
 ) -> Rows:

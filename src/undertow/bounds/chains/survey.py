@@ -23,6 +23,7 @@ import numpy as np
 
 from undertow.bounds.chains.known import Bools, Ints, extremes
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, log_ratio, pad_log
+from undertow.progress import spend
 
 __all__ = ["MEMORY", "Ask", "ceilings"]
 
@@ -100,6 +101,7 @@ def ceilings(ask: Ask) -> tuple[Array, Array]:
     block = np.cumsum(points) // room
     for one in np.unique(block):
         here = np.flatnonzero(block == one)
+        spend(40 * float(points[here].sum()) * len(ask.kernel))
         sweep = _Sweep(ask.part(here), begin[here], start[here], end[here], points[here])
         upper[here], lower[here] = sweep.run()
     return upper, lower
@@ -168,6 +170,7 @@ class _Sweep:
         work, most = 0, _EFFORT // len(ask.kernel) ** 2
         for step in range(1, _LONGEST + 1):
             work += len(self.signed)
+            spend(self.signed.size * (len(product) + 12) + product.size * len(product), 4)
             last = step == _LONGEST or work > most
             with np.errstate(divide="ignore"):
                 logs = np.log(product)  # (k, k)

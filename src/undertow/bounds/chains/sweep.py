@@ -24,6 +24,7 @@ from undertow.bounds.chains.side_laws import SideLaws
 from undertow.models.markov import MarkovChain
 from undertow.models.stationary import reachable
 from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log
+from undertow.progress import spend
 
 __all__ = [
     "Problems",
@@ -95,7 +96,7 @@ def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
     values are meaningful.
     """
     epsilon, far = problems.epsilon, problems.side_laws.weights
-    spend = math.exp(-epsilon) * (1 - 8 * ROUNDOFF)
+    kept = math.exp(-epsilon) * (1 - 8 * ROUNDOFF)
     slack = (2 * far.shape[1] + 16) * ROUNDOFF
     weights = far[problems.which][:, :, None]  # (N, k, 1)
     value, other = problems.first()
@@ -103,7 +104,8 @@ def _upper_values(problems: Problems, mu: Array, steps: int) -> Iterator[Array]:
     signed = (top - low) + 4 * ROUNDOFF * (top + low)  # (N, G, k): c_1, rounded up
     rescale = max(1, min(8, int(16 / epsilon)))
     for step in range(1, steps + 1):
-        spent = np.where(signed > 0, signed, spend * signed)
+        spend(signed.size * (2 * signed.shape[2] + 12), 2)
+        spent = np.where(signed > 0, signed, kept * signed)
         mass = np.abs(spent)
         total = spent @ weights + (2 * slack) * (mass @ weights)  # (N, G, 1): the open sum
         yield np.concatenate([signed, total], axis=2)
@@ -276,13 +278,14 @@ def certified(problems: Problems, option: Ints, logmu: Array) -> Bools:
 def _ratio(problems: Problems, option: Ints, logmu: Array) -> Array:
     """Return ln E[phi | x] / E[phi | x'] for the sets S_t = {c_t > 0} at mu, unnormalised."""
     weights, (distance, column) = problems.side_laws.weights, option.T
-    spend = math.exp(-problems.epsilon)
+    kept = math.exp(-problems.epsilon)
     mu = np.exp(np.minimum(logmu, 700.0))[:, None]
     both = np.stack(problems.first(), axis=1)  # (N, x or x', k)
     result = np.full(len(logmu), -np.inf)
     for step in range(1, int(distance.max(initial=0)) + 1):
+        spend(both.size * (both.shape[2] + 8), 1)
         signed = both[:, 0] - mu * both[:, 1]  # (N, k)
-        spent = both * np.where(signed > 0, 1.0, spend)[:, None, :]
+        spent = both * np.where(signed > 0, 1.0, kept)[:, None, :]
         here = np.flatnonzero(distance == step)
         if here.size:
             known = here[column[here] < weights.shape[1]]
@@ -312,14 +315,14 @@ def signed_sets(
 ) -> list[Ints]:
     """Return the sets S_1 .. S_distance of one problem at mu, as arrays of states."""
     first = side_laws.kernel(1)[which]
-    spend, mu = math.exp(-epsilon), math.exp(min(logmu, 700.0))
+    kept, mu = math.exp(-epsilon), math.exp(min(logmu, 700.0))
     signed = first[value] - mu * first[other]
     sets: list[Ints] = []
     for step in range(1, distance + 1):
         sets.append((signed > 0).nonzero()[0])
         if step < distance:
             # only what is negative is spent
-            signed = np.maximum(signed, spend * signed) @ side_laws.kernel(step + 1)[which]
+            signed = np.maximum(signed, kept * signed) @ side_laws.kernel(step + 1)[which]
             peak = np.abs(signed).max()
             signed = signed / peak if peak > 0 else signed
     return sets
@@ -357,12 +360,13 @@ def _open_ratio(
 
     Once every c has one sign no later set tells anything, and the masses stay what they are.
     """
-    both, spend = first[active], math.exp(-epsilon)
+    both, kept = first[active], math.exp(-epsilon)
     mu = np.exp(np.minimum(logmu, 700.0))[:, None]
     rescale = max(1, min(8, int(300 / max(epsilon, 1.0))))
     for step in range(1, steps + 1):
+        spend(both.size * (both.shape[2] + 4), 0.3)
         signed = both[:, 0] - mu * both[:, 1]  # (N, k)
-        both = both * np.where(signed > 0, 1.0, spend)[:, None, :]
+        both = both * np.where(signed > 0, 1.0, kept)[:, None, :]
         if step == steps:
             break
         if step % rescale == 0:
@@ -402,6 +406,7 @@ def _falls(signed: Array, kernel: Array, epsilon: float) -> Bools:
     # a few steps between looks: as many as keep clear of underflow
     rescale = max(1, min(8, int(200 / (epsilon - math.log(kernel[kernel > 0].min())))))
     while active.size and step <= _LONGEST:
+        spend(signed.size * (signed.shape[1] + 4), 0.3)
         if step % rescale == 0:
             fallen = signed.max(axis=1) <= 0
             result[active[fallen]] = True

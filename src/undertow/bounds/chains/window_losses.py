@@ -11,6 +11,7 @@ import numpy as np
 
 from undertow.bounds.chains.known import Ints
 from undertow.numerics import Array
+from undertow.progress import spend
 
 __all__ = ["LOGS", "Laws", "Windows", "drift", "windows_of"]
 
@@ -88,9 +89,11 @@ def windows_of(
         products.append(likely @ np.exp(reach))  # (left options, answers)
         parts.append(reach)
     work = 2 * len(left) * near * answers
+    spend(work + 40 * near * answers, 3)
     if min(float(product.min()) for product in products) >= FLOOR:
         return Windows(products[0], products[1], logs=False, work=work)
     logs = []
+    spend(LOGS * work)
     for state, reach in zip(states, parts, strict=True):
         law = laws.law[:, which[0], :, state].reshape(-1, width)[left, :near]
         logs.append(_blend(law, reach))

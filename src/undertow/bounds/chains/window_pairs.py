@@ -10,6 +10,7 @@ from undertow.bounds.chains.known import Bools, Ints
 from undertow.bounds.chains.side_laws import Rows
 from undertow.bounds.chains.window_losses import Laws, drift, windows_of
 from undertow.numerics import Array
+from undertow.progress import spend
 
 __all__ = ["Numbers", "OptionSide", "PairWindows"]
 
@@ -95,6 +96,7 @@ class PairWindows:
     def _bounds(self, pair: int, left: OptionSide, right: OptionSide) -> _Bounds:
         """Return the bounds of an ordered pair."""
         total = self.search.sum
+        spend(20 * left.loss.size * right.loss.size, 4)
         inside = total(pair, left.loss[:, None], left.joint[:, None], right.loss, right.joint)
         inside = np.where(self.allowed, inside, -np.inf)
         beyond = [np.full(len(side.options), -np.inf) for side in (right, left)]
@@ -122,6 +124,7 @@ class PairWindows:
     def _evaluate(self, columns: Ints) -> None:
         """Evaluate the windows of one right option, or of all those of the right frontier."""
         search, goal = self.search, self.search.goal
+        spend(6 * self.allowed.shape[0] * len(columns), 4)
         at_edge = bool(self.edges[1][columns[0]])
         need = np.zeros(len(self.allowed), dtype=bool)  # (left options,)
         for bounds in self.bounds:

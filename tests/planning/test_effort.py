@@ -1,0 +1,385 @@
+"""Work is counted: what a search can win is asked first, and where its effort ends it has proofs.
+
+Nothing here depends on the clock: the work of every call is bounded in counted units, which are the
+same on every machine.
+"""
+
+import json
+import math
+import warnings
+from itertools import pairwise
+
+import numpy as np
+import pytest
+
+import undertow as ut
+from tests.cli.calls import CHAIN, call, strict
+from undertow import progress
+from undertow.adversaries import Against
+from undertow.bounds.chains.ceilings import ceiling_of_all
+from undertow.bounds.chains.contraction import block_upper, contraction_rate
+from undertow.bounds.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+    pure_dp_leakage,
+)
+from undertow.cli import waiting
+from undertow.errors import EffortSpent, EffortWarning, InvalidInput
+from undertow.models.chain_classes import ChainBox
+from undertow.numerics import GAP
+from undertow.planning.proofs import check_proof
+
+pytestmark = pytest.mark.usefixtures("anew")
+
+SLOW = [[0.999, 0.001], [0.002, 0.998]]
+TURNS = [[0.1, 0.9], [0.8, 0.2]]
+EFFORTS = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
+
+
+def grid_walk(side, stay):
+    """Return the walk on a square grid that stays, or moves to one of the neighbours."""
+    rows = np.zeros((side, side, side, side))
+    for place in np.ndindex(side, side):
+        near = [(place[0] + a, place[1] + b) for a, b in ((0, 1), (1, 0), (0, -1), (-1, 0))]
+        near = [each for each in near if all(0 <= at < side for at in each)]
+        rows[place][place] = stay
+        for each in near:
+            rows[place][each] = (1 - stay) / len(near)
+    return ut.MarkovChain(rows.reshape(side**2, side**2))
+
+
+def sparse_walk(size, seed=0):
+    """Return a chain whose states lead to six others each."""
+    rng = np.random.default_rng(seed)
+    rows = 0.1 * np.eye(size) + 0.1 * np.roll(np.eye(size), 1, axis=1)
+    for row in rows:
+        row[rng.choice(size, size=4, replace=False)] += 0.8 * rng.dirichlet(np.ones(4))
+    return ut.MarkovChain(rows)
+
+
+def random_chain(size, seed=0, **more):
+    return ut.MarkovChain(np.random.default_rng(seed).dirichlet(np.ones(size), size=size), **more)
+
+
+def stages(call_):
+    """Return what was said on the way of a call."""
+    said: list[str] = []
+    with progress.watching(lambda step: said.append(str(step))):
+        call_()
+    return said
+
+
+# --- what a search can win is asked first ---------------------------------------------------------
+
+
+@pytest.mark.parametrize("stay", [SLOW, [[0.995, 0.005], [0.005, 0.995]]])
+def test_best_ends_where_nothing_can_be_gained(stay):
+    chain = ut.MarkovChain(stay)
+    plans = []
+    said = stages(lambda: plans.append(ut.calibrate(ut.Count(1), chain, limit=1.0)))
+    exchange = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
+    assert plans[0].method == "exchange"
+    assert plans[0].noise == exchange.noise
+    assert not any("pairs of values compared" in step for step in said)  # no window was looked at
+
+
+def test_best_goes_on_where_much_can_be_gained():
+    chain = ut.MarkovChain(TURNS)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
+    assert plan.method == "exact"
+    exchange = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
+    assert plan.noise.scale < 0.2 * exchange.noise.scale
+
+
+def test_best_is_within_a_thousandth_of_the_exact_noise():
+    """The searches that were not begun could not have won more, on chains of every kind."""
+    stopped = 0
+    for seed in range(16):
+        chain = random_chain(2 + seed % 2, seed, length=(None, 6)[seed % 4 == 3])
+        against: Against = "ignorant" if seed % 3 == 1 else "any"
+        best = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against)
+        exact = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against, method="exact")
+        assert best.noise.scale <= exact.noise.scale * (1 + 1e-3)
+        assert best.leakage.proves(1.5)
+        stopped += best.method == "exchange"
+    assert 3 <= stopped <= 13
+
+
+def test_a_histogram_is_not_searched_where_far_answers_attain_its_level():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=40)
+    plan = ut.calibrate(ut.Histogram(), chain, limit=1.0)
+    assert plan == ut.calibrate(ut.Histogram(), chain, limit=1.0, method="exchange")
+
+
+# --- intervals that hold whatever the effort ------------------------------------------------------
+
+
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+@pytest.mark.parametrize("seed", range(6))
+def test_every_effort_leaves_an_interval_around_the_enumerated_leakage(seed, against):
+    size, length = 2 + seed % 2, 4 - seed % 2
+    chain = random_chain(size, seed, length=length)
+    joint = chain_joint(chain.initial, chain.transition, length)
+    marks = np.eye(size)[1]
+    questions: dict[ut.PureDP | ut.Laplace, float] = {
+        ut.PureDP(0.7): pure_dp_leakage(joint, 0.7, against).leakage,
+        ut.Laplace(ut.Count(1), 1.3): mechanism_leakage(
+            joint, additive_noise_likelihood(marks, 1.3, length), against
+        ).leakage,
+    }
+    for mechanism, truth in questions.items():
+        unfinished = 0
+        for effort in EFFORTS:
+            leak = ut.leakage(mechanism, chain, against, effort=effort)
+            assert leak.lower <= truth + 1e-9
+            assert truth <= leak.upper + 1e-9
+            assert leak.unfinished or leak.closed
+            unfinished += leak.unfinished
+        assert unfinished  # the least effort suffices for none
+        assert ut.leakage(mechanism, chain, against).closed
+
+
+@pytest.mark.parametrize("chain", [grid_walk(3, 0.9), random_chain(12, 3), sparse_walk(20)])
+def test_intervals_of_many_states_hold_the_leakage_and_narrow_with_effort(chain):
+    level = ut.PureDP(0.05)
+    leaks = [ut.leakage(level, chain, effort=effort) for effort in (1e-3, 1e-2, 0.1, 1.0)]
+    truth = ut.leakage(level, chain, effort=math.inf) if chain.size > 9 else leaks[-1]
+    for less, more in pairwise(leaks):
+        assert more.upper <= less.upper * (1 + 10 * GAP)
+        assert more.lower >= less.lower * (1 - 10 * GAP)
+    for leak in leaks:
+        assert leak.lower <= truth.upper
+        assert leak.upper >= truth.lower
+        assert math.isfinite(leak.upper)
+    assert leaks[0].unfinished
+    assert "effort" in leaks[0].assumptions[-1]
+
+
+def test_a_window_of_records_and_chains_that_change_have_intervals_too():
+    chain = random_chain(12, 3)
+    wide = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3), effort=1e-4)
+    truth = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3))
+    assert wide.unfinished
+    assert wide.lower <= truth.upper <= wide.upper * (1 + 10 * GAP)
+    steps = np.random.default_rng(1).dirichlet(np.ones(3), size=(5, 3))
+    varying = ut.MarkovChain(steps, start=[0.2, 0.3, 0.5])
+    found = ut.leakage(ut.PureDP(0.5), varying, effort=1e-4)
+    truth = ut.leakage(ut.PureDP(0.5), varying)
+    assert found.unfinished
+    assert found.lower <= truth.upper <= found.upper * (1 + 10 * GAP)
+    models = ut.ModelSet([chain, random_chain(12, 4)])
+    assert ut.leakage(ut.PureDP(0.1), models, effort=1e-4).unfinished
+    truth = ut.leakage(ut.PureDP(0.1), models)
+    assert ut.leakage(ut.PureDP(0.1), models, effort=1e-4).upper >= truth.lower
+
+
+def test_blocks_and_ceilings_bound_what_is_enumerated():
+    for seed in range(12):
+        size = 2 + seed % 3
+        rng = np.random.default_rng(seed)
+        rows = rng.dirichlet(np.full(size, 0.4), size=size)
+        if seed % 2:  # impossible transitions, which only a block forgets
+            rows[rng.integers(size)][rng.integers(size)] = 0.0
+            rows = (rows + 1e-9 * (rows > 0)) / rows.sum(axis=1, keepdims=True)
+            rows /= rows.sum(axis=1, keepdims=True)
+        start = "stationary" if seed % 3 else rng.dirichlet(np.ones(size))
+        chain = ut.MarkovChain(rows, start=start)
+        for epsilon in (0.05, 0.8, 3.0):
+            for window in (1, 2):
+                truth = ut.leakage(ut.PureDP(epsilon), chain, protect=ut.Window(window)).lower
+                reduced = chain.visited() or chain
+                assert block_upper(epsilon, reduced, window) >= truth
+                assert ceiling_of_all(reduced, epsilon, window) >= truth
+
+
+def test_the_rate_of_a_box_is_the_largest_cross_ratio_of_two_rows():
+    for seed in range(8):
+        rng = np.random.default_rng(seed)
+        size = 2 + seed % 3
+        middle = rng.dirichlet(np.ones(size), size=size)
+        reach = 0.2 * rng.random((size, size)) * middle
+        low, high = middle - reach, np.minimum(middle + reach, 1.0)
+        if seed == 7:
+            low[0, 1] = 0.0
+        box = ChainBox(low, high)
+        most = 0.0
+        least_ = np.maximum(low, 1 - (high.sum(axis=1, keepdims=True) - high))
+        most_ = np.minimum(high, 1 - (low.sum(axis=1, keepdims=True) - low))
+        for x, other in np.ndindex(size, size):
+            for y, z in np.ndindex(size, size):
+                if x != other and y != z:
+                    below = least_[x, z] * least_[other, y]
+                    ratio = most_[x, y] * most_[other, z] / below if below > 0 else math.inf
+                    most = max(most, math.log(ratio) if math.isfinite(ratio) else math.inf)
+        assert contraction_rate(box) == pytest.approx(most, rel=1e-9)
+        assert contraction_rate(box) >= most
+
+
+# --- budgets and plans of many states -------------------------------------------------------------
+
+MANY = {
+    "3x3": lambda: grid_walk(3, 0.9),
+    "4x4": lambda: grid_walk(4, 0.9),
+    "50 random": lambda: random_chain(50),
+    "50 sparse": lambda: sparse_walk(50),
+    "200 random": lambda: random_chain(200),
+    "200 sparse": lambda: sparse_walk(200),
+}
+
+
+@pytest.mark.parametrize("name", MANY)
+def test_a_budget_of_many_states_is_proved_within_its_effort(name):
+    chain, effort = MANY[name](), 0.02
+    with pytest.warns(EffortWarning, match="effort=10"):
+        level, work = work_of_budget(chain, effort)
+    assert level > 0
+    assert ut.leakage(ut.PureDP(level), chain, effort=effort).proves(1.0)
+    # once more than all: what is kept is charged at once, and what bounds the rest costs little
+    assert work <= 3 * effort * progress.EFFORT
+
+
+def work_of_budget(chain, effort):
+    """Return a budget, and the work that it took."""
+    before = progress.spent()
+    level = ut.dp_budget(chain, limit=1.0, effort=effort)
+    return level, progress.spent() - before
+
+
+def test_more_effort_never_proves_less_of_a_budget():
+    chain = grid_walk(3, 0.8)
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", EffortWarning)
+        levels = [ut.dp_budget(chain, limit=1.0, effort=effort) for effort in (1e-3, 0.01, 0.1)]
+    assert levels[0] <= levels[1] * (1 + 1e-3) <= levels[2] * (1 + 2e-3)
+
+
+def test_thirteen_states_at_a_delta_for_several_releases_have_a_plan():
+    chain = random_chain(13, 1)
+    plan = ut.calibrate(ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, effort=0.01)
+    assert plan.leakage.proves(1.0)
+    assert check_proof(plan).proves(1.0)
+    notes = [note for note in plan.leakage.assumptions if "effort" in note]
+    assert notes
+    more = ut.calibrate(ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, effort=0.05)
+    assert more.expected_error <= plan.expected_error * (1 + 1e-3)
+    gaussian = ut.calibrate(
+        ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, noise="gaussian", effort=0.01
+    )
+    assert check_proof(gaussian).proves(1.0)
+
+
+def test_a_plan_holds_wherever_it_is_proved_again():
+    chain = random_chain(12, 3)
+    for effort in (1e-3, 0.03, 1.0, math.inf):
+        plan = ut.calibrate(ut.Count(1), chain, limit=1.0, effort=effort)
+        check_proof.forget()
+        assert check_proof(plan).proves(1.0)
+        assert ut.Plan.from_json(plan.to_json()).leakage.proves(1.0)
+
+
+def test_the_result_is_the_same_whatever_was_computed_before():
+    from undertow.planning import chains
+
+    chain = random_chain(20, 5)
+
+    def ask():
+        return ut.calibrate(ut.Count(1), chain, limit=1.0, effort=0.02).to_json()
+
+    first = ask()
+    again = ask()  # all that can be kept is
+    chains.prove_exchange.forget()
+    ut.leakage(ut.PureDP(0.3), chain, effort=0.05)
+    assert first == again == ask()
+
+
+def test_what_was_returned_with_the_effort_spent_is_not_kept():
+    def ended(_number):
+        try:
+            progress.spend(0, 5)
+        except EffortSpent:
+            return "early"
+        return "late"
+
+    kept = progress.Metered(ended, most=4)
+    for units, told in ((3.0, "early"), (30.0, "late"), (3.0, "early"), (5.5, "late")):
+        with progress.allowing(units):
+            assert kept(1) == told
+    with progress.allowing(12.0):
+        kept(1)
+        kept(1)
+        assert progress.left() == pytest.approx(2.0)
+    with progress.allowing(10.0), progress.allowing(3.0):
+        with pytest.raises(EffortSpent):
+            progress.spend(0, 4)
+        assert not progress.left()
+
+
+def test_a_named_method_says_what_more_effort_would_do():
+    chain = ut.MarkovChain([[0.001, 0.999], [0.998, 0.002]])
+    with pytest.raises(EffortSpent, match="effort=10"):
+        ut.calibrate(ut.Count(1), chain, limit=1.0, method="exact", effort=1e-3)
+    best = ut.calibrate(ut.Count(1), chain, limit=1.0, effort=1e-2)
+    assert best.method == "exchange"
+    assert any("less noise may do" in note for note in best.leakage.assumptions)
+
+
+@pytest.mark.parametrize("effort", [0, -1, math.nan, True, "quick"])
+def test_an_effort_is_a_number_above_nought(effort):
+    chain = ut.MarkovChain(TURNS)
+    calls = (
+        lambda: ut.leakage(ut.PureDP(1.0), chain, effort=effort),
+        lambda: ut.dp_budget(chain, 1.0, effort=effort),
+        lambda: ut.calibrate(ut.Count(1), chain, 1.0, effort=effort),
+        lambda: ut.compare(ut.Count(1), chain, 1.0, effort=effort),
+    )
+    for one in calls:
+        with pytest.raises(InvalidInput, match="effort must be above 0"):
+            one()
+
+
+# --- the command line -----------------------------------------------------------------------------
+
+
+def test_after_ten_seconds_a_command_says_what_it_does_and_what_is_faster(monkeypatch):
+    assert waiting._LONG == 10.0
+    monkeypatch.setattr(waiting, "_LONG", 0.0)
+    asked = {
+        ("plan", *CHAIN, "--count", 1, "--limit", 1): ("least noise", "--method exchange"),
+        ("leakage", *CHAIN, "--epsilon", 1): ("computing the leakage", "--effort 0.1"),
+        ("leakage", *CHAIN, "--limit", 1): ("searching for the budget", "--effort 0.1"),
+        ("compare", *CHAIN, "--length", 6, "--count", 1, "--limit", 1): (
+            "comparing the methods", "--method exchange",
+        ),
+    }  # fmt: skip
+    for arguments, words in asked.items():
+        for more in ((), ("--json",)):
+            result = call(*arguments, *more)
+            line = next(one for one in result.stderr.splitlines() if "s; " in one)
+            assert line.startswith("undertow: ")
+            assert all(word in line for word in words)
+        assert strict(result.stdout)
+        assert not call(*arguments, "--no-progress").stderr
+        assert "s; " in call(*arguments, "--progress").stderr
+
+
+def test_a_quick_command_says_nothing():
+    assert not call("leakage", *CHAIN, "--epsilon", 1).stderr
+
+
+def test_the_command_takes_an_effort_and_says_where_it_ended():
+    chain = json.dumps(random_chain(12, 3).transition.tolist())
+    rows = ";".join(",".join(map(str, row)) for row in json.loads(chain))
+    model = ("--transition", rows)
+    leak = strict(call("leakage", *model, "--epsilon", 1, "--effort", 1e-4, "--json").stdout)
+    assert leak["upper"] > leak["lower"]
+    assert any("effort" in note for note in leak["assumptions"])
+    budget = call("leakage", *model, "--limit", 1, "--effort", 1e-3)
+    assert budget.exit_code == 0
+    assert "--effort 10" in budget.stderr
+    plan = call("plan", *model, "--count", 1, "--limit", 1, "--effort", 1e-3, "--json")
+    assert any("effort" in note for note in strict(plan.stdout)["leakage"]["assumptions"])
+    for command in ("plan", "compare"):
+        wrong = call(command, *model, "--count", 1, "--limit", 1, "--effort", 0)
+        assert wrong.exit_code == 2
+        assert "--effort" in wrong.stderr
