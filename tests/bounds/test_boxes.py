@@ -16,8 +16,7 @@ import undertow as ut
 from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise, thinned
 from undertow.bounds.chains import boxes
-from undertow.bounds.chains.boxes import box_leakage
-from undertow.bounds.chains.boxes import contraction_leakage
+from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage

@@ -9,8 +9,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.chains.boxes import box_leakage
-from undertow.bounds.chains.boxes import contraction_leakage
+from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
 from undertow.bounds.chains.contraction import contraction_rate
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.models.chain_classes import ChainBox
