@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow.auditing.blackbox import BlackBox, checked, release_code
+from undertow.auditing.blackbox import BlackBox, release_code
 from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
+from undertow.auditing.screening import screen
 from undertow.auditing.statistical import (
     NO_BLANKS,
     Blanks,
@@ -22,6 +23,7 @@ from undertow.auditing.statistical import (
     choose_labels,
     try_event,
 )
+from undertow.auditing.suspicions import suspicions
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
 from undertow.curves import check_delta
@@ -220,12 +222,19 @@ def audit(
     allowed = plan.delta if delta is None else check_delta(delta)
     if seed is not None:
         seed = check_count(seed, "seed", 0)
-    noise, data = np.random.SeedSequence(seed).spawn(2)
+    noise, data, screened = np.random.SeedSequence(seed).spawn(3)
     trials = _trials(plan, mechanism, None if seed is None else noise)
+    if not trials:
+        raise NothingToProtect(
+            "no two values of a record are both possible under the plan's model, given what the "
+            "attacker may know: there is nothing to tell apart"
+        )
+    more, series = _suspected(plan, mechanism, seed is not None, screened, _few(draws // 2))
+    trials += more
     generator = np.random.Generator(np.random.SFC64(data))
-    halves = _Halves(trials, draws // 2, allowed, generator, progress)
+    halves = _Halves(trials, draws // 2, allowed, generator, progress, series)
     error = (1 - confidence) / 2  # two tests, either of which may refute
-    chosen = [_chosen(halves, half, error, plan.leakage.witness) for half in (0, 1)]
+    chosen = [_chosen(halves, half, error, plan.leakage.witness, guaranteed) for half in (0, 1)]
     tested = [
         (halves.tested(1 - half, place, choice.event, error), place, choice.event)
         for half, (place, choice) in enumerate(chosen)
@@ -255,12 +264,27 @@ def _trials(
         for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
                 trials.append(prepare(plan, drawn, attack, box))
-    if not trials:
-        raise NothingToProtect(
-            "no two values of a record are both possible under the plan's model, given what the "
-            "attacker may know: there is nothing to tell apart"
-        )
     return trials
+
+
+def _suspected(
+    plan: "Plan[Any]", mechanism: BlackBox | None, seeded: bool, seed: np.random.SeedSequence,
+    draws: int,
+) -> tuple[list[Trial], int]:  # fmt: skip
+    """Return the attacks on what a screening names, and how many series it was answered.
+
+    A set of models is screened on the first of them: which record weighs more, and which noise is
+    shared, is a matter of the code.
+    """
+    drawn = drawn_models(plan)[0]
+    own, data = seed.spawn(2)
+    box = mechanism or release_code(plan, drawn.model.states, own if seeded else None)
+    suspects = screen(plan, drawn, box, draws, np.random.default_rng(data))
+    trials: list[Trial] = []
+    for attack, focus in suspicions(plan, drawn, suspects):
+        with suppress(InvalidInput):  # values that cannot occur together under the model
+            trials.append(prepare(plan, drawn, attack, box, focus))
+    return trials, suspects.series
 
 
 @dataclass(slots=True)
@@ -283,17 +307,14 @@ class _Halves:
 
     def __init__(
         self, trials: list[Trial], draws: int, delta: float, generator: np.random.Generator,
-        progress: Progress | None,
+        progress: Progress | None, screened: int,
     ) -> None:  # fmt: skip
         self.trials, self.draws, self.delta = trials, draws, delta
         self._generator, self._progress = generator, progress
         self._seen: dict[tuple[int, int], _Seen] = {}
-        self.done, self._total = 0, 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
-
-    @property
-    def few(self) -> int:
-        """The draws of a half that every attack gets."""
-        return min(self.draws, max(_SCREENED, self.draws // 8))
+        self.few = _few(draws)
+        self.done = screened
+        self._total = screened + 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
 
     def chosen(self, half: int, place: int, draws: int, error: float) -> Choice:
         """Return the most promising event of an attack in a half."""
@@ -334,12 +355,17 @@ class _Halves:
     def _answered(self, trial: Trial, value: int, draws: int, seen: _Seen) -> None:
         for size in _batches(draws, trial.length):
             series = trial.draws[value](size, self._generator)  # (draws, records)
-            answers = checked(trial.mechanism(series), series, trial.outputs)
+            answers = trial.answers(series)
             seen.scores[value].append(trial.score(answers))  # (draws, scores)
             seen.labels[value].append(trial.labelled.label(answers))  # (draws, labels)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))
+
+
+def _few(draws: int) -> int:
+    """Return the draws of a half that every attack gets."""
+    return min(draws, max(_SCREENED, draws // 8))
 
 
 def _batches(draws: int, length: int) -> Iterator[int]:
@@ -350,20 +376,26 @@ def _batches(draws: int, length: int) -> Iterator[int]:
 
 
 def _chosen(
-    halves: _Halves, half: int, error: float, witness: Witness | None
+    halves: _Halves, half: int, error: float, witness: Witness | None, limit: float
 ) -> tuple[int, Choice]:
     """Return the most promising attack, by its place, and its event, seen on one half only.
 
-    All attacks get some draws; the best of them, and the plan's own witness, get them all.
+    All attacks get some draws; the best of them, and the plan's own witness, get them all. Attacks
+    on shared noise that promise to refute the limit come before all others: where answers share
+    noise, what the others seem to promise in one half is not seen again in the other.
     """
 
     def choices(places: list[int], draws: int) -> dict[int, Choice]:
         return {place: halves.chosen(half, place, draws, error) for place in places}
 
+    def rank(place: int) -> tuple[bool, float]:
+        shared = halves.trials[place].focus.repeat is not None
+        return not (shared and found[place].guess > limit), -found[place].guess
+
     found = choices(list(range(len(halves.trials))), halves.few)
-    order = sorted(found, key=lambda place: -found[place].guess)
+    order = sorted(found, key=rank)
     if halves.few < halves.draws:
         kept = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
         found = choices(list(kept), halves.draws)
-        order = sorted(found, key=lambda place: -found[place].guess)
+        order = sorted(found, key=rank)
     return order[0], found[order[0]]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Selection
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
@@ -23,7 +23,16 @@ from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.selection import select
 from undertow.sampling.streams import draws
 
-__all__ = ["Batch", "BlackBox", "checked", "release_code", "together"]
+__all__ = [
+    "Batch",
+    "BlackBox",
+    "alone",
+    "beside",
+    "checked",
+    "exact_answers",
+    "release_code",
+    "together",
+]
 
 Batch = npt.NDArray[Any]
 BlackBox = Callable[[Batch], Batch]
@@ -152,6 +161,23 @@ def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callab
     return total, told
 
 
+def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
+    """Return the code that answers the plan's question without noise.
+
+    >>> from undertow import Count, Laplace
+    >>> from undertow.certificate import Leakage
+    >>> from undertow.models.markov import MarkovChain
+    >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
+    >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact")
+    >>> exact_answers(plan, chain.states)(np.array([[0, 1, 1]])).tolist()
+    [[2.0]]
+    """
+    if isinstance(plan.noise, Selection):
+        raise NotSupported("a selection names states; there are no exact numbers to compare with")
+    exact, told = _exact(plan.noise.query.counted, states)
+    return lambda series: np.asarray(told(exact(series), series.shape[1]), dtype=np.float64)
+
+
 def _placed(lattice: Lattice, values: Batch) -> Batch:
     """Return the steps of many real values: `Lattice.place`, all at once."""
     share = (np.clip(values, lattice.lower, lattice.upper) - lattice.lower) / (
@@ -171,6 +197,60 @@ def together(mechanism: BlackBox, releases: int) -> BlackBox:
 
     def run(series: Batch) -> Batch:
         return np.hstack([checked(mechanism(series), series, None) for _ in range(releases)])
+
+    return run
+
+
+def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> BlackBox:
+    """Return code that answers about each series and about another one before and after it.
+
+    The other series, always the same, is so many rows away in one call, or in the same row of a
+    call so many ``calls`` away. The numbers of the three answers come side by side. Each series has
+    its partners at the same place of four such distances in a row, so that noise which is shared by
+    two of them, or three, is always met the same way.
+
+    >>> late = beside(lambda rows: np.arange(len(rows)), np.zeros(3), 1, calls=False)
+    >>> late(np.ones((2, 3))).tolist()  # rows 0 to 3, and 4 to 7
+    [[1, 0, 2], [5, 4, 6]]
+    """
+
+    def run(series: Batch) -> Batch:
+        blocks = -(-len(series) // lag)
+        filled = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
+        filled[: len(series)] = series
+        parts = filled.reshape(blocks, lag, -1)  # (blocks, rows, records)
+        rest = np.tile(other, (blocks, lag, 1)).astype(series.dtype)
+        if calls:  # (blocks, rows of a block) by their places: a call has one row of each block
+            groups = [
+                _side_by_side([mechanism(group[:, row]) for row in range(lag)])
+                for group in (rest, parts, rest, rest)
+            ]
+            answers = np.stack(groups, axis=1)  # (blocks, four, rows, numbers)
+        else:
+            rows = np.stack([rest, parts, rest, rest], axis=1)  # (blocks, four, rows, records)
+            found = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
+            answers = found.reshape(blocks, 4, lag, -1)
+        sorted_ = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
+        return np.hstack(sorted_)[: len(series)]
+
+    return run
+
+
+def _side_by_side(answers: list[Any]) -> Batch:
+    """Return the answers of some calls, (rows of a call, calls, numbers)."""
+    return np.stack([np.asarray(one).reshape(len(one), -1) for one in answers], axis=1)
+
+
+def alone(mechanism: BlackBox) -> BlackBox:
+    """Return code that answers about each series in a call of its own.
+
+    >>> alone(lambda rows: rows.sum(axis=1) + len(rows))(np.ones((2, 3))).tolist()
+    [[4.0], [4.0]]
+    """
+
+    def run(series: Batch) -> Batch:
+        answers = [np.asarray(mechanism(series[row : row + 1])) for row in range(len(series))]
+        return np.concatenate([one.reshape(1, -1) for one in answers])
 
     return run
 
