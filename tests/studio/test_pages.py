@@ -142,7 +142,7 @@ def test_an_uploaded_table_is_private_and_goes_with_the_studio(opened):
     client, studio = opened()
     answer = upload(client, table())
     assert answer.url.path.endswith("/read")
-    (kept,) = studio.folder.path.iterdir()
+    (kept,) = studio.folder.path.glob("*.csv")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(studio.folder.path.stat().st_mode) == 0o700
     assert str(studio.folder.path) not in answer.text

@@ -381,16 +381,16 @@ def _chosen(
     """Return the most promising attack, by its place, and its event, seen on one half only.
 
     All attacks get some draws; the best of them, and the plan's own witness, get them all. Attacks
-    on shared noise that promise to refute the limit come before all others: where answers share
-    noise, what the others seem to promise in one half is not seen again in the other.
+    on shared noise that promise to refute the limit come before all others, those on rows of one
+    call first: where answers share noise, what the others promise in one half is chance.
     """
 
     def choices(places: list[int], draws: int) -> dict[int, Choice]:
         return {place: halves.chosen(half, place, draws, error) for place in places}
 
-    def rank(place: int) -> tuple[bool, float]:
-        shared = halves.trials[place].focus.repeat is not None
-        return not (shared and found[place].guess > limit), -found[place].guess
+    def rank(place: int) -> tuple[int, float]:
+        repeat, guess = halves.trials[place].focus.repeat, found[place].guess
+        return (2 if repeat is None or guess <= limit else int(repeat.calls)), -guess
 
     found = choices(list(range(len(halves.trials))), halves.few)
     order = sorted(found, key=rank)

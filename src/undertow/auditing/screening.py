@@ -42,6 +42,9 @@ _KEPT = 2
 _CHANCE = 0.01
 """How often independent noise is named by mistake, about, for each kind of correlation."""
 
+_OFTEN = 10
+"""How often two deviations of outputs must be expected together, to be compared."""
+
 _NUMBERS = 4
 _COLUMNS = 64
 _STATES = 4
@@ -243,15 +246,15 @@ def _pairs(best: dict[tuple[int, int], float], level: float) -> tuple[tuple[int,
 
 def _unexplained(
     shown: npt.NDArray[np.float32], codes: Batch, states: int
-) -> npt.NDArray[np.float32]:
-    """Return what of the outputs their own records do not explain, with variance 1."""
+) -> tuple[npt.NDArray[np.float32], Array]:
+    """Return what of the outputs their own records do not explain, standardised; its variance."""
     rest = shown.copy()  # (draws, records)
     for state in range(states):
         has = codes == state
         mean = np.where(has, shown, 0.0).sum(axis=0) / np.maximum(has.sum(axis=0), 1)
         rest -= (has * mean).astype(np.float32)
     spread = rest.std(axis=0)
-    return np.divide(rest, spread, out=np.zeros_like(rest), where=spread > 1e-6)
+    return np.divide(rest, spread, out=np.zeros_like(rest), where=spread > 1e-6), spread**2
 
 
 def _odd_rates(
@@ -287,10 +290,13 @@ def _shared(outputs: Batch, codes: Batch, states: int) -> tuple[tuple[int, int],
     for block in _blocks(codes.shape[1]):
         far = np.abs(block[:, None] - block) > NEIGHBOURS
         indicators = _indicators(codes[:, block], states)
-        for rest in (one[:, block] for one in rests):
-            together = np.triu(rest.T @ rest)
+        for rest, variance in ((one[:, block], spread[block]) for one, spread in rests):
+            # what happens together this seldom has no score
+            often = len(codes) * np.outer(variance, variance) > _OFTEN
+            together = np.where(often, np.triu(rest.T @ rest), 0.0)
+            kept = np.where(len(codes) * variance > _STATES * _OFTEN, rest, 0.0)
             # (record, other): whether the output of the other depends on the record
-            for found in (together, *(indicator.T @ rest for indicator in indicators)):
+            for found in (together, *(indicator.T @ kept for indicator in indicators)):
                 _note(best, np.where(far, np.abs(found) / root, 0.0), block)
                 looks += found.size
     return _pairs(best, _level(looks))
@@ -306,8 +312,9 @@ def _repeats(answers: Batch, rows: int) -> tuple[Repeat, ...]:
     a series do, under XOR noise): of independent rows with correlations C between the columns such
     a sum has the variance |C|^2 (Frobenius). Noise without any variance is alike at all distances.
     """
-    columns = _standard(answers[:, :_COLUMNS].astype(np.float64))
-    columns = columns[:, columns.any(axis=0)]
+    columns = answers[:, :_COLUMNS].astype(np.float64)
+    varied = (columns != np.median(columns, axis=0)).mean(axis=0)  # (numbers,): share of the rows
+    columns = _standard(columns[:, len(columns) * varied**2 > _OFTEN])
     if not columns.size:
         return (Repeat(1, calls=False), Repeat(1, calls=True))
     total = len(columns)
