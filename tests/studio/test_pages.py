@@ -299,7 +299,7 @@ def test_the_file_of_the_command_line_is_used_where_it_lies(opened, tmp_path):
     assert "mine.csv" in client.get("/").text
     answer = client.post("/new/file")
     assert answer.url.path.endswith("/read")
-    assert not list(studio.folder.path.iterdir())
+    assert not list(studio.folder.path.glob("*.csv"))
     assert str(tmp_path) not in answer.text
 
 

@@ -10,7 +10,7 @@ import numpy as np
 
 from undertow.auditing.blackbox import BlackBox, release_code
 from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
-from undertow.auditing.screening import screen
+from undertow.auditing.screening import BLOCK, screen
 from undertow.auditing.statistical import (
     NO_BLANKS,
     Blanks,
@@ -34,10 +34,20 @@ from undertow.plan import Plan
 from undertow.reporting.words import record_ends
 from undertow.rounding import above, below, odds
 
-__all__ = ["DRAWS", "Audit", "audit"]
+__all__ = ["BLIND", "DRAWS", "Audit", "audit"]
 
 DRAWS = 50_000
 """Series drawn for each value of the target, unless told otherwise."""
+
+BLIND = (
+    "three or more records, or answers, that matter only together",
+    "noise that returns after more answers than a screening compares, or in no fixed order",
+    f"pairs of records more than {BLOCK} apart, except between the two ends",
+    "code that answers rarely, on some data only, or under an audit, in another way",
+    "secrets in the last digits of real numbers, in running times, and in what is not an answer",
+    "events rarer than about 200 in the draws, and data that the plan's model does not describe",
+)
+"""What an audit cannot see."""
 
 LEAST_DRAWS = 1000
 """Fewer draws could refute nothing but a plan without noise."""
@@ -64,6 +74,7 @@ class Audit:
     event happened in ``hits`` of those with ``attack.value``, in ``other_hits`` of the others.
     With a ``delta`` both ``lower`` and ``limit`` are leakages at that delta, and ``blanks``
     draws count against the event for it. So many ``releases`` were attacked together.
+    ``cannot_see`` lists what no audit looks at.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], length=20)
@@ -86,6 +97,11 @@ class Audit:
     delta: float = 0.0
     blanks: int = 0
     releases: int = 1
+
+    @property
+    def cannot_see(self) -> tuple[str, ...]:
+        """What an audit cannot see: a consistent one says nothing about it."""
+        return BLIND
 
     @property
     def refuted(self) -> bool:
@@ -147,12 +163,13 @@ class Audit:
             f"{self.draws:,} series (half of each value) in {self.hits:,} with "
             f"{self.attack.value!r} and in {self.other_hits:,} with {self.attack.other!r}"
             f"{f'; in {self.blanks:,} blank draws, for delta' if self.delta else ''}"
+            f"{'' if self.refuted else f'{chr(10)}cannot be seen: ' + '; '.join(self.cannot_see)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return found | {"attack": self.attack.to_dict()}
+        return found | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
 
 
 @renamed(promise="limit")
@@ -169,7 +186,9 @@ def audit(
 ) -> Audit:
     """Return what attacks on the release code of a plan find: refuted, or consistent.
 
-    Series are drawn from the plan's model given the target's value and the attacker's
+    First the code is screened: which records weigh more than others, which share noise with each
+    other, and which answers do; attacks on them join the plan's own. Series are then drawn from
+    the plan's model given the target's value and the attacker's
     knowledge, the code is run on them, and an event of its answers is counted. One half of the
     draws chooses attack and event, the other half tests them with an exact interval; then the
     halves change roles, and the better of the two bounds is returned, both at half the error. So
@@ -192,8 +211,9 @@ def audit(
         series (a row each; numbers of states in the order of ``plan.states``, or real values) that
         returns the released numbers, or the numbers of the outputs (``len(plan.states)`` where a
         record is erased), a row for each series. Flipped series come without the records that do
-        not matter to the attack. Each row must be answered by itself: the count of events is exact
-        only if answers are independent.
+        not matter to the attack; a screening asks about series whose records are independent, and
+        about one series many times. Each row must be answered by itself, with noise of its own:
+        code that shares noise between rows, or between calls, is attacked for that.
     confidence
         Of the bound and the verdict.
     limit

@@ -205,40 +205,54 @@ def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> Black
     """Return code that answers about each series and about another one before and after it.
 
     The other series, always the same, is so many rows away in one call, or in the same row of a
-    call so many ``calls`` away. The numbers of the three answers come side by side. Each series has
-    its partners at the same place of four such distances in a row, so that noise which is shared by
-    two of them, or three, is always met the same way.
+    call so many ``calls`` away. The numbers of the three answers come side by side. Whether noise
+    is shared with the answer before or after it depends on where a run of equal noise begins:
+    series stand at every place of such a run in turn, so that all batches mix these cases alike.
 
     >>> late = beside(lambda rows: np.arange(len(rows)), np.zeros(3), 1, calls=False)
-    >>> late(np.ones((2, 3))).tolist()  # rows 0 to 3, and 4 to 7
-    [[1, 0, 2], [5, 4, 6]]
+    >>> sorted(late(np.ones((2, 3))).tolist())  # rows 0 to 4, and 5 to 9
+    [[1, 0, 2], [6, 5, 7]]
     """
 
-    def run(series: Batch) -> Batch:
+    def among_rows(series: Batch) -> Batch:
         blocks = -(-len(series) // lag)
-        filled = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
-        filled[: len(series)] = series
-        parts = filled.reshape(blocks, lag, -1)  # (blocks, rows, records)
-        rest = np.tile(other, (blocks, lag, 1)).astype(series.dtype)
-        if calls:  # (blocks, rows of a block) by their places: a call has one row of each block
-            groups = [
-                _side_by_side([mechanism(group[:, row]) for row in range(lag)])
-                for group in (rest, parts, rest, rest)
-            ]
-            answers = np.stack(groups, axis=1)  # (blocks, four, rows, numbers)
-        else:
-            rows = np.stack([rest, parts, rest, rest], axis=1)  # (blocks, four, rows, records)
-            found = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
-            answers = found.reshape(blocks, 4, lag, -1)
-        sorted_ = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
-        return np.hstack(sorted_)[: len(series)]
+        # (blocks, places, rows, records): the other series but in the second place
+        rows = np.tile(other, (blocks, _PLACES, lag, 1)).astype(series.dtype)
+        own = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
+        own[: len(series)] = series
+        rows[:, 1] = own.reshape(blocks, lag, -1)
+        found = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
+        answers = found.reshape(blocks, _PLACES, lag, -1)
+        parts = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
+        return np.hstack(parts)[: len(series)]
+
+    def among_calls(series: Batch) -> Batch:
+        rest = np.tile(other, (-(-len(series) // lag), 1)).astype(series.dtype)
+        own = np.tile(rest, (lag, 1))
+        own[: len(series)] = series
+        groups = [
+            np.concatenate([np.asarray(mechanism(part)).reshape(len(part), -1) for part in parts])
+            for parts in ([rest] * lag, own.reshape(lag, *rest.shape), [rest] * lag)
+        ]  # three arrays (rows of all calls, numbers)
+        return np.hstack([groups[place] for place in (1, 0, 2)])[: len(series)]
+
+    def run(series: Batch) -> Batch:
+        # in no regular order: an audit takes every second answer
+        order = np.random.default_rng(len(series)).permutation(len(series))
+        # half of the calls come three times the distance later, where runs of two are shifted
+        half = (len(series) + 1) // 2 if calls else len(series)
+        parts = [order[:half], order[half:]]
+        ask = among_calls if calls else among_rows
+        answers = np.concatenate([ask(series[part]) for part in parts if len(part)])
+        found = np.empty_like(answers)
+        found[order] = answers
+        return found
 
     return run
 
 
-def _side_by_side(answers: list[Any]) -> Batch:
-    """Return the answers of some calls, (rows of a call, calls, numbers)."""
-    return np.stack([np.asarray(one).reshape(len(one), -1) for one in answers], axis=1)
+_PLACES = 5
+"""Series of which one is asked about: runs of two, three or four are met at every place."""
 
 
 def alone(mechanism: BlackBox) -> BlackBox:

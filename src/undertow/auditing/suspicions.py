@@ -52,7 +52,8 @@ def suspicions(
     for repeat in suspects.repeats:
         for attack in islice(_attacks(plan, drawn, target, None), _FEW):
             yield attack, Focus(whole=plan.task != "answer", repeat=repeat)
-            if repeat.calls:
+        if repeat.calls:
+            for attack in islice(_attacks(plan, drawn, target, None), 1):
                 yield attack, Focus(whole=plan.task != "answer", alone=True)
 
 

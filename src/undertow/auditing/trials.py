@@ -82,6 +82,7 @@ class Trial:
     labelled: Labelled
     number: str = "the released number"
     focus: Focus = PLAIN
+    names: tuple[str, ...] = ()
 
     def answers(self, series: Batch) -> Batch:
         """Return what the code answers, one answer or more for each series."""
@@ -107,8 +108,8 @@ class Trial:
         name = self.scored if event.score == 0 else self.number
         if event.score > 1:
             name = f"score {event.score} of the released numbers"
-        if self.focus.repeat is not None:
-            name = f"score {event.score} of the answer and those beside it"
+        if self.names:
+            name = self.names[event.score]
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
 
 
@@ -126,12 +127,19 @@ def prepare(
         return _local(plan, drawn, attack, mechanism, fixed, focus)
     source, query = source_of(drawn), plan.noise.query
     if focus.repeat is not None:
-        numbers = query.numbers(drawn.model.states)
+        numbers, where = query.numbers(drawn.model.states), focus.repeat.words()
+        each = ["the released number" if numbers == 1 else f"number {n}" for n in range(numbers)]
+        names = tuple(
+            f"{number} {sign} that in {where} ({side})"
+            for sign in ("less", "plus")
+            for side in ("before", "after")
+            for number in each
+        )
         return Trial(
             attack, source.length, (source.given(fixed[0]), source.given(fixed[1])), mechanism,
             None, call_score(numbers), "",
-            call_labels(*_lattice(query, source.length), numbers, focus.repeat.words()),
-            focus=focus,
+            call_labels(*_lattice(query, source.length), numbers, where),
+            focus=focus, names=names,
         )  # fmt: skip
     score: Score = answer_score
     several = plan.releases > 1
