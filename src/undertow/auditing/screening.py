@@ -184,7 +184,7 @@ def _standard_bits(bits: Batch) -> npt.NDArray[np.float32]:
     found = bits.astype(np.float32)
     found -= found.mean(axis=0)
     spread = found.std(axis=0)
-    return np.divide(found, spread, out=np.zeros_like(found), where=spread > 0)
+    return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=spread > 0))
 
 
 def _influential(features: Array, codes: Batch, states: int, *, moved: bool) -> tuple[int, ...]:
