@@ -43,6 +43,13 @@ CASES = {
     "releases": Case("four Gaussian counts, 1 at delta 0.01", 5000, False),
     "even noise": Case("a count with even noise, 1", 2000, True),
     "shared coins": Case("flips with a coin for two neighbours, 4", 2000, True),
+    "first record": Case("a count in which the first record counts ten times, 1", 5000, True),
+    "any record": Case("a count in which some record counts ten times, 1", 5000, True),
+    "two records": Case("a count with ten more where two records differ, 1", 5000, True),
+    "pairs of calls": Case("a count with the same noise in calls 2k and 2k + 1, 1", 5000, True),
+    "late noise": Case("a count whose noise returns after 100 calls, 1", 5000, True),
+    "far coins": Case("flips with a coin for two records 15 apart, 4", 5000, True),
+    "same flips": Case("flips with the same coins for two series, 4", 5000, True),
     "theorem 1": Case("the Theorem-1 mechanism against any, 4", 5_000_000, True),
 }
 
@@ -58,9 +65,9 @@ def plan(case: str) -> Any:
         return _with(found, ut.DiscreteLaplace(counted, factor * found.mechanism.scale))
     if case.startswith(("gaussian", "releases")):
         return _approximate(case)
-    if case == "even noise":
+    if case in ("even noise", *_COUNTS):
         return plan("count")
-    if case == "shared coins":
+    if case in ("shared coins", *_FLIPS):
         return plan("flips 4")
     if case == "redaction":
         visits = ut.MarkovChain([[0.99, 0.01], [0.8, 0.2]])
@@ -104,7 +111,108 @@ def code(case: str, seed: int) -> Any:
             return series ^ coins.repeat(2, axis=1)[:, : series.shape[1]]
 
         return flip
+    if case in _COUNTS:
+        return _COUNTS[case](draw, mechanism.scale)
+    if case in _FLIPS:
+        return _FLIPS[case](draw, mechanism.matrix[0, 1])
     return None
+
+
+def noise(draw: Any, size: Any, scale: float) -> Any:
+    """Return discrete Laplace noise."""
+    one, two = draw.geometric(-np.expm1(-1 / scale), (2, size))
+    return one - two
+
+
+def weighing(record: int | None, weight: int = 10) -> Any:
+    """Return counts in which one record counts so many times; None: one of the first 40."""
+
+    def code(draw: Any, scale: float) -> Any:
+        place = int(draw.integers(40)) if record is None else record
+
+        def run(series: Any) -> Any:
+            extra = (weight - 1) * series[:, place].astype(int)
+            return series.sum(axis=1) + extra + noise(draw, len(series), scale)
+
+        return run
+
+    return code
+
+
+def interacting(draw: Any, scale: float) -> Any:
+    """Return counts with ten more where two records differ."""
+    one, two = draw.choice(40, 2, replace=False)
+
+    def run(series: Any) -> Any:
+        apart = 10 * (series[:, one] != series[:, two])
+        return series.sum(axis=1) + apart + noise(draw, len(series), scale)
+
+    return run
+
+
+def repeating(times: int) -> Any:
+    """Return counts in which so many calls in a row have the same noise, across batches too."""
+
+    def code(draw: Any, scale: float) -> Any:
+        left: list[int] = []
+
+        def run(series: Any) -> Any:
+            while len(left) < len(series):
+                left.extend(noise(draw, 5000, scale).repeat(times).tolist())
+            found = np.array(left[: len(series)])
+            del left[: len(series)]
+            return series.sum(axis=1) + found
+
+        return run
+
+    return code
+
+
+def returning(period: int) -> Any:
+    """Return counts whose noise is the same after so many calls."""
+
+    def code(draw: Any, scale: float) -> Any:
+        kept, seen = noise(draw, period, scale), [0]
+
+        def run(series: Any) -> Any:
+            places = (seen[0] + np.arange(len(series))) % period
+            seen[0] += len(series)
+            return series.sum(axis=1) + kept[places]
+
+        return run
+
+    return code
+
+
+def distant(apart: int) -> Any:
+    """Return flips with one coin for two records so many steps apart."""
+
+    def code(draw: Any, rate: float) -> Any:
+        def run(series: Any) -> Any:
+            places = np.arange(series.shape[1])
+            first = places - np.where(places // apart % 2, apart, 0)
+            return (series ^ (draw.random(series.shape) < rate)[:, first]).astype(np.uint8)
+
+        return run
+
+    return code
+
+
+def same_flips(draw: Any, rate: float) -> Any:
+    """Return flips with the same coins for two series in a row."""
+
+    def run(series: Any) -> Any:
+        coins = draw.random((len(series) // 2 + 1, series.shape[1])) < rate
+        return (series ^ coins.repeat(2, axis=0)[: len(series)]).astype(np.uint8)
+
+    return run
+
+
+_COUNTS = {
+    "first record": weighing(0), "any record": weighing(None), "two records": interacting,
+    "pairs of calls": repeating(2), "late noise": returning(100),
+}  # fmt: skip
+_FLIPS = {"far coins": distant(15), "same flips": same_flips}
 
 
 def _with(found: Any, mechanism: Any) -> Any:

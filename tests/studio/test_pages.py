@@ -142,7 +142,7 @@ def test_an_uploaded_table_is_private_and_goes_with_the_studio(opened):
     client, studio = opened()
     answer = upload(client, table())
     assert answer.url.path.endswith("/read")
-    (kept,) = studio.folder.path.iterdir()
+    (kept,) = studio.folder.path.glob("*.csv")
     assert stat.S_IMODE(kept.stat().st_mode) == 0o600
     assert stat.S_IMODE(studio.folder.path.stat().st_mode) == 0o700
     assert str(studio.folder.path) not in answer.text
@@ -299,7 +299,7 @@ def test_the_file_of_the_command_line_is_used_where_it_lies(opened, tmp_path):
     assert "mine.csv" in client.get("/").text
     answer = client.post("/new/file")
     assert answer.url.path.endswith("/read")
-    assert not list(studio.folder.path.iterdir())
+    assert not list(studio.folder.path.glob("*.csv"))
     assert str(tmp_path) not in answer.text
 
 

@@ -8,8 +8,9 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow.auditing.blackbox import BlackBox, checked, release_code
+from undertow.auditing.blackbox import BlackBox, release_code
 from undertow.auditing.scenarios import MOST_ATTACKS, attacks, drawn_models
+from undertow.auditing.screening import BLOCK, screen
 from undertow.auditing.statistical import (
     NO_BLANKS,
     Blanks,
@@ -22,6 +23,7 @@ from undertow.auditing.statistical import (
     choose_labels,
     try_event,
 )
+from undertow.auditing.suspicions import suspicions
 from undertow.auditing.trials import Trial, prepare
 from undertow.certificate import Witness
 from undertow.curves import check_delta
@@ -32,10 +34,20 @@ from undertow.plan import Plan
 from undertow.reporting.words import record_ends
 from undertow.rounding import above, below, odds
 
-__all__ = ["DRAWS", "Audit", "audit"]
+__all__ = ["BLIND", "DRAWS", "Audit", "audit"]
 
 DRAWS = 50_000
 """Series drawn for each value of the target, unless told otherwise."""
+
+BLIND = (
+    "three or more records, or answers, that matter only together",
+    "noise that returns after more answers than a screening compares, or in no fixed order",
+    f"pairs of records more than {BLOCK} apart, except between the two ends",
+    "code that answers rarely, on some data only, or under an audit, in another way",
+    "secrets in the last digits of real numbers, in running times, and in what is not an answer",
+    "events rarer than about 200 in the draws, and data that the plan's model does not describe",
+)
+"""What an audit cannot see."""
 
 LEAST_DRAWS = 1000
 """Fewer draws could refute nothing but a plan without noise."""
@@ -65,6 +77,7 @@ class Audit:
     event happened in ``hits`` of those with ``attack.value``, in ``other_hits`` of the others.
     With a ``delta`` both ``lower`` and ``limit`` are leakages at that delta, and ``blanks``
     draws count against the event for it. So many ``releases`` were attacked together.
+    ``cannot_see`` lists what no audit looks at.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], length=20)
@@ -87,6 +100,11 @@ class Audit:
     delta: float = 0.0
     blanks: int = 0
     releases: int = 1
+
+    @property
+    def cannot_see(self) -> tuple[str, ...]:
+        """What an audit cannot see: a consistent one says nothing about it."""
+        return BLIND
 
     @property
     def refuted(self) -> bool:
@@ -148,12 +166,13 @@ class Audit:
             f"{self.draws:,} series (half of each value) in {self.hits:,} with "
             f"{self.attack.value!r} and in {self.other_hits:,} with {self.attack.other!r}"
             f"{f'; in {self.blanks:,} blank draws, for delta' if self.delta else ''}"
+            f"{'' if self.refuted else f'{chr(10)}cannot be seen: ' + '; '.join(self.cannot_see)}"
         )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return found | {"attack": self.attack.to_dict()}
+        return found | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
 
 
 @renamed(promise="limit")
@@ -170,7 +189,9 @@ def audit(
 ) -> Audit:
     """Return what attacks on the release code of a plan find: refuted, or consistent.
 
-    Series are drawn from the plan's model given the target's value and the attacker's
+    First the code is screened: which records weigh more than others, which share noise with each
+    other, and which answers do; attacks on them join the plan's own. Series are then drawn from
+    the plan's model given the target's value and the attacker's
     knowledge, the code is run on them, and an event of its answers is counted. One half of the
     draws chooses attack and event, the other half tests them with an exact interval; then the
     halves change roles, and the better of the two bounds is returned, both at half the error. So
@@ -193,8 +214,9 @@ def audit(
         series (a row each; numbers of states in the order of ``plan.states``, or real values) that
         returns the released numbers, or the numbers of the outputs (``len(plan.states)`` where a
         record is erased), a row for each series. Flipped series come without the records that do
-        not matter to the attack. Each row must be answered by itself: the count of events is exact
-        only if answers are independent.
+        not matter to the attack; a screening asks about series whose records are independent, and
+        about one series many times. Each row must be answered by itself, with noise of its own:
+        code that shares noise between rows, or between calls, is attacked for that.
     confidence
         Of the bound and the verdict.
     limit
@@ -223,12 +245,19 @@ def audit(
     allowed = plan.delta if delta is None else check_delta(delta)
     if seed is not None:
         seed = check_count(seed, "seed", 0)
-    noise, data = np.random.SeedSequence(seed).spawn(2)
+    noise, data, screened = np.random.SeedSequence(seed).spawn(3)
     trials = _trials(plan, mechanism, None if seed is None else noise)
+    if not trials:
+        raise NothingToProtect(
+            "no two values of a record are both possible under the plan's model, given what the "
+            "attacker may know: there is nothing to tell apart"
+        )
+    more, series = _suspected(plan, mechanism, seed is not None, screened, _few(draws // 2))
+    trials += more
     generator = np.random.Generator(np.random.SFC64(data))
-    halves = _Halves(trials, draws // 2, allowed, generator, progress)
+    halves = _Halves(trials, draws // 2, allowed, generator, progress, series)
     error = (1 - confidence) / 2  # two tests, either of which may refute
-    chosen = [_chosen(halves, half, error, plan.leakage.witness) for half in (0, 1)]
+    chosen = [_chosen(halves, half, error, plan.leakage.witness, guaranteed) for half in (0, 1)]
     tested = [
         (halves.tested(1 - half, place, choice.event, error), place, choice.event)
         for half, (place, choice) in enumerate(chosen)
@@ -258,12 +287,27 @@ def _trials(
         for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
                 trials.append(prepare(plan, drawn, attack, box))
-    if not trials:
-        raise NothingToProtect(
-            "no two values of a record are both possible under the plan's model, given what the "
-            "attacker may know: there is nothing to tell apart"
-        )
     return trials
+
+
+def _suspected(
+    plan: "Plan[Any]", mechanism: BlackBox | None, seeded: bool, seed: np.random.SeedSequence,
+    draws: int,
+) -> tuple[list[Trial], int]:  # fmt: skip
+    """Return the attacks on what a screening names, and how many series it was answered.
+
+    A set of models is screened on the first of them: which record weighs more, and which noise is
+    shared, is a matter of the code.
+    """
+    drawn = drawn_models(plan)[0]
+    own, data = seed.spawn(2)
+    box = mechanism or release_code(plan, drawn.model.states, own if seeded else None)
+    suspects = screen(plan, drawn, box, draws, np.random.default_rng(data))
+    trials: list[Trial] = []
+    for attack, focus in suspicions(plan, drawn, suspects):
+        with suppress(InvalidInput):  # values that cannot occur together under the model
+            trials.append(prepare(plan, drawn, attack, box, focus))
+    return trials, suspects.series
 
 
 @dataclass(slots=True)
@@ -286,17 +330,14 @@ class _Halves:
 
     def __init__(
         self, trials: list[Trial], draws: int, delta: float, generator: np.random.Generator,
-        progress: Progress | None,
+        progress: Progress | None, screened: int,
     ) -> None:  # fmt: skip
         self.trials, self.draws, self.delta = trials, draws, delta
         self._generator, self._progress = generator, progress
         self._seen: dict[tuple[int, int], _Seen] = {}
-        self.done, self._total = 0, 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
-
-    @property
-    def few(self) -> int:
-        """The draws of a half that every attack gets."""
-        return min(self.draws, max(_SCREENED, self.draws // 8))
+        self.few = _few(draws)
+        self.done = screened
+        self._total = screened + 2 * 2 * (self.few * len(trials) + _FINALISTS * draws)
 
     def chosen(self, half: int, place: int, draws: int, error: float) -> Choice:
         """Return the most promising event of an attack in a half."""
@@ -337,12 +378,17 @@ class _Halves:
     def _answered(self, trial: Trial, value: int, draws: int, seen: _Seen) -> None:
         for size in _batches(draws, trial.length):
             series = trial.draws[value](size, self._generator)  # (draws, records)
-            answers = checked(trial.mechanism(series), series, trial.outputs)
+            answers = trial.answers(series)
             seen.scores[value].append(trial.score(answers))  # (draws, scores)
             seen.labels[value].append(trial.labelled.label(answers))  # (draws, labels)
             self.done += size
             if self._progress is not None:
                 self._progress(self.done, max(self._total, self.done))
+
+
+def _few(draws: int) -> int:
+    """Return the draws of a half that every attack gets."""
+    return min(draws, max(_SCREENED, draws // 8))
 
 
 def _batches(draws: int, length: int) -> Iterator[int]:
@@ -353,20 +399,26 @@ def _batches(draws: int, length: int) -> Iterator[int]:
 
 
 def _chosen(
-    halves: _Halves, half: int, error: float, witness: Witness | None
+    halves: _Halves, half: int, error: float, witness: Witness | None, limit: float
 ) -> tuple[int, Choice]:
     """Return the most promising attack, by its place, and its event, seen on one half only.
 
-    All attacks get some draws; the best of them, and the plan's own witness, get them all.
+    All attacks get some draws; the best of them, and the plan's own witness, get them all. Attacks
+    on shared noise that promise to refute the limit come before all others, those on rows of one
+    call first: where answers share noise, what the others promise in one half is chance.
     """
 
     def choices(places: list[int], draws: int) -> dict[int, Choice]:
         return {place: halves.chosen(half, place, draws, error) for place in places}
 
+    def rank(place: int) -> tuple[int, float]:
+        repeat, guess = halves.trials[place].focus.repeat, found[place].guess
+        return (2 if repeat is None or guess <= limit else int(repeat.calls)), -guess
+
     found = choices(list(range(len(halves.trials))), halves.few)
-    order = sorted(found, key=lambda place: -found[place].guess)
+    order = sorted(found, key=rank)
     if halves.few < halves.draws:
         kept = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
         found = choices(list(kept), halves.draws)
-        order = sorted(found, key=lambda place: -found[place].guess)
+        order = sorted(found, key=rank)
     return order[0], found[order[0]]

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Selection
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
@@ -23,7 +23,16 @@ from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.selection import select
 from undertow.sampling.streams import draws
 
-__all__ = ["Batch", "BlackBox", "checked", "release_code", "together"]
+__all__ = [
+    "Batch",
+    "BlackBox",
+    "alone",
+    "beside",
+    "checked",
+    "exact_answers",
+    "release_code",
+    "together",
+]
 
 Batch = npt.NDArray[Any]
 BlackBox = Callable[[Batch], Batch]
@@ -152,6 +161,23 @@ def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callab
     return total, told
 
 
+def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
+    """Return the code that answers the plan's question without noise.
+
+    >>> from undertow import Count, Laplace
+    >>> from undertow.certificate import Leakage
+    >>> from undertow.models.markov import MarkovChain
+    >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
+    >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact")
+    >>> exact_answers(plan, chain.states)(np.array([[0, 1, 1]])).tolist()
+    [[2.0]]
+    """
+    if isinstance(plan.noise, Selection):
+        raise NotSupported("a selection names states; there are no exact numbers to compare with")
+    exact, told = _exact(plan.noise.query.counted, states)
+    return lambda series: np.asarray(told(exact(series), series.shape[1]), dtype=np.float64)
+
+
 def _placed(lattice: Lattice, values: Batch) -> Batch:
     """Return the steps of many real values: `Lattice.place`, all at once."""
     share = (np.clip(values, lattice.lower, lattice.upper) - lattice.lower) / (
@@ -171,6 +197,74 @@ def together(mechanism: BlackBox, releases: int) -> BlackBox:
 
     def run(series: Batch) -> Batch:
         return np.hstack([checked(mechanism(series), series, None) for _ in range(releases)])
+
+    return run
+
+
+def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> BlackBox:
+    """Return code that answers about each series and about another one before and after it.
+
+    The other series, always the same, is so many rows away in one call, or in the same row of a
+    call so many ``calls`` away. The numbers of the three answers come side by side. Whether noise
+    is shared with the answer before or after it depends on where a run of equal noise begins:
+    series stand at every place of such a run in turn, so that all batches mix these cases alike.
+
+    >>> late = beside(lambda rows: np.arange(len(rows)), np.zeros(3), 1, calls=False)
+    >>> sorted(late(np.ones((2, 3))).tolist())  # rows 0 to 4, and 5 to 9
+    [[1, 0, 2], [6, 5, 7]]
+    """
+
+    def among_rows(series: Batch) -> Batch:
+        blocks = -(-len(series) // lag)
+        # (blocks, places, rows, records): the other series but in the second place
+        rows = np.tile(other, (blocks, _PLACES, lag, 1)).astype(series.dtype)
+        own = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
+        own[: len(series)] = series
+        rows[:, 1] = own.reshape(blocks, lag, -1)
+        found = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
+        answers = found.reshape(blocks, _PLACES, lag, -1)
+        parts = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
+        return np.hstack(parts)[: len(series)]
+
+    def among_calls(series: Batch) -> Batch:
+        rest = np.tile(other, (-(-len(series) // lag), 1)).astype(series.dtype)
+        own = np.tile(rest, (lag, 1))
+        own[: len(series)] = series
+        groups = [
+            np.concatenate([np.asarray(mechanism(part)).reshape(len(part), -1) for part in parts])
+            for parts in ([rest] * lag, own.reshape(lag, *rest.shape), [rest] * lag)
+        ]  # three arrays (rows of all calls, numbers)
+        return np.hstack([groups[place] for place in (1, 0, 2)])[: len(series)]
+
+    def run(series: Batch) -> Batch:
+        # in no regular order: an audit takes every second answer
+        order = np.random.default_rng(len(series)).permutation(len(series))
+        # half of the calls come three times the distance later, where runs of two are shifted
+        half = (len(series) + 1) // 2 if calls else len(series)
+        parts = [order[:half], order[half:]]
+        ask = among_calls if calls else among_rows
+        answers = np.concatenate([ask(series[part]) for part in parts if len(part)])
+        found = np.empty_like(answers)
+        found[order] = answers
+        return found
+
+    return run
+
+
+_PLACES = 5
+"""Series of which one is asked about: runs of two, three or four are met at every place."""
+
+
+def alone(mechanism: BlackBox) -> BlackBox:
+    """Return code that answers about each series in a call of its own.
+
+    >>> alone(lambda rows: rows.sum(axis=1) + len(rows))(np.ones((2, 3))).tolist()
+    [[4.0], [4.0]]
+    """
+
+    def run(series: Batch) -> Batch:
+        answers = [np.asarray(mechanism(series[row : row + 1])) for row in range(len(series))]
+        return np.concatenate([one.reshape(1, -1) for one in answers])
 
     return run
 

@@ -19,7 +19,14 @@ from undertow.models.markov import MarkovChain
 from undertow.models.network import Node
 from undertow.plan import Plan
 
-__all__ = ["MOST_ATTACKS", "DrawnModel", "attacks", "drawn_models"]
+__all__ = [
+    "MOST_ATTACKS",
+    "DrawnModel",
+    "attacks",
+    "drawn_models",
+    "secret_pairs",
+    "secret_targets",
+]
 
 MOST_ATTACKS = 24
 """Attacks that are tried at most."""
@@ -136,8 +143,8 @@ def _tried(plan: "Plan[Any]", drawn: DrawnModel) -> Iterator[Witness]:
         yield bare
     by_question = [
         _question(plan, drawn, target, value, other)
-        for value, other in _pairs(plan, drawn)
-        for target in _targets(plan, drawn)
+        for value, other in secret_pairs(plan, drawn)
+        for target in secret_targets(plan, drawn)
     ]
     for row in zip_longest(*by_question):
         for attack in row:
@@ -161,7 +168,7 @@ def _fits(witness: Witness, drawn: DrawnModel) -> bool:
     return True
 
 
-def _targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
+def secret_targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
     """Return the records to attack: the secret ones, else the middle, and ends that differ."""
     against, secret = plan.against, plan.leakage.secrets.records
     if isinstance(against, Adversary):
@@ -179,7 +186,7 @@ def _targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
     return list(range(min(drawn.length, 8)))
 
 
-def _pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
+def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
     """Return the values to tell apart, in one order each: events look both ways."""
     if not drawn.model.states:
         return [real_ends(plan.query)[::-1]]

@@ -9,6 +9,7 @@ of the answer is not at hand the answer itself is the score.
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Any
 
 import numpy as np
@@ -24,6 +25,7 @@ __all__ = [
     "Blur",
     "Score",
     "answer_score",
+    "call_score",
     "count_middle",
     "count_score",
     "laplace_blur",
@@ -45,6 +47,9 @@ MOST_RECORDS = 2000
 
 _REACH = 10
 """Standard deviations of normal noise beyond all counts, up to which the ratio is computed."""
+
+_COMPARED = 6
+"""Released numbers of which all pairs are compared."""
 
 _DIGITS = 6
 _EVERY = 16
@@ -120,14 +125,38 @@ def _folded(start: Array, steps: list[Array], shown: list[Array], outputs: Batch
 
 
 def answer_score(answers: Batch) -> Array:
-    """Return the released numbers themselves, and for two or more each difference of neighbours.
+    """Return the released numbers themselves, and for two or more their differences.
+
+    Those of all pairs of the first six, and of all neighbours: noise that is shared shows there.
 
     >>> answer_score(np.array([[3.0, 5.0]])).tolist()
     [[3.0, 5.0, -2.0]]
     """
-    if answers.shape[1] == 1:
+    numbers = answers.shape[1]
+    if numbers == 1:
         return np.asarray(answers, dtype=np.float64)
-    return np.hstack([answers, answers[:, :-1] - answers[:, 1:]])
+    near = {(place, place + 1) for place in range(numbers - 1)}
+    pairs = sorted(near | set(combinations(range(min(numbers, _COMPARED)), 2)))
+    one, two = (list(side) for side in zip(*pairs, strict=True))
+    return np.hstack([answers, answers[:, one] - answers[:, two]])
+
+
+def call_score(numbers: int) -> Score:
+    """Return the score of an answer beside those before and after it: differences and sums.
+
+    Each has so many ``numbers``. Differences show where the noise is the same, sums where it has
+    the other sign.
+
+    >>> call_score(1)(np.array([[7.0, 4.0, 9.0]])).tolist()
+    [[3.0, -2.0, 11.0, 16.0]]
+    """
+
+    def score(answers: Batch) -> Array:
+        own, before, after = (part[:, :numbers] for part in np.split(answers, 3, axis=1))
+        parts = np.hstack([own - before, own - after, own + before, own + after])
+        return np.asarray(np.round(parts, _DIGITS))
+
+    return score
 
 
 @dataclass(frozen=True, slots=True)

@@ -6,15 +6,22 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.blackbox import BlackBox, together
+from undertow.auditing.blackbox import Batch, BlackBox, alone, beside, checked, together
 from undertow.auditing.draws import ChainSource, Draw, GaussianSource, NetworkSource, SeriesSource
 from undertow.auditing.hidden import hidden
-from undertow.auditing.labels import Labelled, number_labels, pair_labels
+from undertow.auditing.labels import (
+    Labelled,
+    call_labels,
+    number_labels,
+    output_labels,
+    pair_labels,
+)
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.scores import (
     Blur,
     Score,
     answer_score,
+    call_score,
     count_middle,
     count_score,
     laplace_blur,
@@ -23,6 +30,7 @@ from undertow.auditing.scores import (
     series_score,
     table_blur,
 )
+from undertow.auditing.screening import Repeat
 from undertow.auditing.statistical import Event, LabelEvent
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
@@ -32,10 +40,32 @@ from undertow.models.network import BayesianNetwork
 from undertow.plan import Plan
 from undertow.queries import AnyQuery
 
-__all__ = ["REACH", "Trial", "prepare"]
+__all__ = ["PLAIN", "REACH", "Focus", "Trial", "prepare", "source_of"]
 
 REACH = 16
 """Records of a flipped series that are looked at on a side where nothing is known."""
+
+
+@dataclass(frozen=True, slots=True)
+class Focus:
+    """What an attack looks at beside the answer about the target.
+
+    ``whole`` series are given to the code, all records of them; the output of a ``partner`` is
+    looked at together with the target's; ``repeat`` says which other answer, about a known series,
+    may have the same noise; ``alone`` answers each series in a call of its own.
+
+    >>> Focus(partner=3).partner
+    3
+    """
+
+    whole: bool = False
+    partner: int | None = None
+    repeat: Repeat | None = None
+    alone: bool = False
+
+
+PLAIN = Focus()
+"""The answer about the target, and nothing else."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +81,25 @@ class Trial:
     scored: str
     labelled: Labelled
     number: str = "the released number"
+    focus: Focus = PLAIN
+    names: tuple[str, ...] = ()
+
+    def answers(self, series: Batch) -> Batch:
+        """Return what the code answers, one answer or more for each series."""
+
+        def run(asked: Batch) -> Batch:
+            return checked(self.mechanism(asked), asked, self.outputs)
+
+        if self.focus.alone:
+            return alone(run)(series)
+        if self.focus.repeat is not None:
+            other, repeat = self.known_series(), self.focus.repeat
+            return beside(run, other, repeat.lag, calls=repeat.calls)(series)
+        return run(series)
+
+    def known_series(self) -> Batch:
+        """Return the series of the answers that stand beside, which the attacker knows."""
+        return np.asarray(self.draws[0](1, np.random.default_rng(0))[0])
 
     def describe(self, event: Event) -> str:
         """Return an event in words."""
@@ -59,18 +108,39 @@ class Trial:
         name = self.scored if event.score == 0 else self.number
         if event.score > 1:
             name = f"score {event.score} of the released numbers"
+        if self.names:
+            name = self.names[event.score]
         return f"{name} at {'least' if event.above else 'most'} {event.threshold:.6g}"
 
 
-def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: BlackBox) -> Trial:
+def prepare(
+    plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: BlackBox,
+    focus: Focus = PLAIN,
+) -> Trial:  # fmt: skip
     """Return an attack on a drawn model, ready to run; refuse values that cannot occur together.
 
-    Several releases are attacked together, as answers about the same series.
+    Several releases are attacked together, as answers about the same series; answers that may
+    share noise with those about another series one by one.
     """
     fixed = drawn.fixed(attack, attack.value), drawn.fixed(attack, attack.other)
     if plan.task != "answer":
-        return _local(plan, drawn, attack, mechanism, fixed)
-    source, query = _source(drawn), plan.noise.query
+        return _local(plan, drawn, attack, mechanism, fixed, focus)
+    source, query = source_of(drawn), plan.noise.query
+    if focus.repeat is not None:
+        numbers, where = query.numbers(drawn.model.states), focus.repeat.words()
+        each = ["the released number" if numbers == 1 else f"number {n}" for n in range(numbers)]
+        names = tuple(
+            f"{number} {sign} that in {where} ({side})"
+            for sign in ("less", "plus")
+            for side in ("before", "after")
+            for number in each
+        )
+        return Trial(
+            attack, source.length, (source.given(fixed[0]), source.given(fixed[1])), mechanism,
+            None, call_score(numbers), "",
+            call_labels(*_lattice(query, source.length), numbers, where),
+            focus=focus, names=names,
+        )  # fmt: skip
     score: Score = answer_score
     several = plan.releases > 1
     scored = number = "the mean of all releases" if several else "the released number"
@@ -86,7 +156,7 @@ def prepare(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: Bl
     return Trial(
         attack, source.length, draws, together(mechanism, plan.releases), None,
         of_mean(score, plan.releases), scored,
-        number_labels(*_lattice(query, source.length), middles), number,
+        number_labels(*_lattice(query, source.length), middles), number, focus,
     )  # fmt: skip
 
 
@@ -112,7 +182,13 @@ def _blur(plan: "Plan[Any]") -> Blur:
     return laplace_blur(noise.amount) if noise.measure == "scale" else normal_blur(noise.amount)
 
 
-def _source(drawn: DrawnModel) -> SeriesSource:
+def source_of(drawn: DrawnModel) -> SeriesSource:
+    """Return where the series of a drawn model come from.
+
+    >>> from undertow import MarkovChain
+    >>> source_of(DrawnModel(MarkovChain([[.9, .1], [.1, .9]]), 9)).length
+    9
+    """
     if isinstance(drawn.model, MultivariateGaussian):
         return GaussianSource(drawn.model)
     if isinstance(drawn.model, BayesianNetwork):
@@ -122,7 +198,7 @@ def _source(drawn: DrawnModel) -> SeriesSource:
 
 def _local(
     plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, box: BlackBox,
-    fixed: tuple[dict[int, Any], dict[int, Any]],
+    fixed: tuple[dict[int, Any], dict[int, Any]], focus: Focus,
 ) -> Trial:  # fmt: skip
     """Return an attack on a series that is shown record by record."""
     chain, mechanism = drawn.model, plan.mechanism
@@ -134,7 +210,8 @@ def _local(
     first, last = _window(plan, drawn, attack)
     redacted = plan.task == "redact"
     # erasures go by place, so they need the whole series; flips do not
-    begin, length = (0, drawn.length) if redacted else (first, last - first + 1)
+    whole = redacted or focus.whole
+    begin, length = (0, drawn.length) if whole else (first, last - first + 1)
     source = ChainSource(chain, length, begin)
     # records of the drawn part are counted from its first
     inside = [{r - begin: v for r, v in some.items() if 0 <= r - begin < length} for some in fixed]
@@ -146,16 +223,20 @@ def _local(
     def score(outputs: Any) -> Any:
         return ratio(outputs[:, first - begin : last - begin + 1])
 
-    outputs = len(mechanism.names(chain.states))
-    paired = pair_labels(attack.target - first, len(window), outputs + redacted)
+    outputs = len(mechanism.names(chain.states)) + redacted
+    labelled = pair_labels(attack.target - first, len(window), outputs)
+    if focus.repeat is not None:
+        labelled = output_labels(attack.target, length, outputs, focus.repeat.words())
+    elif focus.partner is not None:
+        labelled = pair_labels(attack.target, length, outputs, focus.partner)
 
     def label(shown: Any) -> Any:
-        return paired.label(shown[:, first - begin : last - begin + 1])
+        return labelled.label(shown[:, first - begin : last - begin + 1])
 
     return Trial(
         attack, length, (source.given(inside[0]), source.given(inside[1])), box,
-        outputs + redacted, score, "the log-likelihood ratio of the series",
-        Labelled(label, paired.columns),
+        outputs, score, "the log-likelihood ratio of the series",
+        labelled if focus.whole else Labelled(label, labelled.columns), focus=focus,
     )  # fmt: skip
 
 

@@ -102,5 +102,6 @@ def _tell(plan: "Plan", found: "Audit") -> None:
                 f"{found.attacks} attack{'s' * (found.attacks > 1)}, {found.series:,} series",
             ),
             ("randomness", found.randomness),
+            *([] if found.refuted else [("cannot be seen", "; ".join(found.cannot_see))]),
         ],
     )

@@ -2,7 +2,7 @@
 
 import datetime as dt
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +29,7 @@ DEMONSTRATION = 4.0
 class AccountPlace:
     """Where an account is. One of a demonstration is made when it is first opened."""
 
-    where: str
+    where: str = field(repr=False)  # the address of a database may hold its password
     dataset: str
     key: Path | None = None
     demonstration: bool = False

@@ -31,9 +31,11 @@ __all__ = ["create_app"]
 PAGES = (start, drawing, data, depends, question, costs, attacker, signing, jobs)
 
 
-def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
+def create_app(
+    settings: Settings, workers: Jobs | None = None, studio: Studio | None = None
+) -> Guard:
     """Return the studio as an ASGI application behind its guard; it is `Guard.app` inside."""
-    studio = Studio(settings, workers)
+    studio = studio or Studio(settings, workers)
 
     @asynccontextmanager
     async def lifespan(_: FastAPI) -> AsyncIterator[None]:
@@ -52,7 +54,7 @@ def create_app(settings: Settings, workers: Jobs | None = None) -> Guard:
     app.add_exception_handler(UndertowError, _invalid)
     app.add_exception_handler(HTTPException, _http)
     app.add_exception_handler(Exception, _failed)
-    return Guard(app, settings)
+    return Guard(app, settings, studio.folder.close_door)
 
 
 async def _pending(request: Request, error: Exception) -> Response:

@@ -12,6 +12,7 @@ from undertow.models.pedigree import Pedigree
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.studio.questions import AskedQuestion
+from undertow.studio.reading import file_argument, option_text
 from undertow.studio.sessions import Work
 from undertow.studio.settings import Settings
 
@@ -54,13 +55,16 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     else:
         made = [Code("Command line", "# save the plan as plan.json"), Code("Python", _OPEN)]
     verb = {"answer": "release", "flip": "sanitize", "redact": "redact"}.get(plan.task, "sanitize")
-    name = "DATA" if work.source is None else shlex.quote(work.source.name)
+    name = "DATA" if work.source is None else file_argument(work.source.name)
     reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
-    account = ""
+    account = secret = where = ""
     if settings.ledger is not None and settings.dataset is not None and not work.simulated:
-        account = (
-            f" --ledger {shlex.quote(settings.ledger)} --dataset {shlex.quote(settings.dataset)}"
-        )
+        from undertow.ledger.addresses import PASSWORD_WORDS, without_password
+
+        where = without_password(settings.ledger)
+        account = f" {option_text('ledger', where)} {option_text('dataset', settings.dataset)}"
+        if where != settings.ledger:
+            secret = f"# {PASSWORD_WORDS}\n"
     file = " --report report.html" if verb == "release" else " --output released.csv"
     line = f"undertow {verb} {name} --plan plan.json {reading}{account}{file}"
     opened = 'data = ut.Data("DATA", value="COLUMN")'
@@ -71,13 +75,13 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     if opened not in made[1].text:
         python.append(opened)
     if account:
-        python.append(f"ledger = ut.Ledger({settings.ledger!r}, dataset={settings.dataset!r})")
+        python.append(f"{secret}ledger = ut.Ledger({where!r}, dataset={settings.dataset!r})")
         ledger = ", ledger=ledger"
     python.append(f"out = ut.{verb}(plan, data{ledger})")
     if verb == "release":
         python.append('out.report().save("report.html")')
     return [
-        Code("Command line", f"{made[0].text}\n{line}"), Code("Python", "\n".join(python)),
+        Code("Command line", f"{made[0].text}\n{secret}{line}"), Code("Python", "\n".join(python)),
     ]  # fmt: skip
 
 
@@ -97,7 +101,7 @@ plan = ut.Plan.from_json(Path("plan.json").read_text())"""
 def model_commands(work: Work, model: AnyModel | None) -> list[str]:
     """Return the commands that make the model's file, none where no file is needed."""
     if model is None and work.source is not None and work.reading is not None:
-        name = shlex.quote(work.source.name)
+        name = file_argument(work.source.name)
         return [f"undertow fit {name} {work.reading.options('fit')} --output model.json"]
     if model is None or _typed(model):
         return []

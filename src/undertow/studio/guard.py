@@ -7,17 +7,18 @@ time. What is answered carries headers that let a browser load nothing from anyw
 """
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from http.cookies import CookieError, SimpleCookie
 from secrets import compare_digest
 from urllib.parse import parse_qs
 
 from starlette.datastructures import Headers
-from starlette.responses import PlainTextResponse, RedirectResponse, Response
+from starlette.responses import HTMLResponse, PlainTextResponse, RedirectResponse, Response
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from undertow.serving.http import announced, counted, with_headers
 from undertow.studio.settings import Settings
+from undertow.studio.uploads import onwards
 
 __all__ = ["HEADERS", "Guard"]
 
@@ -49,12 +50,17 @@ UPLOADS = "/upload"
 class Guard:
     """The ASGI application around the studio that lets the right requests through.
 
-    The token is good for one exchange; whoever has the cookie may use its address again.
+    The token is good for one exchange, after which ``exchanged`` is called; whoever has the cookie
+    may use its address again. The first address may be opened from a file of this machine, which
+    to a browser is another site: with the right token, and as a page of its own, that is let
+    through.
     """
 
-    def __init__(self, app: ASGIApp, settings: Settings) -> None:
+    def __init__(
+        self, app: ASGIApp, settings: Settings, exchanged: Callable[[], object] = lambda: None
+    ) -> None:
         self.app, self.settings = app, settings
-        self._spent = False
+        self._spent, self._exchanged = False, exchanged
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Answer a request, or say why not."""
@@ -91,16 +97,21 @@ class Guard:
         origins = headers.getlist("origin")
         if any(origin != own for origin in origins):
             return _said(403, "this request came from a page of another origin")
+        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
+        first = scope["path"] == "/" and bool(given) and scope["method"] == "GET"
         site = headers.get("sec-fetch-site")
         if site is not None and site not in _OWN_SITES:
-            return _said(403, "this request came from another site")
+            page = headers.get("sec-fetch-mode") == "navigate"
+            page = page and headers.get("sec-fetch-dest") == "document"
+            if not (first and page and self._right(given)):
+                return _said(403, "this request came from another site")
+            return self._exchange(given, known=False, foreign=True)
         if scope["method"] not in _READING and not origins and site != "same-origin":
             return _said(403, "a form must say which page it was sent from")
         if scope["path"].startswith("/static/") and scope["method"] in _READING:
             return None
         known = self._known(headers)
-        given = parse_qs(scope["query_string"].decode("latin-1")).get("token", [])
-        if scope["path"] == "/" and given and scope["method"] == "GET":
+        if first:
             return self._exchange(given, known=known)
         return None if known else _said(403, _NO_COOKIE)
 
@@ -111,23 +122,32 @@ class Guard:
                 return compare_digest(value.encode(), self.settings.cookie.encode())
         return False
 
-    def _exchange(self, given: list[str], *, known: bool) -> Response:
-        """Give the cookie for the token, once, and send the browser to an address without it."""
+    def _right(self, given: list[str]) -> bool:
+        """Return whether a token is the one of this run."""
+        return len(given) == 1 and compare_digest(given[0].encode(), self.settings.token.encode())
+
+    def _exchange(self, given: list[str], *, known: bool, foreign: bool = False) -> Response:
+        """Give the cookie for the token, once, and send the browser to an address without it.
+
+        A browser that comes from a ``foreign`` page does not send the cookie where it is
+        redirected to, so it is given a page that goes on by itself.
+        """
         if known:
             return RedirectResponse("/", 303)
-        right = len(given) == 1 and compare_digest(given[0].encode(), self.settings.token.encode())
-        if not right:
+        if not self._right(given):
             return _said(403, "this address has the wrong token; use the one that was printed")
         if self._spent:
             return _said(403, _USED)
         self._spent = True
-        answer = RedirectResponse("/", 303)
+        self._exchanged()
+        answer = HTMLResponse(_ONWARDS) if foreign else RedirectResponse("/", 303)
         answer.set_cookie(
             self.settings.cookie_name, self.settings.cookie, httponly=True, samesite="strict"
         )
         return answer
 
 
+_ONWARDS = onwards("/")
 _NO_COOKIE = (
     "this browser has not opened the studio; open the address that 'undertow studio' printed"
 )

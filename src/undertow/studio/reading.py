@@ -12,7 +12,16 @@ from undertow.errors import InvalidInput, UndertowError
 if TYPE_CHECKING:
     from undertow.data.table import Data
 
-__all__ = ["PrivateTable", "Reading", "columns_of", "guess", "naming", "python_text"]
+__all__ = [
+    "PrivateTable",
+    "Reading",
+    "columns_of",
+    "file_argument",
+    "guess",
+    "naming",
+    "option_text",
+    "python_text",
+]
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +79,7 @@ class Reading:
             if one.name == "states":
                 text = ",".join(text) if command == "fit" else ""
             if text:
-                parts.append(f"--{one.name} {shlex.quote(text)}")
+                parts.append(option_text(one.name, text))
         return " ".join(parts)
 
     def python(self, name: str) -> str:
@@ -117,6 +126,24 @@ def guess(columns: Mapping[str, str]) -> dict[str, str]:
                 found.setdefault(role, name)
     rest = [name for name in columns if name not in found.values()]
     return found | ({"value": rest[0]} if rest else {})
+
+
+def file_argument(name: str) -> str:
+    """Return the name of a file as a command takes it: quoted, and never read as an option.
+
+    >>> print(file_argument("-rf.csv"), file_argument("my week.csv"), file_argument("week.csv"))
+    ./-rf.csv 'my week.csv' week.csv
+    """
+    return shlex.quote(f"./{name}" if name.startswith("-") else name)
+
+
+def option_text(name: str, text: str) -> str:
+    """Return an option with its value, quoted; a value that looks like an option is tied to it.
+
+    >>> print(option_text("value", "steps a day"), option_text("value", "-x"))
+    --value 'steps a day' --value=-x
+    """
+    return f"--{name}{'=' if text.startswith('-') else ' '}{shlex.quote(text)}"
 
 
 def python_text(value: Any) -> str:

@@ -25,7 +25,7 @@ class Settings:
     port: int = 0
     file: Path | None = None
     demo: bool = False
-    ledger: str | None = None
+    ledger: str | None = field(default=None, repr=False)  # an address may hold a password
     dataset: str | None = None
     key: Path | None = None
     read_only: bool = False

@@ -1,23 +1,30 @@
 """A private folder of this run: uploaded tables, simulated ones, a demonstration's ledger.
 
-Only its owner can enter it, and it is removed at the end.
+Only its owner can enter it, and it is removed at the end. A run that is killed cannot do that, so
+every folder holds a file that its run keeps locked: the next run removes the folders of this user
+whose lock nobody holds any more.
 """
 
+import html
 import os
 import shutil
+import stat
 import tempfile
 from collections.abc import AsyncIterator
+from contextlib import suppress
 from pathlib import Path
 from secrets import token_hex
 
 from undertow.errors import InvalidInput
 from undertow.studio.reading import PrivateTable
 
-__all__ = ["Folder"]
+__all__ = ["Folder", "onwards", "sweep"]
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")
 """What the name of a table may end in."""
 
+_PREFIX, _NEW = "undertow-studio-", "undertow-new-"
+_LOCK, _DOOR = ".running", "open.html"
 _LONGEST = 120
 """Letters of a file's name that are kept."""
 
@@ -26,7 +33,27 @@ class Folder:
     """A folder of mode 0700 whose files have mode 0600; `remove` takes all of it away."""
 
     def __init__(self) -> None:
-        self.path = Path(tempfile.mkdtemp(prefix="undertow-studio-"))
+        # locked before it has the name by which it could be swept
+        made = Path(tempfile.mkdtemp(prefix=_NEW))
+        self._lock: int | None = _created(made / _LOCK)
+        _locked(self._lock)
+        self.path = made.with_name(_PREFIX + made.name.removeprefix(_NEW))
+        made.rename(self.path)
+
+    def door(self, address: str) -> Path:
+        """Return a page that leads to an address which nobody else may learn.
+
+        A browser is given its name in place of the address: every user of a machine can read the
+        arguments of a process, and nobody else this file.
+        """
+        path = self.path / _DOOR
+        with open(_created(path), "w", encoding="utf-8") as file:
+            file.write(onwards(address))
+        return path
+
+    def close_door(self) -> None:
+        """Remove the page that leads to the first address: it has been opened."""
+        (self.path / _DOOR).unlink(missing_ok=True)
 
     async def keep(self, name: str, chunks: AsyncIterator[bytes]) -> PrivateTable:
         """Return the table that arrives in pieces, written as it comes."""
@@ -64,7 +91,71 @@ class Folder:
 
     def remove(self) -> None:
         """Remove the folder and everything in it."""
-        shutil.rmtree(self.path, ignore_errors=True)
+        with suppress(OSError):  # the next run sweeps what is left
+            _emptied(self.path)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+
+def sweep() -> int:
+    """Remove what killed runs of this user left, and return how many folders that were.
+
+    A folder is one of ours if its name and its lock say so, it is no link, it belongs to this user
+    and only this user can enter it. Its run is dead if its lock can be taken.
+    """
+    removed = 0
+    for path in Path(tempfile.gettempdir()).glob(f"{_PREFIX}*"):
+        with suppress(OSError):  # somebody else's, or gone meanwhile
+            removed += _swept(path)
+    return removed
+
+
+def _swept(path: Path) -> bool:
+    found = path.lstat()
+    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+        return False
+    lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
+    try:
+        if not _locked(lock):
+            return False
+        _emptied(path)
+        return True
+    finally:
+        os.close(lock)
+
+
+def _emptied(path: Path) -> None:
+    """Remove a folder, its lock last: one that is left half empty can still be swept."""
+    for entry in path.iterdir():
+        if entry.is_dir() and not entry.is_symlink():
+            shutil.rmtree(entry)
+        elif entry.name != _LOCK:
+            entry.unlink()
+    (path / _LOCK).unlink()
+    path.rmdir()
+
+
+def _locked(file: int) -> bool:
+    """Return whether a lock could be taken: it ends with the process, however that ends."""
+    import fcntl
+
+    try:
+        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def onwards(address: str) -> str:
+    """Return a page that leads to an address by itself, and by a link."""
+    shown = html.escape(address)
+    return (
+        '<!doctype html><html lang="en"><head><meta charset="utf-8"><title>undertow studio</title>'
+        f'<meta name="referrer" content="no-referrer"><meta http-equiv="refresh" '
+        f'content="0; url={shown}"></head>'
+        f'<body><p><a href="{shown}">Open the studio</a></p></body></html>\n'
+    )
 
 
 def shown_name(name: str) -> str:
