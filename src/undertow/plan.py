@@ -15,6 +15,7 @@ from undertow.base_query import State, Task
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
+from undertow.conditions import conditions_of
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError, UnknownState
@@ -190,7 +191,7 @@ class Plan(Generic[M]):
 
     def conditions(self) -> tuple[str, ...]:
         """Return what weakens the guarantee, each as a clause of its first sentence."""
-        return ()
+        return conditions_of(self)
 
     def guarantee(self, *more: str) -> str:
         """Return the guarantee in one sentence, with every condition that weakens it.
