@@ -17,7 +17,7 @@ from tests.soak.audits import (
     same_flips,
     weighing,
 )
-from undertow.auditing import auditor
+from undertow.auditing import auditor, scenarios
 from undertow.auditing.auditor import audit
 from undertow.auditing.blackbox import alone, beside, release_code
 from undertow.auditing.scenarios import DrawnModel
@@ -71,7 +71,7 @@ def one_for_all(draw, scale):
 
 def two_calls(draw, scale):
     """The same noise for calls 2k and 2k + 1 of the function."""
-    kept = []
+    kept: list[np.ndarray] = []
 
     def run(series):
         if kept and len(kept[0]) >= len(series):
@@ -237,7 +237,7 @@ def lone(plan, drawn, _):
 )  # fmt: skip
 def test_independent_noise_is_seldom_suspected(plan, most):
     """Null: nothing is shared. Twenty screenings, each kind of suspect at 1%: few name any."""
-    drawn = auditor.drawn_models(plan)[0]
+    drawn = scenarios.drawn_models(plan)[0]
     named = 0
     for seed in range(20):
         own, data = np.random.SeedSequence(seed).spawn(2)
@@ -255,7 +255,7 @@ def test_independent_noise_is_seldom_suspected(plan, most):
 )  # fmt: skip
 def test_a_screening_names_records(name, records, pairs):
     plan, code = CODE[name]
-    drawn = auditor.drawn_models(plan)[0]
+    drawn = scenarios.drawn_models(plan)[0]
     found = screen(plan, drawn, code(1), 3000, np.random.default_rng(1))
     assert found.records == records
     assert found.pairs[:1] == pairs
@@ -270,7 +270,7 @@ def test_a_screening_names_records(name, records, pairs):
 )  # fmt: skip
 def test_a_screening_names_distances(name, repeat):
     plan, code = CODE[name]
-    drawn = auditor.drawn_models(plan)[0]
+    drawn = scenarios.drawn_models(plan)[0]
     found = screen(plan, drawn, code(1), 3000, np.random.default_rng(1))
     assert repeat in found.repeats
 

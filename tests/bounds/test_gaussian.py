@@ -374,7 +374,7 @@ def test_the_result_does_not_depend_on_the_run():
 def test_known_sets_of_a_thousand_records_are_too_many_to_count():
     """2^1100 is no float: the search used to end with an OverflowError before its bounds."""
     places = np.arange(1100)
-    law = Law.of(0.95 ** abs(places[:, None] - places), places.tolist())
+    law = Law.of(np.float64(0.95) ** abs(places[:, None] - places), places.tolist())
     block = GaussianBlock.of(law, Form.linear(np.ones(1100)))
     assert sets_cost(block) > MOST_SETS
     assert count_sets(1100) == count_sets(2000) == 2.0**1000
