@@ -71,7 +71,7 @@ def test_infinite_values_are_clipped():
     lower=st.floats(-5, 5),
 )
 def test_linear_statistics_keep_to_their_lattice(weights, spread, lower):
-    if not any(weights):
+    if not max(map(abs, weights)) * spread > 1e-90:  # no noise is as small
         return
     query = ut.Linear(weights, spread, lower)
     lattice = query.lattice()

@@ -11,7 +11,6 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.numerics import shown
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against, Secrets
@@ -252,6 +251,8 @@ def find_method(task: "Task", name: Any) -> Method:
     """
     known = METHODS[task]
     if not isinstance(name, str) or name not in known:
+        from undertow.numerics import shown  # the command line reads the registry before NumPy
+
         raise InvalidInput(
             f"unknown method {shown(name)}; the methods for {_ASKED[task]} are "
             f"{', '.join((*known, BEST))}"

@@ -55,6 +55,9 @@ __all__ = [
 EFFORT = 3e5
 """What an effort of 1 allows, in units of some 30 microseconds: five to ten seconds."""
 
+LARGEST_EFFORT = 1e15
+"""Largest limited effort: thousands of years, and as good as none."""
+
 SPENT = (
     "the search ended with its effort spent: the upper end is proved, the truth may be lower; "
     "effort=10 allows ten times as much, effort=math.inf searches to the end"
@@ -418,4 +421,4 @@ def check_effort(effort: object) -> float:
             f"effort must be above 0, found {effort!r}; 1 is the default, five to ten "
             "seconds for a method, 10 allows ten times as much, math.inf any"
         )
-    return float(effort)
+    return math.inf if effort > LARGEST_EFFORT else float(effort)

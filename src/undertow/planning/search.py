@@ -172,20 +172,20 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
         effort=1.0 if effort is None else effort,
     )  # fmt: skip
-    if effort is None and method != BEST and not find_method(query.task, method).early:
+    named: Any = method
+    chosen = None
+    if not isinstance(named, str) or named != BEST:
+        chosen = find_method(query.task, named)
+    if effort is None and chosen is not None and not chosen.early:
         question = replace(question, effort=math.inf)
     shapes = shapes_of(question, noise)
-    named: Any = method
-    if not isinstance(named, str):  # an array, which no comparison below knows
-        find_method(query.task, named)
-    table = method != BEST and find_method(query.task, method).tabulated
+    table = chosen is not None and chosen.tabulated
     if objective is not None and query.task == "answer" and not table:
         raise InvalidInput(
             "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
             "method='optimal', leave it out here"
         )
-    if method != BEST:
-        chosen = find_method(query.task, method)
+    if chosen is not None:
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
