@@ -10,10 +10,10 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from undertow.errors import NotSupported
+from undertow.errors import NotSupported, UnknownState
 from undertow.numerics import up
 
-__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "as_numbers", "known"]
+__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "as_numbers", "known", "standing_for"]
 
 State = Hashable
 
@@ -56,6 +56,22 @@ class BaseQuery:
     def named(self) -> tuple[State, ...]:
         """The states that are asked for by name."""
         return ()
+
+    @property
+    def values(self) -> tuple[tuple[State, float], ...] | None:
+        """The number of each state, where records are added up; None where nobody said."""
+        return None
+
+    def valued(self, states: Sequence[State], cuts: Sequence[float] = ()) -> Any:
+        """Return the query with a number for each of a model's states, if it adds numbers up.
+
+        ``cuts`` are the ends of the bins that the states are, () where they are none.
+        """
+        return self
+
+    def carried(self, error: float, rows: int) -> float:
+        """Return how far the answer moves, if each record moves by at most ``error``."""
+        return 0.0
 
     @property
     def counted(self) -> Any:
@@ -119,6 +135,10 @@ class BaseQuery:
         """Return how far the answer moves in l1 when one record is replaced."""
         raise NotImplementedError
 
+    def span(self, length: int | None = None) -> float:
+        """Return what all steps of the lattice amount to in the answer."""
+        return self.sensitivity(length)
+
     def sensitivity_upper(self, length: int | None = None) -> float:
         """Return the sensitivity, rounded up where it was computed.
 
@@ -170,7 +190,9 @@ class Lattice:
     A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
     to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
     numbers, one per record, none beyond ``steps``) record t has |weights[t]| steps instead, and
-    the sign of its weight. Replacing a record moves the sum by at most ``steps``.
+    the sign of its weight. ``places`` are the steps of a model's states, in its order: a record is
+    then its state, and no other number is read. Replacing a record moves the sum by at most
+    ``moved`` steps.
 
     >>> Lattice(0.0, 10.0, steps=100, missing=0).place(2.5)
     25
@@ -181,6 +203,25 @@ class Lattice:
     steps: int
     missing: int
     weights: tuple[int, ...] | None = None
+    places: tuple[int, ...] | None = None
+
+    @property
+    def moved(self) -> int:
+        """The most steps by which a replaced record moves the sum."""
+        return self.steps if self.places is None else max(self.places) - min(self.places)
+
+    def steps_of(self, states: Sequence[State], missing: State = "any") -> tuple[list[int], int]:
+        """Return the step of each state, and that of a record that is missing or foreign.
+
+        ``missing`` says what such a record is: ``"any"`` (the number nearest to 0), ``"none"`` (the
+        first state), or the name of a state.
+
+        >>> Lattice(0.0, 4.0, 4, 0, places=(1, 3)).steps_of(("low", "high"), "high")
+        ([1, 3], 3)
+        """
+        places = list(self.places or ())
+        standing = standing_for(missing, states)
+        return places, self.missing if standing is None else places[standing]
 
     def place(self, value: Any) -> int:
         """Return the step of a value: the rule that frames follow, one record at a time.
@@ -212,6 +253,25 @@ def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
     except OverflowError:
         return None
     return numbers if len(numbers) == len(named) and all(map(math.isfinite, numbers)) else None
+
+
+def standing_for(missing: State, states: Sequence[State]) -> int | None:
+    """Return the place of the state that missing and foreign records are, None where they are none.
+
+    >>> standing_for("any", ("a", "b")), standing_for("none", ("a", "b"))
+    (None, 0)
+    >>> standing_for("b", ("a", "b"))
+    1
+    """
+    if missing == "any":
+        return None
+    if missing == "none":
+        return 0
+    if missing not in states:
+        raise UnknownState(
+            f"missing records are said to be {missing!r}, which is no state of the model"
+        )
+    return list(states).index(missing)
 
 
 _PLAIN = (str, bytes, bool, int, float)

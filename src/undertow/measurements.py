@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from undertow.base_query import State
+from undertow.base_query import State, known
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import DiscreteGaussian, Noise, Scaled, Selection, lattice_amount
 
@@ -47,7 +47,7 @@ def to_opendp(noise: Noise, states: Sequence[State] = (), length: int | None = N
     if noise.shape == "discrete-gaussian":
         distance, moved, draw = dp.l2_distance(T=float), query.euclidean(length), dp.m.then_gaussian
     else:
-        steps = int(query.sensitivity()) if query.integral else query.lattice().steps
+        steps = int(query.sensitivity()) if query.integral else query.lattice().moved
         distance, moved, draw = dp.l1_distance(T="i64"), steps, dp.m.then_laplace
     try:
         answered = dp.t.make_user_transformation(
@@ -105,21 +105,28 @@ def _asked(
             "which OpenDP keeps from what is done after the noise; give the model a length"
         )
 
+    places = dict(zip(states, lattice.places or (), strict=False))
+
     def added(records: list[Any]) -> list[int]:
         if length is not None and len(records) != length:
             raise InvalidInput(f"the plan is for {length} records, found {len(records)}")
-        return [sum(lattice.place(record) for record in records)]
+        if not places:
+            return [sum(lattice.place(record) for record in records)]
+        wanted = {*places}
+        return [
+            sum(places[one] if known(one, wanted) else lattice.missing for one in records)
+        ]
 
     return added, lambda numbers: float(query.answer(numbers[0], length or 0))
 
 
 def _kind(query: Any, states: Sequence[State]) -> Any:
     """Return what OpenDP calls the type of a record."""
-    if not query.integral:
+    named = tuple(states) or query.named
+    if not query.integral and not named:
         return float
-    known = tuple(states) or query.named
     for kind in (str, bool, int, float):
-        if known and all(type(state) is kind for state in known):
+        if named and all(type(state) is kind for state in named):
             return "i64" if kind is int else kind
     raise NotSupported(
         "records of OpenDP are all texts, all whole numbers or all floats, and the states of the "

@@ -444,8 +444,8 @@ def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
     """Return the scale or sigma of the noise in the whole numbers that are released, rounded up.
 
     A count is a whole number already. A sum, mean or linear statistic is a number of lattice
-    steps, of which a record moves at most ``steps``: noise of steps / sensitivity times the amount
-    keeps the mechanism's level.
+    steps, all of which together amount to the span of the query: noise of steps / span times the
+    amount keeps the mechanism's level.
 
     >>> from undertow.queries import Sum
     >>> lattice_amount(Laplace(Sum(0, 10, steps=1000), scale=20.0)) >= 2000
@@ -454,4 +454,4 @@ def lattice_amount(mechanism: Noise, length: int | None = None) -> float:
     query = mechanism.query
     if query.integral:
         return mechanism.amount
-    return up(query.lattice().steps * mechanism.amount / query.sensitivity(length), 8)
+    return up(query.lattice().steps * mechanism.amount / query.span(length), 8)

@@ -15,7 +15,7 @@ from undertow.base_query import State, Task
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import conditions_of
+from undertow.conditions import conditions_of, readings_moved
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError, UnknownState
@@ -357,7 +357,8 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
         return
     if plan.states or plan.query.kind not in ("histogram", "transitions"):
         error += f"; within {plan.accuracy():.4g} with probability 95%"
-    yield "error", error
+    moved = readings_moved(plan, plan.length)
+    yield "error", error if moved is None else f"{error}; {moved}"
 
 
 _ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
@@ -435,11 +436,14 @@ def _check_states(plan: Plan[Any]) -> None:
     shown = getattr(plan.mechanism, "outputs", None) or ()
     known = {(type(state), state) for state in (*plan.states, *shown)}
     try:
-        fits = plan.query.on(plan.states) == plan.query
+        fits = plan.model.valued(plan.query.on(plan.states)) == plan.query
     except UnknownState:
         fits = False
     if not fits:
-        raise InvalidPlan("its histogram is of other states than the model's")
+        raise InvalidPlan(
+            "its question is about other states than the model's, or does not say what each of "
+            "them counts as"
+        )
     for state in _named(plan):
         if (type(state), state) not in known:
             raise InvalidPlan("it names a state that the model does not have")

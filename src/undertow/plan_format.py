@@ -206,16 +206,15 @@ def _query_from_dict(description: Any) -> Any:
             fields(description, "a table of transitions", ("kind",))
             return Transitions()
         case "sum" | "mean":
-            fields(description, f"a {kind}", ("kind", "lower", "upper", "missing", "steps"))
+            fields(description, f"a {kind}", ("kind", "lower", "upper", "values", "steps"))
             lower, upper = (number(description[end], end) for end in ("lower", "upper"))
-            missing = _maybe(description["missing"], "missing")
             steps = whole(description["steps"], "steps of the lattice", 2**53)
-            return (Sum if kind == "sum" else Mean)(lower, upper, missing, steps)
+            return (Sum if kind == "sum" else Mean)(lower, upper, _values(description), steps)
         case "linear":
-            fields(description, "a linear query", ("kind", "weights", "spread", "lower"))
+            fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
             spread = number(description["spread"], "spread")
             least = _maybe(description["lower"], "lower")
-            return Linear(numbers(description["weights"]), spread, least)
+            return Linear(numbers(description["weights"]), spread, least, _values(description))
     raise InvalidPlan(
         "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
     )
@@ -225,6 +224,20 @@ def _state(value: Any, what: str) -> State:
     """Return the one state that a file names."""
     (state,) = names([value], what)
     return state  # type: ignore[no-any-return]
+
+
+def _values(description: dict[str, Any]) -> list[tuple[State, float]] | None:
+    """Return the number of each state that a file gives, None where it gives none."""
+    listed = description["values"]
+    if listed is None:
+        return None
+    if not isinstance(listed, list) or any(
+        not isinstance(pair, list) or len(pair) != 2 for pair in listed
+    ):
+        raise InvalidPlan("values must be pairs of a state and its number")
+    states = names([state for state, _ in listed], "states")
+    numbers_ = (number(each, "a value") for _, each in listed)
+    return list(zip(states or (), map(float, numbers_), strict=True))
 
 
 def _maybe(value: Any, name: str) -> float | None:

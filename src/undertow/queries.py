@@ -6,17 +6,18 @@ replaced. `Series` and `Redacted` ask for the records themselves, randomised one
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from fractions import Fraction
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Self
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task, as_numbers
+from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
 from undertow.counts import BinaryHistogram, Count, Histogram
-from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import Array, Keyed, check_count, check_number, check_positive, freeze
+from undertow.errors import InvalidInput, NothingToProtect, NotSupported
+from undertow.numerics import Array, Keyed, check_count, check_number, check_positive, freeze, up
 from undertow.selections import TopK
+from undertow.state_numbers import Values, numbers_of, read_values
 from undertow.transitions import Transitions
 
 __all__ = [
@@ -44,86 +45,113 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class _Clipped(BaseQuery):
-    """Records clipped to [lower, upper], rounded to ``steps`` equal steps, and added."""
+    """Records clipped to [lower, upper], rounded to ``steps`` equal steps, and added.
+
+    On a model that has states a record counts as the number of its state: the one in ``values``,
+    or else the middle of the bin that the state is, or its name, if that is a number.
+    """
 
     lower: float
     upper: float
-    missing: float | None = None
+    values: Any = None
     steps: int = STEPS
 
     def __post_init__(self) -> None:
         """Refuse an empty or infinite range."""
         _check_range(self.lower, self.upper)
         check_count(self.steps, "steps of the lattice", 1)
-        if self.missing is not None and not (
-            self.lower <= check_number(self.missing, "missing") <= self.upper
-        ):
-            raise InvalidInput(
-                f"missing must lie in the range [{self.lower}, {self.upper}]: it is what a "
-                "missing record counts as"
-            )
+        object.__setattr__(self, "values", read_values(self.values))
 
     @property
     def ends(self) -> tuple[float, float]:
         """The ends of the range."""
         return float(self.lower), float(self.upper)
 
+    def valued(self, states: Sequence[State], cuts: Sequence[float] = ()) -> Self:
+        """Return it with the number of each state, or refuse states without one.
+
+        >>> Sum(0, 6).valued((0, 2)).values
+        ((0, 0.0), (2, 2.0))
+        """
+        if not states:
+            return self
+        found = replace(self, values=numbers_of(self.values, states, cuts, self.ends))
+        _check_moved(found.lattice())
+        return found
+
     def words(self) -> str:
-        """Return the question for people."""
-        return f"{self.kind} of the records, clipped to [{self.lower:g}, {self.upper:g}]"
+        """Return the question for people.
+
+        >>> Mean(0, 6, values={"rest": 0.2, "move": 1.6}).words()
+        "mean of the records, clipped to [0, 6], 'rest' as 0.2, 'move' as 1.6"
+        """
+        plain = f"{self.kind} of the records, clipped to [{self.lower:g}, {self.upper:g}]"
+        return ", ".join([plain, *_said(self.values)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plan files hold it."""
         ends = {"lower": self.lower, "upper": self.upper}
-        return {"kind": self.kind, **ends, "missing": self.missing, "steps": self.steps}
+        return {"kind": self.kind, **ends, "values": _listed(self.values), "steps": self.steps}
 
     def lattice(self) -> Lattice:
         """Return the whole numbers that the records become."""
-        nearest = min(max(0.0, self.lower), self.upper)
-        plain = Lattice(*self.ends, self.steps, 0)
-        missing = plain.place(nearest if self.missing is None else self.missing)
-        return Lattice(plain.lower, plain.upper, plain.steps, missing)
+        return _placed(Lattice(*self.ends, self.steps, 0), self.values)
 
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the sum, less the lower end.
+        """Return what each state adds to the sum, less the lower end; None where nobody said.
 
-        Only where the steps of the lattice are the states themselves: then every record, whatever
-        number it is, is rounded to one of them before it is added.
-
-        >>> [str(number) for number in Sum(0, 4, steps=2).added((0, 2, 4))], Sum(0, 4).added((0, 4))
+        >>> query = Sum(0, 4, steps=2)
+        >>> [str(number) for number in query.valued((0, 2, 4)).added((0, 2, 4))], query.added((0,))
         (['0', '2', '4'], None)
         """
-        if as_numbers(states) is None:
+        if self.values is None:
             return None
         lattice = self.lattice()
-        places = [lattice.place(state) for state in states]
-        if len({*places}) <= self.steps:  # of steps + 1 places
+        places = dict(zip((state for state, _ in self.values), lattice.places or (), strict=True))
+        if not places.keys() >= {*states}:
             return None
-        spread = Fraction(self.upper) - Fraction(self.lower)
-        return tuple(Fraction(place, self.steps) * spread for place in places)
+        return tuple(self._share(places[state]) for state in states)
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the sum that so many steps over so many records stand for, exactly."""
-        spread = Fraction(self.upper) - Fraction(self.lower)
-        return rows * Fraction(self.lower) + Fraction(total, self.steps) * spread
+        return rows * Fraction(self.lower) + self._share(total)
+
+    def carried(self, error: float, rows: int) -> float:
+        """Return how far a sum moves, if each record moves by at most ``error``; rounded up."""
+        return up(error * rows)
+
+    def _share(self, steps: int) -> Fraction:
+        """Return so many steps as a number."""
+        return Fraction(steps, self.steps) * (Fraction(self.upper) - Fraction(self.lower))
+
+    def _moved(self) -> Fraction:
+        """Return how far a replaced record moves the sum."""
+        return self._share(self.steps if self.values is None else self.lattice().moved)
 
 
 @dataclass(frozen=True, slots=True)
 class Sum(_Clipped):
     """The sum of the records, each clipped to [lower, upper].
 
-    A missing or foreign value counts as ``missing``, by default the end of the range nearest to
-    0. Records are rounded to ``steps`` equal steps of the range before they are added.
+    On a model that has states each record counts as the number of its state, in ``values`` if the
+    states are no numbers. Records are rounded to ``steps`` equal steps of the range before they
+    are added.
 
     >>> Sum(0, 200).sensitivity()
     200.0
+    >>> Sum(0, 200, values={"idle": 10, "active": 60}).sensitivity() < 50.001
+    True
     """
 
     kind: ClassVar[str] = "sum"
 
     def sensitivity(self, length: int | None = None) -> float:
+        """Return how far the numbers that records can be lie apart, at most upper - lower."""
+        return _float(self._moved())
+
+    def span(self, length: int | None = None) -> float:
         """Return upper - lower."""
         return float(self.upper) - float(self.lower)
 
@@ -132,7 +160,7 @@ class Sum(_Clipped):
 class Mean(_Clipped):
     """The mean of the records, each clipped to [lower, upper]; the number of records is public.
 
-    Missing and foreign values count as in `Sum`, and in the number of records.
+    Records are numbers as in `Sum`.
 
     >>> Mean(0, 200).sensitivity(length=100)
     2.0
@@ -141,19 +169,17 @@ class Mean(_Clipped):
     kind: ClassVar[str] = "mean"
 
     def sensitivity(self, length: int | None = None) -> float:
+        """Return how far the numbers that records can be lie apart, over the length."""
+        return _float(self._moved() / self._length(length))
+
+    def span(self, length: int | None = None) -> float:
         """Return (upper - lower) / length."""
-        if length is None:
-            raise InvalidInput(
-                "the sensitivity of a mean depends on the number of records; give the model a "
-                "length, e.g. MarkovChain(..., length=1000), or release the sum and divide it by "
-                "the number of records, which is public"
-            )
-        return (float(self.upper) - float(self.lower)) / check_count(length, "length", 1)
+        return (float(self.upper) - float(self.lower)) / self._length(length)
 
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the mean of so many records, None if any number."""
+        """Return what each state adds to the mean of so many records; None where nobody said."""
         found = _Clipped.added(self, states)
         if found is None or length is None:
             return None
@@ -163,14 +189,27 @@ class Mean(_Clipped):
         """Return the mean that so many steps over so many records stand for, exactly."""
         return _Clipped.answer(self, total, rows) / max(rows, 1)
 
+    def carried(self, error: float, rows: int) -> float:
+        """Return how far a mean moves, if each record moves by at most ``error``: as far."""
+        return error
+
+    def _length(self, length: int | None) -> int:
+        if length is None:
+            raise InvalidInput(
+                "the sensitivity of a mean depends on the number of records; give the model a "
+                "length, e.g. MarkovChain(..., length=1000), or release the sum and divide it by "
+                "the number of records, which is public"
+            )
+        return check_count(length, "length", 1)
+
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Linear(Keyed, BaseQuery):
     """A weighted sum of records, two values of one record differing by at most ``spread``.
 
     Weights in a matrix (outputs, records) ask for several sums at once. To be released a single
-    sum needs ``lower``, the least value: records are clipped to [lower, lower + spread], and a
-    missing one counts as ``lower``.
+    sum needs ``lower``, the least value: records are clipped to [lower, lower + spread]. On a model
+    that has states records are numbers as in `Sum`.
 
     >>> Linear([1.0, -2.0], spread=3.0).sensitivity()
     6.0
@@ -183,8 +222,11 @@ class Linear(Keyed, BaseQuery):
     weights: Array
     spread: float
     lower: float | None = None
+    values: Any = None
 
-    def __init__(self, weights: Any, spread: float, lower: float | None = None) -> None:
+    def __init__(
+        self, weights: Any, spread: float, lower: float | None = None, values: Any = None
+    ) -> None:
         """Copy and check the weights."""
         weights = freeze(weights)
         if weights.ndim not in (1, 2) or not weights.size or not np.isfinite(weights).all():
@@ -200,9 +242,10 @@ class Linear(Keyed, BaseQuery):
             lower = check_number(lower, "lower")
             _check_range(lower, lower + self.spread)
         object.__setattr__(self, "lower", lower)
+        object.__setattr__(self, "values", read_values(values))
 
-    def _key(self) -> tuple[tuple[int, ...], bytes, float, float | None]:
-        return self.weights.shape, self.weights.tobytes(), self.spread, self.lower
+    def _key(self) -> tuple[Any, ...]:
+        return self.weights.shape, self.weights.tobytes(), self.spread, self.lower, self.values
 
     @property
     def records(self) -> int:
@@ -219,21 +262,44 @@ class Linear(Keyed, BaseQuery):
         """The ends of the range that records are clipped to, where ``lower`` says."""
         return None if self.lower is None else (float(self.lower), self.lower + self.spread)
 
+    def valued(self, states: Sequence[State], cuts: Sequence[float] = ()) -> "Linear":
+        """Return it with the number of each state, or refuse states without one."""
+        if not states:
+            return self
+        values = numbers_of(self.values, states, cuts, self.ends)
+        found = Linear(self.weights, self.spread, self.lower, values)
+        if self.lower is not None and self.weights.ndim == 1:
+            _check_moved(found.lattice())
+        return found
+
     def numbers(self, states: Sequence[State]) -> int:
         """Return the number of sums asked for."""
         return self.outputs
 
     def words(self) -> str:
         """Return the question for people."""
-        return f"weighted sum of {self.records} records"
+        return ", ".join([f"weighted sum of {self.records} records", *_said(self.values)])
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plan files hold it."""
         weights = self.weights.tolist()
-        return {"kind": self.kind, "weights": weights, "spread": self.spread, "lower": self.lower}
+        return {
+            "kind": self.kind, "weights": weights, "spread": self.spread, "lower": self.lower,
+            "values": _listed(self.values),
+        }  # fmt: skip
 
     def sensitivity(self, length: int | None = None) -> float:
-        """Return spread times the largest sum of |weight| of one record over the outputs."""
+        """Return the largest sum of |weight| of one record over the outputs, times the spread.
+
+        Where states have numbers and these are clipped, the spread is theirs.
+        """
+        if self.values is None or self.lower is None or self.weights.ndim != 1:
+            return self.span(length)
+        share = Fraction(self.lattice().moved, STEPS) * Fraction(self.spread)
+        return _float(Fraction(float(np.abs(self.weights).max())) * share)
+
+    def span(self, length: int | None = None) -> float:
+        """Return the largest sum of |weight| of one record over the outputs, times the spread."""
         columns = np.atleast_2d(np.abs(self.weights)).T
         return max(math.fsum(column) for column in columns) * self.spread
 
@@ -250,9 +316,9 @@ class Linear(Keyed, BaseQuery):
                 "it begins: Linear(weights, spread, lower=...)"
             )
         signed = np.rint(self.weights / np.abs(self.weights).max() * STEPS).astype(np.int64)
-        return Lattice(
-            self.lower, self.lower + self.spread, STEPS, 0, tuple(int(w) for w in signed)
-        )
+        weights = tuple(int(w) for w in signed)
+        plain = Lattice(self.lower, self.lower + self.spread, STEPS, 0, weights)
+        return _placed(plain, self.values)
 
     def answer(self, total: int, rows: int) -> Fraction:
         """Return the weighted sum that so many steps stand for, exactly."""
@@ -260,12 +326,17 @@ class Linear(Keyed, BaseQuery):
         step = Fraction(float(np.abs(self.weights).max())) * Fraction(self.spread) / STEPS
         return base + total * step
 
+    def carried(self, error: float, rows: int) -> float:
+        """Return how far the sum moves, if each record moves by at most ``error``; rounded up."""
+        return up(up(math.fsum(np.abs(self.weights).ravel())) * error)
+
 
 @dataclass(frozen=True, slots=True)
 class Query(BaseQuery):
     """Any function of the records that moves by at most ``sensitivity`` (in l1) per record.
 
-    The caller vouches for the sensitivity.
+    The caller vouches for the sensitivity. On a model that has states the records are the names of
+    the states.
 
     >>> Query(max, sensitivity=5.0).sensitivity()
     5.0
@@ -370,6 +441,52 @@ def protected(records: Any) -> tuple[int, ...]:
     if not found:
         raise InvalidInput("name at least one record to protect, e.g. protect=17")
     return tuple(sorted(found))
+
+
+def _placed(lattice: Lattice, values: Values | None) -> Lattice:
+    """Return a lattice with the steps of the states, and of missing and foreign records.
+
+    Those count as the state whose number is nearest to 0 (of several the first), and where there
+    are no states as the end of the range nearest to 0.
+    """
+    if values is None:
+        return replace(lattice, missing=lattice.place(0.0))
+    clipped = [min(max(number, lattice.lower), lattice.upper) for _, number in values]
+    places = tuple(lattice.place(number) for number in clipped)
+    nearest = min(range(len(places)), key=lambda state: abs(clipped[state]))
+    return replace(lattice, missing=places[nearest], places=places)
+
+
+def _check_moved(lattice: Lattice) -> None:
+    """Refuse states that all count as the same number."""
+    if not lattice.moved:
+        raise NothingToProtect(
+            "every state counts as the same number, once numbers are clipped to the range: the "
+            "answer is public; take another range, or other values"
+        )
+
+
+def _said(values: Values | None) -> list[str]:
+    """Return what the states count as, where their names do not tell and there are but a few."""
+    if values is None or all(state == number for state, number in values):
+        return []
+    if len(values) > _SHOWN:
+        return [f"{len(values)} states as numbers of their own"]
+    return [f"{state!r} as {number:g}" for state, number in values]
+
+
+_SHOWN = 6
+
+
+def _listed(values: Values | None) -> list[list[Any]] | None:
+    return None if values is None else [list(pair) for pair in values]
+
+
+def _float(number: Fraction) -> float:
+    try:
+        return float(number)
+    except OverflowError:
+        return math.inf
 
 
 def _check_range(lower: float, upper: float) -> None:

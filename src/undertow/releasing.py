@@ -11,7 +11,9 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
+from undertow.base_query import standing_for
 from undertow.certificate import Leakage
+from undertow.data.codes import Lookup, Rule
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput
@@ -218,7 +220,8 @@ def carry_out(
 
 def _evaluated(ready: Prepared) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
-    return ready.table.answers(ready.plan.noise.query.counted, ready.plan.states)
+    plan = ready.plan
+    return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
 
 
 def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
@@ -287,21 +290,41 @@ class _Records(Listed):
 
     records: list[Any]
 
-    def answers(self, query: AnyQuery, states: tuple[State, ...]) -> Answers:
-        return Answers(None, [_exact(query, self.records, states)], [len(self.records)])
+    def answers(
+        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+    ) -> Answers:
+        return Answers(None, [_exact(query, self.records, states, missing)], [len(self.records)])
 
 
-def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> list[int]:
+def _exact(
+    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State
+) -> list[int]:
+    """Return the exact answer about one series; each record is its state, where there are any."""
     if isinstance(query, Count | Histogram | Transitions):
-        found = query.evaluate(records, states)
+        found = query.evaluate(_standing(records, states, missing), states)
         return found if isinstance(found, list) else [found]
     lattice = query.lattice()
-    places = [lattice.place(record) for record in records]
+    if lattice.places is None:
+        places = [lattice.place(record) for record in records]
+    else:
+        steps, otherwise = lattice.steps_of(states, missing)
+        lookup = Lookup(Rule(states))
+        codes = [lookup.number(record) for record in records]
+        places = [otherwise if code < 0 else steps[code] for code in codes]
     if lattice.weights is None:
         return [sum(places)]
     if len(places) != len(lattice.weights):
         raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
     return [weighted(places, lattice)]
+
+
+def _standing(records: list[Any], states: tuple[State, ...], missing: State) -> list[Any]:
+    """Return the records with a state in place of missing and foreign ones, if they are one."""
+    standing = standing_for(missing, states)
+    if standing is None:
+        return records
+    known = Lookup(Rule(states))
+    return [states[standing] if known.number(record) < 0 else record for record in records]
 
 
 def _listed(data: Any) -> _Records:

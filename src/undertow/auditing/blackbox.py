@@ -143,8 +143,8 @@ def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callab
             lambda series: np.stack([row[series].sum(axis=1) for row in bins], axis=1),
             lambda numbers, _: numbers,
         )
-    lattice = query.lattice()
-    places = np.array([lattice.place(state) for state in states], dtype=np.int64)
+    lattice = query.valued(states).lattice()
+    places = np.array(lattice.places or (), dtype=np.int64)
 
     def total(series: Batch) -> Batch:
         placed = places[series] if states else _placed(lattice, series)  # (draws, records): steps

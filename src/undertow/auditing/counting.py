@@ -21,7 +21,7 @@ from undertow.mechanisms import Noise, Scaled, TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.hidden_law import HiddenLaw
 from undertow.numerics import Array, check_count, log_sum
-from undertow.queries import Lattice, Mean, State, Sum
+from undertow.queries import Mean, State, Sum
 
 __all__ = ["Totals", "answer_posteriors", "totals"]
 
@@ -120,7 +120,7 @@ def totals(mechanism: Noise, states: Sequence[State], length: int) -> Totals:
         )
     lattice = query.lattice()
     spread = lattice.upper - lattice.lower
-    values = [_value(state, lattice, spread) for state in states]
+    values = [_value(number, query.ends, spread) for number in _numbers(query, states)]
     unit, adds = _units([value - min(values) for value in values], spread)
     share = length if isinstance(query, Mean) else 1
     return Totals(
@@ -328,12 +328,15 @@ def _check_cost(records: int, made: Totals) -> None:
         )
 
 
-def _value(state: State, lattice: Lattice, spread: float) -> Fraction:
+def _numbers(query: Sum | Mean, states: Sequence[State]) -> list[float]:
+    """Return the number of each state."""
+    values = dict(query.valued(states).values or ())
+    return [values[state] for state in states]
+
+
+def _value(number: float, ends: tuple[float, float], spread: float) -> Fraction:
     """Return what a state counts as above the lower end, in small whole numbers if it can be."""
-    number = isinstance(state, int | float) and not math.isnan(state)
-    clipped = min(max(float(state), lattice.lower), lattice.upper) if number else math.nan  # type: ignore[arg-type]
-    missing = Fraction(lattice.missing, lattice.steps) * Fraction(spread)
-    above = Fraction(clipped) - Fraction(lattice.lower) if number else missing
+    above = Fraction(min(max(number, ends[0]), ends[1])) - Fraction(ends[0])
     plain = above.limit_denominator(10**4)
     return plain if abs(plain - above) <= _CLOSE * spread else above.limit_denominator(10**9)
 

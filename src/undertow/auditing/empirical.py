@@ -204,7 +204,8 @@ def _answer(noise: Laplace, source: SeriesSource) -> Callable[[Any], Array]:
             f"empirical leakages are estimated for a Count, Sum, Mean or Linear, not for a "
             f"{type(query).__name__} of such records"
         )
-    values = np.array([float(state) for state in states]) if states else None  # type: ignore[arg-type]
+    numbers = dict(query.valued(states).values or ())
+    values = np.array([numbers[state] for state in states]) if states else None
     low, high = (-math.inf, math.inf) if isinstance(query, Linear) else (query.lower, query.upper)
 
     def answer(series: Any) -> Array:

@@ -15,6 +15,7 @@ from undertow.adversaries import (
     check_records,
     check_window,
 )
+from undertow.base_query import BaseQuery
 from undertow.bounds.ends import at_least, at_most
 from undertow.bounds.series.mechanisms import level_of
 from undertow.bounds.unions import members_leakages
@@ -118,6 +119,7 @@ def leakage(
             "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
             f"{type(model).__name__}"
         )
+    mechanism = _valued(mechanism, model)
     delta, effort = check_delta(delta), progress.check_effort(effort)
     more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
     question = _named(mechanism, model, against, more)
@@ -132,6 +134,14 @@ def leakage(
         except EffortSpent:
             with progress.unmetered():
                 return _unfinished(asked, model, against, more)
+
+
+def _valued(mechanism: Mechanism, model: Model) -> Mechanism:
+    """Return the mechanism with a query of the model's states, where it adds numbers up."""
+    if not isinstance(mechanism, Noise):
+        return mechanism
+    query = model.valued(mechanism.query)
+    return mechanism if query is mechanism.query else replace(mechanism, query=query)
 
 
 def _unfinished(
@@ -316,7 +326,7 @@ _SUMMED = (
 )
 
 
-def check_fit(query: object, model: Model) -> None:
+def check_fit(query: BaseQuery, model: Model) -> None:
     """Refuse a linear statistic of other records than the model's.
 
     >>> from undertow.models.markov import MarkovChain
@@ -326,7 +336,8 @@ def check_fit(query: object, model: Model) -> None:
         return
     if model.length not in (None, query.records):
         raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
-    numbers = [state for state in model.states if isinstance(state, int | float)]
+    query = model.valued(query)
+    numbers = [number for _, number in query.values or ()]
     apart = max(numbers) - min(numbers) if numbers else 0
     if apart > query.spread:
         raise InvalidInput(

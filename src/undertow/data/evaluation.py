@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from undertow.base_query import standing_for
 from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.pieces import check_whole, feed
@@ -46,14 +47,34 @@ class Answers:
         return f"Answers(groups={self.groups!r}, rows={self.rows!r}, numbers=<private>)"
 
 
-def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answers:
+def evaluate(
+    data: "Data", query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
     if isinstance(query, Count | Histogram):
-        return _count(data, query, states)
+        return _count(data, query, states, missing)
     if isinstance(query, Transitions):
-        return _transitions(data, query, states)
-    lattice = query.lattice()  # refused where there is none
-    return _sum(data, lattice) if lattice.weights is None else _linear(data, lattice)
+        return _transitions(data, query, states, missing)
+    lattice = query.valued(states).lattice()  # refused where there is none
+    step = _steps(data, lattice, states, missing)
+    gap = _gap_step(data, lattice, states)
+    return _sum(data, step, gap) if lattice.weights is None else _linear(data, lattice, step, gap)
+
+
+def _steps(
+    data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State
+) -> "pl.Expr":
+    """Return the step of each record: that of its state, or of the number itself without states."""
+    import polars as pl
+
+    if lattice.places is None:
+        return placed(data.record.numbers(), lattice).alias(_STEP)
+    places, otherwise = lattice.steps_of(states, missing)
+    code = data.record.positions(states, named=True)
+    step = code.replace_strict(
+        list(range(len(places))), places, default=otherwise, return_dtype=pl.Int64
+    )
+    return step.fill_null(otherwise).alias(_STEP)
 
 
 def domain_of(
@@ -66,7 +87,9 @@ def domain_of(
     return domain
 
 
-def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) -> Answers:
+def _count(
+    data: "Data", query: Count | Histogram, states: tuple[State, ...], missing: State
+) -> Answers:
     domain = domain_of(query, states)
     wanted = list(range(len(domain)))
     if isinstance(query, Count):
@@ -74,7 +97,7 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
             if state not in domain:
                 raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
         wanted = [place for place, state in enumerate(domain) if state in query.states]
-    elsewhere = _elsewhere(query, domain)
+    elsewhere = _elsewhere(query, domain, missing)
     filled = _filled(data, domain)
     code = data.record.positions(domain, named=bool(states)).alias(CODE)
     asked = _ask(data, code, [GROUP, CODE], {})
@@ -92,10 +115,12 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
     return Answers(asked.names, numbers, asked.totals)
 
 
-def _elsewhere(query: Count | Histogram, domain: tuple[State, ...]) -> int | None:
+def _elsewhere(
+    query: Count | Histogram, domain: tuple[State, ...], missing: State
+) -> int | None:
     """Return the place of the state that foreign and missing values count as, None for none."""
     if isinstance(query, Count) or query.foreign is None:
-        return None
+        return standing_for(missing, domain)
     if query.foreign not in domain:
         raise UnknownState(
             f"missing and foreign values count as {query.foreign!r}, which is not among {domain}"
@@ -112,11 +137,15 @@ def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
     return domain.index(data.gaps)
 
 
-def _transitions(data: "Data", query: Transitions, states: tuple[State, ...]) -> Answers:
+def _transitions(
+    data: "Data", query: Transitions, states: tuple[State, ...], missing: State
+) -> Answers:
     """Return the table of pairs of each group; a pair has both its records in the window."""
     domain = domain_of(query, states)
     filled, size = _filled(data, domain), len(domain)
-    code = data.record.positions(domain, named=bool(states)).alias(CODE)
+    code = data.record.positions(domain, named=bool(states))
+    standing = standing_for(missing, domain)
+    code = (code if standing is None else code.fill_null(standing)).alias(CODE)
     pairs = Pairs(data.grid, size, filled)
     asked = _ask(data, code, [GROUP], {}, pairs)
     if data.piece is None:
@@ -128,31 +157,34 @@ def _transitions(data: "Data", query: Transitions, states: tuple[State, ...]) ->
     return Answers(asked.names, numbers, asked.totals)
 
 
-def _sum(data: "Data", lattice: Lattice) -> Answers:
+def _sum(data: "Data", step: "pl.Expr", gap: int) -> Answers:
     import polars as pl
 
-    step = placed(data.record.numbers(), lattice).alias(_STEP)
     sums = {
         _HIGH: (pl.col(_STEP) // _HALF).sum(),
         _LOW: (pl.col(_STEP) % _HALF).sum(),
     }
     asked = _ask(data, step, [GROUP], sums)
-    gap = _gap_step(data, lattice)
     numbers = [[n * gap] for n in asked.absent]
     for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
         numbers[group][0] += high * _HALF + low
     return Answers(asked.names, numbers, asked.totals)
 
 
-def _gap_step(data: "Data", lattice: Lattice) -> int:
-    """Return the step of an absent record: that of the gaps' number, or of a missing value."""
+def _gap_step(data: "Data", lattice: Lattice, states: tuple[State, ...]) -> int:
+    """Return the step of an absent record: that of the gaps' state or number, or of a missing one.
+
+    Without states, a state that is no number counts as a missing value.
+    """
+    filled = _filled(data, states) if states else None
+    if lattice.places is not None and filled is not None:
+        return lattice.places[filled]
     return lattice.missing if isinstance(data.gaps, str) else lattice.place(data.gaps)
 
 
-def _linear(data: "Data", lattice: Lattice) -> Answers:
+def _linear(data: "Data", lattice: Lattice, step: "pl.Expr", gap: int) -> Answers:
     """Return a weighted sum for each group, which must be one person's whole series."""
     weights = lattice.weights or ()
-    step = placed(data.record.numbers(), lattice).alias(_STEP)
     check_whole(data, "a weighted sum")
     asked = _ask(data, step, [GROUP, PERSON], {})
     names = (None,) if asked.names is None else asked.names
@@ -165,7 +197,6 @@ def _linear(data: "Data", lattice: Lattice) -> Answers:
                 f"{len(weights)} weights need {len(weights)} records of one person; {where} has "
                 f"{total} of {max(persons, 1)}"
             )
-    gap = _gap_step(data, lattice)
     places: list[list[int]] = [[] for _ in asked.totals]
     for group, inside, place, absent in _ordered(data, step, asked):
         places[group] += [place] * inside + [gap] * absent

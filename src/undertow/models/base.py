@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
-from undertow.models.records import RecordDescription
+from undertow.models.records import RecordDescription, StateRule
 from undertow.numerics import shown
 
 if TYPE_CHECKING:
@@ -68,6 +68,22 @@ class Model:
         other = copy(self)
         object.__setattr__(other, "_records", records)
         return other
+
+    def valued(self, query: BaseQuery) -> Any:
+        """Return a query with the number of each state, if the model has states and it adds up.
+
+        >>> from undertow.models.markov import MarkovChain
+        >>> from undertow.queries import Sum
+        >>> MarkovChain([[.5, .5], [.5, .5]]).valued(Sum(0, 6)).values
+        ((0, 0.0), (1, 1.0))
+        """
+        rule = self.state_rule()
+        return query.valued(self.states, () if rule is None else rule.cuts)
+
+    def state_rule(self) -> StateRule | None:
+        """Return how a value becomes a state, None where nobody said or the members differ."""
+        rules = {model.records.state for model in (self, *self.members())} - {None}
+        return rules.pop() if len(rules) == 1 else None
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""

@@ -69,6 +69,9 @@ class Groups(Model):
             states = (query.named[0], others[0] if others else ("other than", query.named))
         elif (query.per_state or query.selects) and self.states:
             states = self.states[:2]
+        elif query.values and query.records is None:
+            numbers = dict(query.values)
+            states = min(numbers, key=numbers.__getitem__), max(numbers, key=numbers.__getitem__)
         elif query.ends is not None and query.records is None:
             states = query.ends
         else:

@@ -9,9 +9,10 @@ stated is None, and the promise says so.
 from dataclasses import dataclass
 from typing import Any
 
-from undertow.base_query import State
+from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
 from undertow.models.described import fields, names, numbers, text
+from undertow.state_numbers import farthest
 
 __all__ = ["RecordDescription", "StateRule"]
 
@@ -46,6 +47,23 @@ class StateRule:
         elif self.mapping:
             rule = ", ".join(f"{value!r} as {state!r}" for value, state in self.mapping)
         return rule if self.type is None else f"{rule}, of a {self.type}"
+
+    def farthest(self, query: BaseQuery) -> float | None:
+        """Return how far a reading is at most from the number that stands for its state.
+
+        Readings and numbers are clipped to the range of the query. It follows from the cut points,
+        or is 0 where the readings are the states; None where the rule does not tell.
+
+        >>> from undertow.queries import Sum
+        >>> StateRule(cuts=(1.0,)).farthest(Sum(0, 6, values={"low": 0.5, "high": 3}))
+        3.0
+        """
+        if query.values is None or query.ends is None:
+            return None
+        if self.cuts:
+            return farthest(query.values, self.cuts, query.ends)
+        themselves = self.type == "number" and self.expression is None and not self.mapping
+        return 0.0 if themselves and all(s == number for s, number in query.values) else None
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""

@@ -131,10 +131,8 @@ def _check_exact(question: Question) -> None:
     for chain in question.chains("exact"):
         if query.added(chain.states, chain.length) is None:
             raise MethodRefused(
-                f"'exact' knows counts on chains, not every {type(query).__name__}: the records to "
-                "be added must be the numbers that name the states, and the steps of the query "
-                "these numbers, as in Sum(0, 2, steps=2) with states=(0, 1, 2); use "
-                "method='exchange'"
+                f"'exact' knows counts on chains, not every {type(query).__name__}: each state "
+                "needs a number, and a mean the number of records; use method='exchange'"
             )
 
 

@@ -503,7 +503,7 @@ def check_question(
     if costs or objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
-    query = query.on(model.states)
+    query = model.valued(query.on(model.states))
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers("series" if covers is None else covers), unit=unit,

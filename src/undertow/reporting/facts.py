@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
+from undertow.conditions import readings_moved
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
@@ -145,8 +146,10 @@ class Facts:
 
     @property
     def rounding(self) -> str | None:
-        """How far rounding to a lattice can move an answer, in words."""
-        return words.rounding(self.plan.noise.query, self.release.rows)
+        """How far rounding to numbers of states and to a lattice can move an answer, in words."""
+        rows = self.release.rows
+        found = readings_moved(self.plan, rows), words.rounding(self.plan.noise.query, rows)
+        return "; ".join(part for part in found if part is not None) or None
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""

@@ -274,7 +274,7 @@ def rounding(query: AnyQuery, rows: int) -> str | None:
             most = step / 2 * (rows if isinstance(query, Sum) else 1)
         case Linear():
             lattice = query.lattice()
-            step = query.sensitivity() / lattice.steps
+            step = query.span() / lattice.steps
             most = 1.5 * step * rows
         case _:
             return None

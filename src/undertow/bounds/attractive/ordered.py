@@ -93,24 +93,23 @@ def metric_values(mechanism: MetricDP, states: Sequence[State]) -> StateExponent
 
 
 def sum_values(mechanism: Scaled, chain: MarkovChain) -> StateExponents | None:
-    """Return what the states add to a sum or a mean, None where records may add something else.
+    """Return what the states add to a sum or a mean, None where nobody said.
 
     >>> from undertow.mechanisms import Laplace
     >>> from undertow.queries import Sum
-    >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 1, 4))
-    >>> sum_values(Laplace(Sum(0, 4), 2.0), chain) is None  # rounded to a millionth of the range
-    True
-    >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=(0, 2, 4))
-    >>> sum_values(Laplace(Sum(0, 4, steps=2), 2.0), chain).order
-    (0, 1, 2)
+    >>> chain = MarkovChain(np.full((3, 3), 1 / 3), states=("low", "high", "mid"))
+    >>> query = Sum(0, 4, values={"low": 0, "high": 4, "mid": 1})
+    >>> sum_values(Laplace(query, 2.0), chain).order
+    (0, 2, 1)
     """
     numbers = mechanism.query.added(chain.states, chain.length)
-    named = as_numbers(chain.states)
-    if numbers is None or named is None:
+    if numbers is None:
         return None
     rate = 1 / mechanism.scale
-    # in the order of the states themselves, also where the lattice merges two of them
-    return StateExponents(numbers, _rising(named), up(rate), down(rate))
+    # in the order of the values themselves, also where clipping or the lattice merges two of them
+    values = dict(mechanism.query.values or ())
+    order = _rising([values[state] for state in chain.states])
+    return StateExponents(numbers, order, up(rate), down(rate))
 
 
 def _rising(numbers: Sequence[float]) -> tuple[int, ...]:

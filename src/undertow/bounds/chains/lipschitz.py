@@ -112,30 +112,36 @@ def _answer(query: AnyQuery, series: list[State]) -> float:
     match query:
         case Count():
             return float(query.evaluate(series, ()))
-        case Sum():
-            return math.fsum(_clipped(query, series))
-        case Mean():
-            return math.fsum(_clipped(query, series)) / len(series)
+        case Sum() | Mean():
+            return float(sum(_added(query, series)))
         case Linear() if query.weights.ndim == 1:
-            return math.fsum(w * v for w, v in zip(query.weights, _numbers(series), strict=True))
+            values = _numbers(query, series)
+            return math.fsum(w * v for w, v in zip(query.weights, values, strict=True))
         case Query():
             return _scalar(query.function(series))
         case _:
             raise MethodRefused(_NUMBERS)
 
 
-def _clipped(query: Sum | Mean, series: list[State]) -> list[float]:
-    return [min(max(v, query.lower), query.upper) for v in _numbers(series)]
+def _added(query: Sum | Mean, series: list[State]) -> tuple[Fraction, ...]:
+    """Return what the records of a series add, as they are released: rounded to the lattice."""
+    found = query.added(series, len(series))
+    if found is None:
+        raise MethodRefused(_STATES)
+    return found
 
 
-def _numbers(series: list[State]) -> list[float]:
-    try:
-        return [float(state) for state in series]  # type: ignore[arg-type]
-    except (TypeError, ValueError) as error:
-        raise MethodRefused(
-            "'wasserstein' for sums enumerates the states as numbers; name the states by their "
-            "values, e.g. states=(0, 1, 2), or use method='exchange'"
-        ) from error
+def _numbers(query: Linear, series: list[State]) -> list[float]:
+    values = dict(query.values or ())
+    if not values:
+        raise MethodRefused(_STATES)
+    return [values[state] for state in series]
+
+
+_STATES = (
+    "'wasserstein' for sums enumerates the numbers of the states, and the query gives none; say "
+    "values={state: number}"
+)
 
 
 def _scalar(answer: Any) -> float:

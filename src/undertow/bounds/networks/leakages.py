@@ -132,7 +132,7 @@ def _exact(
     if found is None:
         return _leakage(0.0, 0.0, against, None)
     # all records replaced
-    moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity(model.length))
+    moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity_upper(model.length))
     upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
     lower = min(max(down(found.value - found.pad), 0.0), upper)
     return _leakage(lower, upper, against, found.witness(model, tally))
@@ -149,7 +149,7 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
     path = path_of(model)
     if path is not None and path.quick:
         return path_leakage(mechanism, path, against)
-    level = divide_up(mechanism.query.sensitivity(model.length), mechanism.scale)
+    level = divide_up(mechanism.query.sensitivity_upper(model.length), mechanism.scale)
     bound = level_leakage(level, model, against)
     lower, witness = 0.0, None
     if against == "any":
