@@ -75,17 +75,20 @@ def test_a_registered_method_has_a_choice_on_the_command_line(toy):
     assert "toy" in refused.output
 
 
+WEIGHTED = ut.Linear([1.0] * 6, 1.0, 0.0)
+
+
 def test_the_best_may_be_new(toy, monkeypatch):
     """A certified method with less error is chosen as soon as it is registered."""
     sharp = replace(toy, solver=noise_way(lambda q: q.noise(5.0), lambda q, _: leak(q)))
     monkeypatch.setitem(METHODS["answer"], "toy", sharp)
-    assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method != "toy"
+    assert ut.calibrate(WEIGHTED, CHAIN, 1.0).method != "toy"
     loud = replace(sharp, solver=noise_way(lambda q: q.noise(1e-3), lambda q, _: leak(q)))
     monkeypatch.setitem(METHODS["answer"], "toy", loud)
-    assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method == "toy"
+    assert ut.calibrate(WEIGHTED, CHAIN, 1.0).method == "toy"
     for more in ({"certified": False}, {"whole": True}, {"subsumed_by": "exchange"}):
         monkeypatch.setitem(METHODS["answer"], "toy", replace(loud, **more))
-        assert ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0).method != "toy"
+        assert ut.calibrate(WEIGHTED, CHAIN, 1.0).method != "toy"
 
 
 def leak(question):

@@ -25,10 +25,12 @@ COUNT = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
 COUNT_TEN = ut.calibrate(ut.Count("active"), TEN, limit=1.0)
 COUNT_ONES = ut.calibrate(ut.Count(1), NUMBERS, limit=1.0)
 HISTOGRAM = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
-SUM = ut.calibrate(ut.Sum(0, 10), CHAIN, limit=1.0)
-MEAN = ut.calibrate(ut.Mean(0, 10), TEN, limit=1.0)
+VALUES = {"idle": 1.5, "active": 9.25}
+SUM = ut.calibrate(ut.Sum(0, 10, VALUES), CHAIN, limit=1.0)
+MEAN = ut.calibrate(ut.Mean(0, 10, VALUES), TEN, limit=1.0)
+READINGS = ut.MultivariateGaussian(np.full(10, 5.0), np.eye(10))
 WEIGHTS = [1.0, -2.0, 0.5, *[0.0] * 7]
-LINEAR = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0, lower=0.0), TEN, limit=1.0)
+LINEAR = ut.calibrate(ut.Linear(WEIGHTS, 10.0, 0.0, VALUES), TEN, limit=1.0)
 REAL = {"Sum": SUM, "Mean": MEAN, "Linear": LINEAR}
 QUERY = ut.calibrate(ut.Query(len), CHAIN, limit=1.0)
 CANARY = "canary-8f3a1c"
@@ -37,7 +39,7 @@ SEED = 20  # noise is added to the exact answer, so the same seed shows differen
 
 def exact(plan, data):
     """The answer without noise: the same seed on a series of no state gives the noise alone."""
-    nothing = [None] * (plan.length or 1)
+    nothing = [None] * (plan.length or len(data))
     found: Any = ut.release(plan, data, insecure_seed=SEED).value
     noise: Any = ut.release(plan, nothing, insecure_seed=SEED).value
     if isinstance(found, dict):
@@ -252,19 +254,38 @@ FINE = 1e-4  # a lattice step is 6e-7, and there are ten of them
 
 
 @pytest.mark.parametrize(
-    ("plan", "records", "answer"),
+    ("query", "records", "answer"),
     [
-        (SUM, [1.5, 2.25, 10.0, 0.0], 13.75),
-        (SUM, [11.0, -3.0, 1e300, -1e300, math.inf, -math.inf], 30.0),
-        (SUM, [None, math.nan, "x", b"y", [], {}, 1j, 3.0], 3.0),
-        (SUM, [True, np.float32(2.0), np.int8(3), decimal.Decimal(1)], 7.0),
-        (MEAN, [2.5] * 4 + [None] * 6, 1.0),
-        (LINEAR, [3.0, 2.0, 8.0, *[9.0] * 7], 3.0),
-        (LINEAR, [None] * 10, 0.0),
+        (ut.Sum(0, 10), [1.5, 2.25, 10.0, 0.0], 13.75),
+        (ut.Sum(0, 10), [11.0, -3.0, 1e300, -1e300, math.inf, -math.inf], 30.0),
+        (ut.Sum(0, 10), [None, math.nan, "x", b"y", [], {}, 1j, 3.0], 3.0),
+        (ut.Sum(0, 10), [True, np.float32(2.0), np.int8(3), decimal.Decimal(1)], 7.0),
+        (ut.Mean(0, 10), [2.5] * 4, 1.0),
+        (ut.Linear(WEIGHTS, 10.0, 0.0), [3.0, 2.0, 8.0, *[9.0] * 7], 3.0),
+        (ut.Linear(WEIGHTS, 10.0, 0.0), [], 0.0),
     ],
     ids=["sum", "clipped", "foreign", "kinds", "mean", "linear", "linear-missing"],
 )
+def test_real_answers_about_readings_lie_on_the_lattice(query, records, answer):
+    """A model of the readings themselves; a missing one counts as the end nearest to 0."""
+    plan = ut.calibrate(query, READINGS, limit=1.0)
+    records = records + [None] * (10 - len(records))
+    assert exact(plan, records) == pytest.approx(answer, abs=FINE)
+    assert type(ut.release(plan, records).value) is float
+
+
+@pytest.mark.parametrize(
+    ("plan", "records", "answer"),
+    [
+        (SUM, ["active", "idle", "active"], 2 * 7.75),
+        (SUM, ["active", None, "x", b"y", [], {}, 1j, 3.0], 7.75),
+        (MEAN, ["active"] * 4 + [None] * 6, 3.1),
+        (LINEAR, ["active", "active", "idle", *["active"] * 7], -7.75),
+    ],
+    ids=["sum", "foreign", "mean", "linear"],
+)
 def test_real_answers_lie_on_the_lattice(plan, records, answer):
+    """States count as their numbers, missing records as the number nearest to 0."""
     assert exact(plan, records) == pytest.approx(answer, abs=FINE)
     assert type(ut.release(plan, records).value) is float
 
@@ -277,26 +298,30 @@ class Secretive:
 
 
 def test_values_that_refuse_to_be_numbers_are_missing():
-    assert exact(SUM, [1.0, Secretive(), 2.0]) == pytest.approx(3.0, abs=FINE)
+    plan = ut.calibrate(ut.Sum(0, 10), READINGS, limit=1.0)
+    records = [1.0, Secretive(), 2.0, *[None] * 7]
+    assert exact(plan, records) == pytest.approx(3.0, abs=FINE)
+    assert exact(SUM, ["active", Secretive()]) == pytest.approx(7.75, abs=FINE)
 
 
 def test_a_sum_takes_whole_steps_only():
     """What is released is lower * rows + step * whole number: no trace of floating-point noise."""
-    plan = ut.calibrate(ut.Sum(0, 16, steps=2**10), CHAIN, limit=1.0)
+    plan = ut.calibrate(ut.Sum(0, 16, VALUES, steps=2**10), CHAIN, limit=1.0)
     for _ in range(50):
-        steps = ut.release(plan, [0.1, 0.2, math.pi]).value * 2**10 / 16
+        steps = ut.release(plan, ["idle", "active", "idle"]).value * 2**10 / 16
         assert steps == round(steps)
 
 
-def test_missing_counts_as_declared():
-    plan = ut.calibrate(ut.Sum(-5, 5, missing=2.0), CHAIN, limit=1.0)
-    records = [None, "x", math.nan, 1.0]
-    seeded = [ut.release(plan, r, insecure_seed=SEED).value for r in (records, [0.0] * 4)]
-    assert seeded[0] - seeded[1] == pytest.approx(7.0, abs=FINE)
+@pytest.mark.parametrize(("missing", "counts"), [("any", 1.5), ("none", 1.5), ("active", 9.25)])
+def test_missing_counts_as_declared(missing, counts):
+    plan = dataclasses.replace(SUM, missing=missing)
+    records, whole = ["active", None, "x", math.nan], ["active"] * 4
+    seeded = [ut.release(plan, r, insecure_seed=SEED).value for r in (records, whole)]
+    assert seeded[1] - seeded[0] == pytest.approx(3 * (9.25 - counts), abs=FINE)
 
 
 def test_a_linear_statistic_needs_its_range():
-    plan = ut.calibrate(ut.Linear(WEIGHTS, spread=10.0), TEN, limit=1.0)
+    plan = ut.calibrate(ut.Linear(WEIGHTS, 10.0, values=VALUES), TEN, limit=1.0)
     with pytest.raises(NotSupported, match="lower="):
         ut.release(plan, [1.0] * 10)
 

@@ -461,8 +461,8 @@ def _check_moved(lattice: Lattice) -> None:
     """Refuse states that all count as the same number."""
     if not lattice.moved:
         raise NothingToProtect(
-            "every state counts as the same number, once numbers are clipped to the range: the "
-            "answer is public; take another range, or other values"
+            "every state counts as the same number, once numbers are clipped to the range and "
+            "rounded to its steps: the answer is public; take another range, or other values"
         )
 
 

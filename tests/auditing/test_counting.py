@@ -68,9 +68,10 @@ def test_sums_and_means_equal_enumeration(answer):
     assert np.abs(found[0] - wanted).max() < 1e-7
 
 
-def test_states_that_are_no_numbers_count_as_missing_ones():
-    chain = ut.MarkovChain(oracle.LAZY, states=("none", 4.0), length=4)
-    made = totals(ut.Laplace(ut.Sum(1, 4, missing=2.5), 1.0), chain.states, 4)
+def test_states_count_as_the_values_of_the_query():
+    chain = ut.MarkovChain(oracle.LAZY, states=("still", 4.0), length=4)
+    query = ut.Sum(1, 4, values={"still": 2.5, 4.0: 7})
+    made = totals(ut.Laplace(query, 1.0), chain.states, 4)
     assert made.adds == (0, 1)
     assert (made.base, made.unit) == pytest.approx((2.5, 1.5), rel=1e-6)
 

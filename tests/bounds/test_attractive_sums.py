@@ -223,17 +223,20 @@ def test_steps_that_vary_and_more_known_records():
 
 
 def test_what_is_not_added_by_states_goes_by_its_level():
-    """Other numbers than the states, names, and steps that are not totally positive."""
+    """Weighted sums, and steps that are not totally positive."""
     chain = ut.MarkovChain(RISING, (0, 1, 2))
     level = ut.leakage(ut.PureDP(0.5), chain)
-    for query in (ut.Sum(0, 4, steps=4), ut.Sum(-2, 2, steps=4), ut.Sum(0, 4)):
-        leak = ut.leakage(ut.Laplace(query, 8.0), chain)
-        assert leak.upper == pytest.approx(level.upper, rel=1e-9)
-        assert sum_values(ut.Laplace(query, 8.0), chain) is None
+    plain = ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), chain)
+    for query in (ut.Sum(0, 4, steps=4), ut.Sum(-2, 2, steps=4), ut.Sum(0, 4), ut.Sum(-1, 2)):
+        leak = ut.leakage(ut.Laplace(query, 4.0), chain)
+        assert leak.upper == pytest.approx(plain.upper, rel=1e-6)
     named = ut.MarkovChain(RISING, ("low", "mid", "high"))
-    assert ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), named).upper == pytest.approx(
-        level.upper
-    )
+    query = ut.Sum(0, 2, {"low": 0, "mid": 1, "high": 2})
+    assert ut.leakage(ut.Laplace(query, 4.0), named).upper == pytest.approx(plain.upper, rel=1e-6)
+    with pytest.raises(ut.errors.InvalidInput, match="values="):
+        ut.leakage(ut.Laplace(ut.Sum(0, 2), 4.0), named)
+    falling = ut.Sum(0, 2, {"low": 0, "mid": 2, "high": 1})  # its order is another than the steps'
+    assert ut.leakage(ut.Laplace(falling, 4.0), named).upper == pytest.approx(level.upper)
     crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
     assert not ut.is_attractive(crossed)
     assert metric_values(ut.MetricDP(1.0), (0, 10**400)) is None
@@ -251,9 +254,9 @@ def test_what_is_not_added_by_states_goes_by_its_level():
 
 def test_plans_for_sums_whose_steps_are_the_states():
     chain = ut.MarkovChain(RISING, (0, 1, 2))
-    query, other = ut.Sum(0, 2, steps=2), ut.Sum(0, 2)
-    assert query.added(chain.states) == (Fraction(0), Fraction(1), Fraction(2))
-    assert other.added(chain.states) is ut.Count(1).added(chain.states) is None
+    query = ut.Sum(0, 2, steps=2)
+    assert chain.valued(query).added(chain.states) == (Fraction(0), Fraction(1), Fraction(2))
+    assert query.added(chain.states) is ut.Count(1).added(chain.states) is None
     plan = ut.calibrate(query, chain, limit=1.0)
     level = ut.dp_budget(chain, limit=1.0)
     assert plan.method == "exact"
@@ -264,8 +267,9 @@ def test_plans_for_sums_whose_steps_are_the_states():
     assert (windows.method, windows.leakage.covers) == ("exact", "windows")
     again = ut.Plan.from_json(plan.to_json())
     assert ut.release(again, [0, 1, 2, 1] * 5).plan.method == "exact"
-    with pytest.raises(MethodRefused, match="steps=2"):
-        ut.calibrate(other, chain, limit=1.0, method="exact")
+    fine = ut.calibrate(ut.Sum(0, 2), chain, limit=1.0)
+    assert fine.method == "exact"
+    assert fine.noise.scale == pytest.approx(plan.noise.scale, rel=1e-6)
     crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
     with pytest.raises(MethodRefused, match="totally positive"):
         ut.calibrate(query, crossed, limit=1.0, method="exact")

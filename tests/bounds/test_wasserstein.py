@@ -220,7 +220,7 @@ def test_sums_means_and_linear_queries():
 
 def test_what_enumeration_refuses():
     chain = ut.MarkovChain(ACTIVITY, ("still", "moving"), length=4)
-    with pytest.raises(MethodRefused, match="name the states by their values"):
+    with pytest.raises(InvalidInput, match="values="):
         query_distance(chain, ut.Sum(0, 1))
     with pytest.raises(MethodRefused, match="single numbers"):
         query_distance(chain, ut.Histogram())

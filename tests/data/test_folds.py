@@ -93,7 +93,8 @@ QUESTIONS = {
     "histogram": lambda data: data.answers(Histogram(foreign=2), STATES),
     "transitions": lambda data: data.answers(Transitions(), STATES),
     "sum": lambda data: data.answers(Sum(0, 3)),
-    "mean": lambda data: data.answers(Mean(-1, 2, missing=0.5)),
+    "state sum": lambda data: data.answers(Sum(0, 3), STATES, "none"),
+    "mean": lambda data: data.answers(Mean(-1, 2)),
 }
 
 

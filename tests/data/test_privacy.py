@@ -114,7 +114,9 @@ QUERIES = [
     (ut.Count([1, "a"]), ()),
     (ut.Count("c"), AB),
     (ut.Sum(-1, 3), ()),
-    (ut.Sum(-1.7e308, 1, missing=0, steps=2**52), ()),
+    (ut.Sum(-1.7e308, 1, steps=2**52), ()),
+    (ut.Sum(-1, 3, {"a": 2, "b": -0.5}), AB),
+    (ut.Mean(0, 2), (0, 1, 2.5)),
     (ut.Mean(0, 1e-300), ()),
     (ut.Linear([1.0, -2.0, 0.5], spread=2.0, lower=0.0), ()),
 ]

@@ -115,7 +115,7 @@ def test_mappings():
     assert "'off', which is not among" in refusal(counts, table, states[:3], state=mapping)
     numbers = pl.DataFrame({"v": [1, 2, 3, None]})
     data = Data(numbers, value="v", state={1: 10, 2: 5, None: 1})
-    assert data.answers(ut.Sum(0, 10, steps=10, missing=2)).numbers == [[10 + 5 + 2 + 1]]
+    assert data.answers(ut.Sum(0, 10, steps=10)).numbers == [[10 + 5 + 0 + 1]]
     assert "only numbers can be added up" in refusal(
         Data(numbers, value="v", state={1: "a"}).answers, ut.Sum(0, 1)
     )

@@ -183,15 +183,16 @@ def test_rounding_is_accounted_for():
 def test_stated_rounding_is_never_exceeded(seed):
     """Whole steps against exact sums: Linear by 1.5 steps a record, Sum by half a step."""
     draw = np.random.default_rng(seed)
+    free = ut.MultivariateGaussian(np.zeros(10), np.eye(10))  # of the readings themselves
     weights, values = draw.normal(size=10), draw.uniform(-1, 12, size=10)
     clipped = np.clip(values, 0, 10)
     linear = ut.Linear(weights, spread=10.0, lower=0.0)
-    plan = ut.calibrate(linear, TEN, limit=1.0)
+    plan = ut.calibrate(linear, free, limit=1.0)
     zero = ut.release(plan, [0.0] * 10, insecure_seed=1).value
     moved = ut.release(plan, values.tolist(), insecure_seed=1).value - zero
     step = float(np.abs(weights).max()) * 10 / 2**24
     assert abs(moved - weights @ clipped) <= 15 * step
-    coarse = ut.calibrate(ut.Sum(0, 10, steps=100), CHAIN, limit=1.0)
+    coarse = ut.calibrate(ut.Sum(0, 10, steps=100), free, limit=1.0)
     zero = ut.release(coarse, [0.0] * 10, insecure_seed=1).value
     moved = ut.release(coarse, values.tolist(), insecure_seed=1).value - zero
     assert abs(moved - clipped.sum()) <= 10 * 0.1 / 2 + 1e-9
@@ -221,7 +222,7 @@ def test_other_methods_are_calibrated_for_the_same_guarantee():
     assert set(rows) == {MEAN.method, "group", "quilt", "lange", "zhao"}
     assert (
         rows["group"].scale
-        == ut.calibrate(ut.Mean(0, 10), TEN, 1.0, method="group").mechanism.scale
+        == ut.calibrate(MEAN.query, TEN, 1.0, method="group").mechanism.scale
     )
     assert rows["lange"].scale is None
     assert "needs a limit above" in str(rows["lange"].reason)

@@ -237,10 +237,14 @@ class QueryText:
     transitions: bool = option(None, "How often each state is followed by each.", False)
     sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
     mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
+    values: str | None = option(
+        "STATE=NUMBER,...",
+        "The number that a record in each state counts as in a --sum or --mean, as in "
+        "low=0.2,high=1.6: for states that are no numbers and no bins.",
+    )
     steps: int | None = option(
         "K",
-        "Round records to K equal steps of the range before they are added: where these are the "
-        "states of a chain, a sum may need less noise.",
+        "Equal steps of the range that numbers are rounded to before they are added.",
     )
     foreign: str | None = option(
         "STATE",
@@ -252,8 +256,9 @@ class QueryText:
         """Refuse what belongs to another question."""
         if self.foreign is not None and not self.histogram and self.top is None:
             raise misuse("--foreign goes with --histogram or --top")
-        if self.steps is not None and self.sum is None and self.mean is None:
-            raise misuse("--steps goes with --sum or --mean")
+        for name, typed in (("steps", self.steps), ("values", self.values)):
+            if typed is not None and self.sum is None and self.mean is None:
+                raise misuse(f"--{name} goes with --sum or --mean")
 
     @property
     def asked(self) -> int:
@@ -268,11 +273,13 @@ class QueryText:
 
         if self.count is not None:
             return read_count(self.count, model)
-        steps = {} if self.steps is None else {"steps": self.steps}
+        more: dict[str, Any] = {} if self.steps is None else {"steps": self.steps}
+        if self.values is not None:
+            more["values"] = read_values(self.values, model.states)
         if self.sum is not None:
-            return Sum(*read_range(self.sum, "--sum"), **steps)
+            return Sum(*read_range(self.sum, "--sum"), **more)
         if self.mean is not None:
-            return Mean(*read_range(self.mean, "--mean"), **steps)
+            return Mean(*read_range(self.mean, "--mean"), **more)
         if not model.states:
             asked = "transitions need" if self.transitions else "a histogram needs"
             asked = asked if self.top is None else "the most frequent states need"
@@ -414,6 +421,21 @@ def read_count(text: str, model: "AnyModel") -> "Count":
     if text in map(str, states):
         return Count([find_state(text, states)])
     return Count([find_state(name, states) for name in names(text, "--count")])
+
+
+def read_values(text: str, states: "Iterable[State]") -> "dict[State, float]":
+    """Return the number of each state in STATE=NUMBER,...; the last sign of equality counts.
+
+    >>> read_values("low=0.2,a=b=3", ("low", "a=b"))
+    {'low': 0.2, 'a=b': 3.0}
+    """
+    found: dict[State, float] = {}
+    for part in text.split(","):
+        name, sign, number = part.strip().rpartition("=")
+        if not sign:
+            raise misuse(f"--values needs STATE=NUMBER,..., such as low=0.2,high=1.6; {part!r}")
+        found[find_state(name.strip(), states)] = _number(number.strip(), "--values")
+    return found
 
 
 def find_state(text: str, states: "Iterable[State]") -> "State":

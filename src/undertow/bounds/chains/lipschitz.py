@@ -45,8 +45,8 @@ def query_distance(
     """Return W: two values of a record move the answer by at most W under a best joint drawing.
 
     The largest, over ``records`` and ``pairs``, W-infinity distance between the laws of the answer
-    given either value, as in section 3 of [wang2016]. Sums, means and linear queries take the
-    states' names as numbers. Cost O(n k^n).
+    given either value, as in section 3 of [wang2016]. Sums, means and linear queries take
+    the numbers of the states. Cost O(n k^n).
 
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=4)
     >>> query_distance(chain, Query(max)), query_distance(chain, Query(sum))
@@ -54,6 +54,7 @@ def query_distance(
     """
     if query.per_state or query.selects:
         raise MethodRefused(_NUMBERS)
+    query = chain.valued(query)
     length = chain.length
     if length is None or not enumerable(chain):
         raise MethodRefused(
