@@ -4,6 +4,7 @@ import itertools
 import math
 
 import numpy as np
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -73,12 +74,12 @@ def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
     asked = BINS.valued(query.counted)
     records = ["low", None, "high", "no such state", "mid", "high"]
     frame = ut.Data(pl.DataFrame({"x": records}), value="x")
-    listed = _Records((6,), records).answers(asked, BINS.states, missing)
+    listed = _Records((6,), records, frozenset()).answers(asked, BINS.states, missing)
     assert frame.answers(asked, BINS.states, missing).numbers == listed.numbers
     standing = {"none": "low", "mid": "mid"}.get(missing)
     if standing is not None:
         filled = [one if one in BINS.states else standing for one in records]
-        whole = _Records((6,), filled).answers(asked, BINS.states)
+        whole = _Records((6,), filled, frozenset()).answers(asked, BINS.states)
         assert whole.numbers == listed.numbers
 
 
@@ -136,7 +137,7 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
         for place, other in itertools.product(range(3), BINS.states):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
-            exact = [_Records((6,), s).answers(asked, BINS.states).numbers[0][0] for s in (one, two)]
+            exact = [_Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0] for s in (one, two)]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)
     assert level <= noise.level_upper(6) <= level * (1 + 1e-6)
@@ -146,3 +147,66 @@ def test_planned_values_are_in_the_plan_file():
     plan = ut.calibrate(ut.Mean(0, 6), BINS, limit=1)
     read = ut.Plan.from_json(plan.to_json())
     assert read == plan and read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
+
+
+# --- types that can fit no state ------------------------------------------------------------------
+
+TRUTHS = ut.MarkovChain(CHAIN.transition, states=(False, True))
+NUMBERS = ut.MarkovChain(CHAIN.transition, states=(0, 1))
+NAMED, TRUE, NUMBERED = (
+    ut.calibrate(ut.Count(chain.states[1]), chain, 1.0) for chain in (CHAIN, TRUTHS, NUMBERS)
+)
+
+
+@pytest.mark.parametrize(
+    ("plan", "data"),
+    [
+        (NAMED, pd.Series([True] * 300 + [False] * 100)),
+        (NAMED, [0.3] * 400),
+        (NAMED, np.full(9, math.nan)),
+        (NAMED, ut.Data(pl.DataFrame({"x": [True, False]}), value="x")),
+        (NAMED, ut.Data(pl.DataFrame({"x": [0.5, 1.0]}), value="x")),
+        (NAMED, ut.Data([1, 2, 3])),
+        (TRUE, [3, 0, 1]),
+        (TRUE, ut.Data(pl.DataFrame({"x": [0.0, 1.0]}), value="x")),
+        (TRUE, ut.Data(pl.DataFrame({"x": ["True"]}), value="x")),
+        (NUMBERED, ["0", "1"]),
+        (NUMBERED, ut.Data(pl.DataFrame({"x": ["0"]}), value="x")),
+    ],
+)
+def test_types_that_can_fit_no_state_are_refused_before_anything_is_spent(plan, data, tmp_path):
+    ledger = ut.Ledger(tmp_path / "year.db", dataset="w25", model=plan.model, limit=4.0)
+    with pytest.raises(ut.errors.InvalidInput, match="state"):
+        ut.release(plan, data, ledger)
+    assert not list(ledger.entries())
+
+
+def test_fields_of_a_csv_file_are_no_truth_values(tmp_path):
+    path = tmp_path / "steps.csv"
+    path.write_text("steps\n0\n523\n")
+    with pytest.raises(ut.errors.InvalidInput, match="--state"):
+        ut.release(TRUE, ut.Data(path, value="steps"))
+    assert isinstance(ut.release(TRUE, ut.Data(path, value="steps", state="steps > 0")).value, int)
+
+
+@pytest.mark.parametrize(
+    ("plan", "data"),
+    [
+        (NAMED, ["Move"] * 300),  # the type fits: which values occur is private
+        (NAMED, [None] * 9),
+        (NAMED, ["rest", 3.5, None]),
+        (NUMBERED, [True, False]),
+        (NUMBERED, ut.Data(pl.DataFrame({"x": [0.0, 1.0, 0.5]}), value="x")),  # a float of Parquet
+        (TRUE, ut.Data(pl.DataFrame({"x": [True, None]}), value="x")),
+        (NAMED, ut.Data(pl.DataFrame({"x": [1.0, 2.0]}), value="x", state="x > 1")),
+    ],
+)
+def test_types_that_fit_are_answered(plan, data):
+    assert isinstance(ut.release(plan, data).value, int)
+
+
+def test_validate_tells_how_many_records_are_foreign():
+    data = ut.Data(pl.DataFrame({"x": ["Move"] * 12 + ["rest"]}), value="x")
+    query = CHAIN.valued(ut.Sum(0, 6, values=VALUES))
+    said = [str(problem) for problem in data.problems(query, CHAIN.states)]
+    assert any("2 more rows" in one and "differs from one only in case" in one for one in said)

@@ -16,6 +16,7 @@ from undertow.certificate import Leakage
 from undertow.data.codes import Lookup, Rule
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
+from undertow.data.types import check_kinds, kinds_of
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
@@ -141,6 +142,7 @@ def prepare(
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
+    table.check_types(plan.states)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
@@ -289,6 +291,10 @@ class _Records(Listed):
     """One plain series, read without any table library."""
 
     records: list[Any]
+    kinds: frozenset[str]
+
+    def check_types(self, states: tuple[State, ...]) -> None:
+        check_kinds(self.kinds, states, "the list of records")
 
     def answers(
         self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
@@ -343,4 +349,4 @@ def _listed(data: Any) -> _Records:
         ) from error
     if not isinstance(records, list) or not records:
         raise InvalidInput("the series has no records")
-    return _Records((len(records),), records)
+    return _Records((len(records),), records, kinds_of(data if hasattr(data, "dtype") else records))

@@ -15,7 +15,7 @@ import numpy as np
 from undertow.accounting import asking, check_ledger, local_terms, released, reserve
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.coded_pieces import CodedPieces
-from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, coded
+from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, check_types, coded
 from undertow.data.grid import Shape
 from undertow.data.listed import Listed
 from undertow.data.outputs import OutputDigest
@@ -174,6 +174,7 @@ def prepare(
     2
     """
     proof = _checked(plan)
+    check_types(data, plan.states)
     read = coded(data, _rule(plan, foreign, strict))
     table: Any = data
     if isinstance(read, Coded) and not hasattr(type(data), "answers"):

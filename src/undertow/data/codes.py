@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from undertow.data.types import check_kinds, kinds_of
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.queries import State
 
@@ -25,6 +26,7 @@ __all__ = [
     "Erased",
     "Lookup",
     "Rule",
+    "check_types",
     "coded",
     "coded_whole",
     "named",
@@ -130,6 +132,21 @@ def coded(data: "Data | Any", rule: Rule) -> "Coded | CodedPieces":
 
         return coded_table(data, rule)
     return _array(data, rule) if isinstance(data, np.ndarray) else _listed(data, rule)
+
+
+def check_types(data: Any, states: Sequence[State]) -> None:
+    """Refuse series, or a table, whose records can be in no state by their types alone.
+
+    >>> check_types([["b"], ["a", None]], ("a", "b"))
+    """
+    if hasattr(type(data), "answers"):
+        data.check_types(states)
+    elif isinstance(data, np.ndarray) or _is_column(data):
+        check_kinds(kinds_of(data), states, "the series")
+    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
+        many = bool(data) and all(_is_series(item, tuple(states)) for item in data)
+        kinds = [kinds_of(item) for item in (data if many else [data])]
+        check_kinds(frozenset().union(*kinds), states, "the series")
 
 
 def coded_whole(data: "Data | Any", rule: Rule, what: str) -> Coded:

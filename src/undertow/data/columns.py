@@ -38,6 +38,7 @@ class Column:
     Kinds: *number*, *text*, *truth* and *time* are what the type says; *csv* holds fields of a CSV
     file and *objects* Python objects, whose values are read as what they are used for; *nothing*
     has no values at all; *other* (lists, durations, bytes) can be neither states nor numbers.
+    ``types`` is what the values of a list are.
 
     >>> Column("steps", "csv").type
     'text of a CSV file'
@@ -52,6 +53,13 @@ class Column:
     zoned: bool | None = None
     labels: tuple[Hashable, ...] = ()
     groups: tuple[str | int | float, ...] = ()
+    types: frozenset[str] = frozenset()
+
+    @property
+    def kinds(self) -> frozenset[str]:
+        """What its values are, as far as that is public: declared, or the types in a list."""
+        declared = {"number": NUMBER, "text": TEXT, "truth": TRUTH}.get(self.kind)
+        return self.types if declared is None else frozenset({declared})
 
     @property
     def type(self) -> str:

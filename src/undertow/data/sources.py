@@ -19,6 +19,7 @@ from undertow.data.lines import blocks
 from undertow.data.memory import piece_rows, row_bytes, table_bytes
 from undertow.data.objects import instants, keys, readings
 from undertow.data.watching import AllSeen, Seen, seen
+from undertow.data.types import kinds_of
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
@@ -177,10 +178,12 @@ def open_source(source: Any, roles: Roles) -> Source:
 
         return open_spark(source, roles)
     if _is_series(source):
+        types = kinds_of(source)
         listed = source.to_list() if hasattr(source, "to_list") else source
         listed = listed.tolist() if hasattr(listed, "tolist") else list(listed)
         check_columns([RECORD], roles, "the list of records", header=True)
         column, parts = _parts(RECORD, listed, roles[RECORD])
+        column = replace(column, types=types)
         return Source("the list of records", pl.DataFrame(parts).lazy(), {RECORD: column})
     return _foreign(source, roles)
 

@@ -18,6 +18,7 @@ from undertow.data.columns import Column
 from undertow.data.objects import plain, words
 from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes, evaluate
 from undertow.data.tokens import columns_of
+from undertow.data.types import check_kinds
 from undertow.errors import InvalidInput
 from undertow.queries import Lattice, State
 
@@ -36,7 +37,8 @@ class Record:
 
     ``cuts`` are the ends of bins (a number is in the bin of how many are at or below it),
     ``mapping`` pairs of a value and the name it gets. A record that is not ``there`` is missing,
-    whatever an expression says.
+    whatever an expression says. ``kinds`` are the types of values, where these are declared and
+    are states as they are.
     """
 
     words: str
@@ -46,6 +48,7 @@ class Record:
     cuts: tuple[float, ...] = ()
     mapping: tuple[tuple[State, State], ...] = ()
     text: str | None = None
+    kinds: frozenset[str] = frozenset()
 
     def asked(self) -> Any:
         """Return what makes a state of a row as JSON: the expression, cuts, pairs, or None."""
@@ -80,7 +83,7 @@ class Record:
         if self.cuts:
             bins = self._bins()
             code = bins if named else match({NUMBER: bins.cast(pl.Float64)}, pairs, self.words)
-        elif set(self.planes) == {TRUTH} and named and not all(name in (0, 1) for name in names):
+        elif self.made and named and not all(name in (0, 1) for name in names):
             if len(names) != 2:
                 raise InvalidInput(
                     f"{self.words} gives a truth value, and there are {len(names)} states; with "
@@ -88,8 +91,14 @@ class Record:
                 )
             code = self.planes[TRUTH].cast(pl.Int32)
         else:
+            check_kinds(self.kinds, names, self.words)
             code = match(self.planes, pairs, self.words)
         return pl.when(self.there).then(code)
+
+    @property
+    def made(self) -> bool:
+        """Whether an expression makes a truth value of each row."""
+        return self.text is not None and set(self.planes) == {TRUTH}
 
     def numbers(self) -> "pl.Expr":
         """Return the records as numbers, for sums; truth values count as 0 and 1."""
@@ -260,7 +269,7 @@ def record_of(state: Any, value: str | None, columns: Mapping[str, Column]) -> R
         raise InvalidInput("name the column of the records: value=..., or make them with state=...")
     what, planes = f"column {value!r}", columns[value].planes()
     if state is None:
-        return Record(what, (), planes, there)
+        return Record(what, (), planes, there, kinds=columns[value].kinds)
     if isinstance(state, Mapping):
         return Record(what, (), planes, there, mapping=_pairs(state))
     return Record(what, (), planes, there, cuts=_cuts(state, planes, what))

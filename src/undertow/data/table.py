@@ -32,6 +32,7 @@ from undertow.data.pieces import check_whole, facts_of
 from undertow.data.scopes import Scope
 from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
+from undertow.data.types import check_fields
 from undertow.errors import InvalidInput
 from undertow.queries import AnyQuery, State
 
@@ -248,6 +249,21 @@ class Data:
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
         names, _ = self.group_order(keys)
         return replace(facts, start=start, end=end, groups=names)
+
+    def check_types(self, states: Sequence[State]) -> None:
+        """Refuse records that can be in none of these states, by their declared type alone.
+
+        A CSV column has no type. Where states are truth values, it must be said which of its fields
+        are true.
+
+        >>> Data([0, 3, 7], state="record > 0").check_types(("inactive", "active"))
+        """
+        if not states:
+            return
+        self.record.positions(states, named=True)
+        raw = self.value is not None and self.record.asked() is None
+        if raw and self.source.columns[self.value or ""].kind == "csv":
+            check_fields(states, f"column {self.value!r}")
 
     def answers(
         self, query: AnyQuery, states: Sequence[State] = (), missing: State = "any"
