@@ -13,7 +13,17 @@ import numpy as np
 from undertow.errors import NotSupported
 from undertow.numerics import up
 
-__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "as_numbers", "known"]
+__all__ = [
+    "STEPS",
+    "BaseQuery",
+    "Lattice",
+    "State",
+    "Task",
+    "as_numbers",
+    "known",
+    "placed",
+    "rest_of",
+]
 
 State = Hashable
 
@@ -48,8 +58,11 @@ class BaseQuery:
         """Whether the noisy numbers are moved to a public sum: the number of records."""
         return False
 
-    def on(self, states: Sequence[State]) -> Any:
-        """Return the query as it is planned for a model with these states."""
+    def on(self, states: Sequence[State], rest: State | None = None) -> Any:
+        """Return the query as it is planned for a model with these states.
+
+        ``rest`` is the state of missing records, None where they are in no state.
+        """
         return self
 
     @property
@@ -215,6 +228,32 @@ def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
 
 
 _PLAIN = (str, bytes, bool, int, float)
+
+
+def placed(records: Sequence[Any], states: Sequence[State], rest: State | None) -> Sequence[Any]:
+    """Return the records with those in none of the states moved to ``rest``, if there is one.
+
+    >>> placed(["run", None, "swim"], ("idle", "run"), "idle")
+    ['run', 'idle', 'idle']
+    """
+    if rest is None:
+        return records
+    wanted = set(states)
+    return [record if known(record, wanted) else rest for record in records]
+
+
+def rest_of(missing: State, states: Sequence[State]) -> State | None:
+    """Return the state of missing records in a plan, None where they are in no state.
+
+    ``missing`` is the plan's word: ``"any"`` pattern of them, ``"none"`` (one that turns up all the
+    same is in the first state), or their state.
+
+    >>> rest_of("any", ("idle", "run")), rest_of("none", ("idle", "run")), rest_of("run", ("run",))
+    (None, 'idle', 'run')
+    """
+    if missing == "any" or not states:
+        return None
+    return states[0] if missing == "none" else missing
 
 
 def known(record: Any, wanted: set[State]) -> bool:

@@ -77,7 +77,7 @@ def _check(noise: Noise) -> None:
     if noise.query.totalled or noise.query.kind == "binary-histogram":
         raise NotSupported(
             "this histogram is moved to a public sum after the noise, which OpenDP does not do; "
-            "plan with Histogram(), without foreign"
+            "plan with missing='any'"
         )
 
 

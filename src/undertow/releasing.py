@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
+from undertow.base_query import placed, rest_of
 from undertow.certificate import Leakage
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
@@ -163,8 +164,8 @@ def release(
 
     The proof of the plan must cover the shape of the data: whole series, windows, groups. Where
     another proof covers it and the noise suffices, that one is used; else the release is refused.
-    Missing or foreign values count in no state (in a sum or a histogram, as the query says), so a
-    release never fails on a value. Noise comes from the operating system's secure source;
+    Missing and foreign values are what ``plan.missing`` says, in no state by default, and a release
+    never fails on one. Noise comes from the operating system's secure source;
     ``insecure_seed`` makes it repeatable, gives up privacy, and is recorded in the release.
 
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
@@ -218,7 +219,8 @@ def carry_out(
 
 def _evaluated(ready: Prepared) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
-    return ready.table.answers(ready.plan.noise.query.counted, ready.plan.states)
+    plan = ready.plan
+    return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
 
 
 def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
@@ -287,12 +289,18 @@ class _Records(Listed):
 
     records: list[Any]
 
-    def answers(self, query: AnyQuery, states: tuple[State, ...]) -> Answers:
-        return Answers(None, [_exact(query, self.records, states)], [len(self.records)])
+    def answers(
+        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+    ) -> Answers:
+        rest = rest_of(missing, states)
+        return Answers(None, [_exact(query, self.records, states, rest)], [len(self.records)])
 
 
-def _exact(query: AnyQuery, records: list[Any], states: tuple[State, ...]) -> list[int]:
+def _exact(
+    query: AnyQuery, records: Sequence[Any], states: tuple[State, ...], rest: State | None
+) -> list[int]:
     if isinstance(query, Count | Histogram | Transitions):
+        records = placed(records, states, rest)
         found = query.evaluate(records, states)
         return found if isinstance(found, list) else [found]
     lattice = query.lattice()

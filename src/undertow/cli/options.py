@@ -50,6 +50,7 @@ __all__ = [
     "open_ledger",
     "read_count",
     "read_effort",
+    "read_missing",
     "read_range",
     "read_records",
 ]
@@ -242,16 +243,9 @@ class QueryText:
         "Round records to K equal steps of the range before they are added: where these are the "
         "states of a chain, a sum may need less noise.",
     )
-    foreign: str | None = option(
-        "STATE",
-        "What missing and foreign values count as in a --histogram, whose numbers then add up to "
-        "the number of records: less noise for two states, smaller errors for more; or in --top.",
-    )
 
     def __post_init__(self) -> None:
         """Refuse what belongs to another question."""
-        if self.foreign is not None and not self.histogram and self.top is None:
-            raise misuse("--foreign goes with --histogram or --top")
         if self.steps is not None and self.sum is None and self.mean is None:
             raise misuse("--steps goes with --sum or --mean")
 
@@ -279,10 +273,7 @@ class QueryText:
             raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
         if self.transitions:
             return Transitions()
-        foreign = None if self.foreign is None else find_state(self.foreign, model.states)
-        if self.top is not None:
-            return TopK(self.top, foreign).on(model.states)
-        return Histogram(foreign).on(model.states)
+        return Histogram() if self.top is None else TopK(self.top).on(model.states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -414,6 +405,11 @@ def read_count(text: str, model: "AnyModel") -> "Count":
     if text in map(str, states):
         return Count([find_state(text, states)])
     return Count([find_state(name, states) for name in names(text, "--count")])
+
+
+def read_missing(text: str | None, states: "Sequence[State]") -> "State | None":
+    """Return what was typed of missing records: None, 'any', 'none' or a state."""
+    return text if text in (None, "any", "none") else find_state(text, states)
 
 
 def find_state(text: str, states: "Iterable[State]") -> "State":

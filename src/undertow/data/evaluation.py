@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
+from undertow.base_query import rest_of
 from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.pieces import check_whole, feed
@@ -46,12 +47,15 @@ class Answers:
         return f"Answers(groups={self.groups!r}, rows={self.rows!r}, numbers=<private>)"
 
 
-def evaluate(data: "Data", query: AnyQuery, states: tuple[State, ...]) -> Answers:
+def evaluate(
+    data: "Data", query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
+    rest = rest_of(missing, states)
     if isinstance(query, Count | Histogram):
-        return _count(data, query, states)
+        return _count(data, query, states, rest)
     if isinstance(query, Transitions):
-        return _transitions(data, query, states)
+        return _transitions(data, query, states, rest)
     lattice = query.lattice()  # refused where there is none
     return _sum(data, lattice) if lattice.weights is None else _linear(data, lattice)
 
@@ -66,7 +70,17 @@ def domain_of(
     return domain
 
 
-def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) -> Answers:
+def _coded(
+    data: "Data", domain: tuple[State, ...], states: tuple[State, ...], rest: State | None
+) -> "pl.Expr":
+    """Return the places of the records' states; those of missing records are that of ``rest``."""
+    code = data.record.positions(domain, named=bool(states))
+    return (code if rest is None else code.fill_null(domain.index(rest))).alias(CODE)
+
+
+def _count(
+    data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
+) -> Answers:
     domain = domain_of(query, states)
     wanted = list(range(len(domain)))
     if isinstance(query, Count):
@@ -74,14 +88,10 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
             if state not in domain:
                 raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
         wanted = [place for place, state in enumerate(domain) if state in query.states]
-    elsewhere = _elsewhere(query, domain)
     filled = _filled(data, domain)
-    code = data.record.positions(domain, named=bool(states)).alias(CODE)
-    asked = _ask(data, code, [GROUP, CODE], {})
+    asked = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
     numbers = [[0] * len(domain) for _ in asked.totals]
     for group, place, n in asked.rows:
-        if place is None:
-            place = elsewhere
         if place is not None:
             numbers[group][place] += n
     for group, n in enumerate(asked.absent):
@@ -90,17 +100,6 @@ def _count(data: "Data", query: Count | Histogram, states: tuple[State, ...]) ->
     if isinstance(query, Count):
         numbers = [[sum(row[place] for place in wanted)] for row in numbers]
     return Answers(asked.names, numbers, asked.totals)
-
-
-def _elsewhere(query: Count | Histogram, domain: tuple[State, ...]) -> int | None:
-    """Return the place of the state that foreign and missing values count as, None for none."""
-    if isinstance(query, Count) or query.foreign is None:
-        return None
-    if query.foreign not in domain:
-        raise UnknownState(
-            f"missing and foreign values count as {query.foreign!r}, which is not among {domain}"
-        )
-    return domain.index(query.foreign)
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
@@ -112,11 +111,13 @@ def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
     return domain.index(data.gaps)
 
 
-def _transitions(data: "Data", query: Transitions, states: tuple[State, ...]) -> Answers:
+def _transitions(
+    data: "Data", query: Transitions, states: tuple[State, ...], rest: State | None
+) -> Answers:
     """Return the table of pairs of each group; a pair has both its records in the window."""
     domain = domain_of(query, states)
     filled, size = _filled(data, domain), len(domain)
-    code = data.record.positions(domain, named=bool(states)).alias(CODE)
+    code = _coded(data, domain, states, rest)
     pairs = Pairs(data.grid, size, filled)
     asked = _ask(data, code, [GROUP], {}, pairs)
     if data.piece is None:

@@ -249,12 +249,15 @@ class Data:
         names, _ = self.group_order(keys)
         return replace(facts, start=start, end=end, groups=names)
 
-    def answers(self, query: AnyQuery, states: Sequence[State] = ()) -> "Answers":
+    def answers(
+        self, query: AnyQuery, states: Sequence[State] = (), missing: State = "any"
+    ) -> "Answers":
         """Return the exact answer of a query in whole numbers, one list per group.
 
         Counts and histograms count records; sums, means and linear statistics count steps of the
-        query's lattice. ``states`` are those of the plan's model, in order. Never raises because
-        of a value. One pass, linear in the rows.
+        query's lattice. ``states`` are those of the plan's model, in order, and ``missing`` is what
+        it says of missing and foreign records. Never raises because of a value. One pass, linear in
+        the rows.
 
         >>> from undertow.queries import Count
         >>> data = Data([0, 3, None, "x", 7], state="record > 0")
@@ -263,7 +266,7 @@ class Data:
         """
         from undertow.data.evaluation import evaluate
 
-        return evaluate(self, query, tuple(states))
+        return evaluate(self, query, tuple(states), missing)
 
     def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.
