@@ -79,7 +79,7 @@ def errors(mechanism: Noise, numbers: int = 1) -> tuple[float, float]:
     notice. Rounded to nearest, for noise beyond a scale of `_DENSE` from that scale.
 
     >>> from undertow import DiscreteLaplace, Histogram
-    >>> noise = DiscreteLaplace(Histogram(foreign="idle"), scale=4.0)
+    >>> noise = DiscreteLaplace(Histogram(totalled=True), scale=4.0)
     >>> [round(value, 3) for value in (*errors(noise), *errors(noise, numbers=3))]
     [3.959, 31.834, 3.468, 21.371]
     """

@@ -10,10 +10,20 @@ from typing import Any, ClassVar, Literal
 
 import numpy as np
 
-from undertow.errors import NotSupported, UnknownState
+from undertow.errors import NotSupported
 from undertow.numerics import up
 
-__all__ = ["STEPS", "BaseQuery", "Lattice", "State", "Task", "as_numbers", "known", "standing_for"]
+__all__ = [
+    "STEPS",
+    "BaseQuery",
+    "Lattice",
+    "State",
+    "Task",
+    "as_numbers",
+    "known",
+    "placed",
+    "rest_of",
+]
 
 State = Hashable
 
@@ -48,8 +58,11 @@ class BaseQuery:
         """Whether the noisy numbers are moved to a public sum: the number of records."""
         return False
 
-    def on(self, states: Sequence[State]) -> Any:
-        """Return the query as it is planned for a model with these states."""
+    def on(self, states: Sequence[State], rest: State | None = None) -> Any:
+        """Return the query as it is planned for a model with these states.
+
+        ``rest`` is the state of missing records, None where they are in no state.
+        """
         return self
 
     @property
@@ -220,8 +233,8 @@ class Lattice:
         ([1, 3], 3)
         """
         places = list(self.places or ())
-        standing = standing_for(missing, states)
-        return places, self.missing if standing is None else places[standing]
+        rest = rest_of(missing, states)
+        return places, self.missing if rest is None else places[list(states).index(rest)]
 
     def place(self, value: Any) -> int:
         """Return the step of a value: the rule that frames follow, one record at a time.
@@ -255,26 +268,33 @@ def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
     return numbers if len(numbers) == len(named) and all(map(math.isfinite, numbers)) else None
 
 
-def standing_for(missing: State, states: Sequence[State]) -> int | None:
-    """Return the place of the state that missing and foreign records are, None where they are none.
-
-    >>> standing_for("any", ("a", "b")), standing_for("none", ("a", "b"))
-    (None, 0)
-    >>> standing_for("b", ("a", "b"))
-    1
-    """
-    if missing == "any":
-        return None
-    if missing == "none":
-        return 0
-    if missing not in states:
-        raise UnknownState(
-            f"missing records are said to be {missing!r}, which is no state of the model"
-        )
-    return list(states).index(missing)
-
-
 _PLAIN = (str, bytes, bool, int, float)
+
+
+def placed(records: Sequence[Any], states: Sequence[State], rest: State | None) -> Sequence[Any]:
+    """Return the records with those in none of the states moved to ``rest``, if there is one.
+
+    >>> placed(["run", None, "swim"], ("idle", "run"), "idle")
+    ['run', 'idle', 'idle']
+    """
+    if rest is None:
+        return records
+    wanted = set(states)
+    return [record if known(record, wanted) else rest for record in records]
+
+
+def rest_of(missing: State, states: Sequence[State]) -> State | None:
+    """Return the state of missing records in a plan, None where they are in no state.
+
+    ``missing`` is the plan's word: ``"any"`` pattern of them, ``"none"`` (one that turns up all the
+    same is in the first state), or their state.
+
+    >>> rest_of("any", ("idle", "run")), rest_of("none", ("idle", "run")), rest_of("run", ("run",))
+    (None, 'idle', 'run')
+    """
+    if missing == "any" or not states:
+        return None
+    return states[0] if missing == "none" else missing
 
 
 def known(record: Any, wanted: set[State]) -> bool:

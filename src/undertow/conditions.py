@@ -33,7 +33,12 @@ def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
 
 def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what the proof assumes about missing records."""
-    return ()
+    if plan.missing == "any":
+        return ("assumes that which values are missing depends on no record",)
+    if plan.missing != "none":
+        return (f"missing values are records in state {plan.missing!r}",)
+    unlike = "" if plan.rest is None else f" (one that is counts as {plan.rest!r})"
+    return (f"assumes that no value is missing{unlike}",)
 
 
 def _values(plan: "Plan[Any]") -> tuple[str, ...]:

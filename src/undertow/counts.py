@@ -1,7 +1,7 @@
 """How many records are in some states, or in each: the questions whose answers are whole numbers.
 
-The number of records is public. Where a histogram says which state counts the missing and foreign
-values, its numbers add up to it, and one of them follows from the others.
+The number of records is public. Where missing records are in a state, the numbers of a histogram
+add up to it, and one of them follows from the others.
 """
 
 import math
@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from undertow.base_query import BaseQuery, State, known
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.numerics import up
+from undertow.numerics import check_flag, up
 
 __all__ = ["BinaryHistogram", "Count", "Histogram"]
 
@@ -87,15 +87,15 @@ class Histogram(BaseQuery):
     """The number of records in each state of the model.
 
     Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
-    foreign values are in no bin, so the sum of the bins is private. With ``foreign``, a state, they
-    are in its bin, and the bins add up to the number of records, which is public. The noisy numbers
-    are then moved to the nearest whole numbers with that sum; two states are one count, see
-    `BinaryHistogram`.
+    foreign values are in no bin, so the sum of the bins is private. A plan that says in which state
+    missing records are (``calibrate(..., missing=...)``) makes the histogram ``totalled``: its bins
+    add up to the number of records, which is public, and the noisy numbers are moved to the nearest
+    whole numbers with that sum. Two states are then one count, see `BinaryHistogram`.
 
     >>> Histogram().sensitivity()
     2.0
-    >>> Histogram(foreign="idle").evaluate(["idle", None, "run"], ("idle", "walk", "run"))
-    [2, 0, 1]
+    >>> Histogram().evaluate(["idle", None, "run"], ("idle", "walk", "run"))
+    [1, 0, 1]
     """
 
     kind: ClassVar[str] = "histogram"
@@ -103,44 +103,29 @@ class Histogram(BaseQuery):
     per_state: ClassVar[bool] = True
     exact: ClassVar[bool] = True
 
-    foreign: Any = None
+    totalled: bool = False
 
     def __post_init__(self) -> None:
-        """Refuse what cannot be a state."""
-        try:
-            hash(self.foreign)
-        except TypeError as error:
-            raise InvalidInput(
-                "foreign names one state, that of missing and foreign values; found something "
-                "unhashable"
-            ) from error
+        """Refuse anything but a truth value."""
+        check_flag(self.totalled, "totalled")
 
     def __repr__(self) -> str:
         """Return it as it is written."""
-        return f"Histogram({'' if self.foreign is None else f'foreign={self.foreign!r}'})"
+        return f"Histogram({'totalled=True' if self.totalled else ''})"
 
-    @property
-    def totalled(self) -> bool:
-        """Whether the bins add up to the number of records: ``foreign`` says so."""
-        return self.foreign is not None
+    def on(
+        self, states: Sequence[State], rest: State | None = None
+    ) -> "Histogram | BinaryHistogram":
+        """Return the histogram as it is planned for some states: of two that are all, one count.
 
-    def on(self, states: Sequence[State]) -> "Histogram | BinaryHistogram":
-        """Return the histogram as it is planned for some states: of two, it is one count.
-
-        >>> Histogram(foreign="idle").on(("idle", "active"))
-        BinaryHistogram(states=('active',), foreign='idle')
+        >>> Histogram().on(("idle", "active"), rest="idle")
+        BinaryHistogram(states=('active',), rest='idle')
         """
-        if self.foreign is None or not states:
-            return self
-        if self.foreign not in states:
-            shown = ", ".join(map(repr, states[:12]))
-            raise UnknownState(
-                f"missing and foreign values are to count as {self.foreign!r}, which is no state "
-                f"of the model; its states are {shown}"
-            )
+        if rest is None or not states:
+            return Histogram()
         if len(states) != 2:
-            return self
-        return BinaryHistogram([state for state in states if state != self.foreign], self.foreign)
+            return Histogram(totalled=True)
+        return BinaryHistogram([state for state in states if state != rest], rest)
 
     def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
         """Return each state as a bin of its own."""
@@ -160,26 +145,18 @@ class Histogram(BaseQuery):
         return tuple(states)
 
     def words(self) -> str:
-        """Return the question for people.
-
-        >>> Histogram(foreign="idle").words()
-        "number of records in each state, missing and foreign values in 'idle'"
-        """
-        plain = "number of records in each state"
-        if self.foreign is None:
-            return plain
-        return f"{plain}, missing and foreign values in {self.foreign!r}"
+        """Return the question for people."""
+        return "number of records in each state"
 
     def settled(self) -> str | None:
         """Return what becomes of the noisy numbers."""
-        if self.foreign is None:
+        if not self.totalled:
             return None
         return "the noisy numbers are moved to the nearest that add up to the number of records"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plan files hold it."""
-        said = {} if self.foreign is None else {"foreign": self.foreign}
-        return {"kind": self.kind, **said}
+        return {"kind": self.kind, **({"totalled": True} if self.totalled else {})}
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return 2: one bin loses a record and another gains it."""
@@ -196,8 +173,6 @@ class Histogram(BaseQuery):
         for record in records:
             if known(record, wanted):
                 counts[record] += 1
-            elif self.foreign is not None:
-                counts[self.foreign] += 1
         return [counts[state] for state in states]
 
 
@@ -205,44 +180,46 @@ class Histogram(BaseQuery):
 class BinaryHistogram(Count):
     """The number of records in each of two states, as one count and what is left.
 
-    The number of records n is public and every record is in one of the two, missing and foreign
-    values in ``foreign``: the count of the other state, with its noise, tells both. Replacing a
-    record moves that count by 1, so a histogram of two states needs half the noise of `Histogram`
-    on each number, and both err alike. What `Histogram(foreign=...)` is planned as on a model of
-    two states.
+    The number of records n is public and every record is in one of the two, missing ones in the
+    state ``rest``: the count of the other state, with its noise, tells both. Replacing a record
+    moves that count by 1, so a histogram of two states needs half the noise of `Histogram` on each
+    number, and both err alike. What `Histogram` is planned as on a model of two states where the
+    plan says in which of them missing records are.
 
-    >>> query = BinaryHistogram("active", foreign="idle")
+    >>> query = BinaryHistogram("active", rest="idle")
     >>> query.sensitivity(), query.completed([7], 100, ("idle", "active"))
     (1.0, [93, 7])
     """
 
     kind: ClassVar[str] = "binary-histogram"
 
-    foreign: Any
+    rest: Any
 
     def __post_init__(self) -> None:
         """Check that there are two states."""
         Count.__post_init__(self)
-        Histogram(self.foreign)  # refuses what cannot be a state
-        if len(self.states) != 1 or self.foreign is None or self.foreign in self.states:
+        Count([self.rest])  # refuses what cannot be a state
+        if len(self.states) != 1 or self.rest is None or self.rest in self.states:
             raise InvalidInput(
                 "a histogram of two states counts one and leaves the rest to another, as in "
-                "BinaryHistogram('active', foreign='idle')"
+                "BinaryHistogram('active', rest='idle')"
             )
 
-    def on(self, states: Sequence[State]) -> "BinaryHistogram":
-        """Return it, or refuse other states than its two."""
-        if states and set(states) != {*self.states, self.foreign}:
+    def on(
+        self, states: Sequence[State], rest: State | None = None
+    ) -> "Histogram | BinaryHistogram":
+        """Return the histogram of the two states as it is planned, or refuse other states."""
+        if states and set(states) != {*self.states, self.rest}:
             shown = ", ".join(map(repr, states[:12]))
             raise UnknownState(
-                f"a histogram of {self.states[0]!r} and {self.foreign!r} needs a model with these "
+                f"a histogram of {self.states[0]!r} and {self.rest!r} needs a model with these "
                 f"two states; its states are {shown}"
             )
-        return self
+        return Histogram().on(states, rest)
 
     def cells(self, states: Sequence[State]) -> tuple[State, ...]:
         """Return both states, in the model's order."""
-        return tuple(states) or (self.foreign, *self.states)
+        return tuple(states) or (self.rest, *self.states)
 
     def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
         """Return the noisy count, and what it leaves of all records, in the model's order."""
@@ -251,14 +228,12 @@ class BinaryHistogram(Count):
 
     def words(self) -> str:
         """Return the question for people."""
-        return (
-            f"number of records in {self.states[0]!r} and in {self.foreign!r}, which has all others"
-        )
+        return f"number of records in {self.states[0]!r} and in {self.rest!r}, which has all others"
 
     def settled(self) -> str | None:
         """Return what becomes of the noisy number."""
-        return f"what {self.states[0]!r} leaves of the number of records is {self.foreign!r}"
+        return f"what {self.states[0]!r} leaves of the number of records is {self.rest!r}"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plan files hold it."""
-        return {"kind": self.kind, "counted": self.states[0], "foreign": self.foreign}
+        return {"kind": self.kind, "counted": self.states[0], "rest": self.rest}

@@ -25,6 +25,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.accounting import asking, check_ledger, spend_terms
+from undertow.base_query import placed, rest_of
 from undertow.data.evaluation import Answers
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
@@ -180,11 +181,15 @@ class _Many(Listed):
 
     series: tuple[tuple[Any, ...], ...]
 
-    def answers(self, query: AnyQuery, states: tuple[State, ...]) -> Answers:
+    def answers(
+        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+    ) -> Answers:
         """Return the exact table of all series together."""
         if not isinstance(query, Transitions):
             raise NotSupported("lists of series are read for a fit only")
-        tables = np.array([query.evaluate(one, states) for one in self.series], dtype=np.int64)
+        rest = rest_of(missing, states)
+        read = [placed(one, states, rest) for one in self.series]
+        tables = np.array([query.evaluate(one, states) for one in read], dtype=np.int64)
         return Answers(None, [[int(n) for n in tables.sum(axis=0)]], [sum(self.lengths)])
 
 

@@ -77,7 +77,7 @@ def _check(noise: Noise) -> None:
     if noise.query.totalled or noise.query.kind == "binary-histogram":
         raise NotSupported(
             "this histogram is moved to a public sum after the noise, which OpenDP does not do; "
-            "plan with Histogram(), without foreign"
+            "plan with missing='any'"
         )
 
 
@@ -113,9 +113,7 @@ def _asked(
         if not places:
             return [sum(lattice.place(record) for record in records)]
         wanted = {*places}
-        return [
-            sum(places[one] if known(one, wanted) else lattice.missing for one in records)
-        ]
+        return [sum(places[one] if known(one, wanted) else lattice.missing for one in records)]
 
     return added, lambda numbers: float(query.answer(numbers[0], length or 0))
 

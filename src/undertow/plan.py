@@ -11,7 +11,7 @@ from typing_extensions import TypeVar
 from undertow.accuracy import accuracy as _accuracy
 from undertow.accuracy import errors as _errors
 from undertow.adversaries import Adversary, Against, Window, words
-from undertow.base_query import State, Task
+from undertow.base_query import State, Task, rest_of
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
@@ -146,6 +146,11 @@ class Plan(Generic[M]):
         return to_opendp(self.noise, self.states, self.length)
 
     @property
+    def rest(self) -> State | None:
+        """The state in which missing records are counted, None where they are in none."""
+        return rest_of(self.missing, self.states)
+
+    @property
     def numbers(self) -> int:
         """How many noisy numbers a release has."""
         return self.query.numbers(self.states)
@@ -265,7 +270,7 @@ class Plan(Generic[M]):
             **({"measures": dict(self.measures)} if "channel" in described else {}),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
             **({"accepted": list(self.accepted)} if self.accepted else {}),
-            **({} if self.missing == "any" else {"missing": self.missing}),
+            **({} if self.missing == _UNSAID[self.task] else {"missing": self.missing}),
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
@@ -361,6 +366,9 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     yield "error", error if moved is None else f"{error}; {moved}"
 
 
+_UNSAID: dict[Task, str] = {"answer": "any", "flip": "none", "redact": "none"}
+"""What a file that says nothing of missing records has: flips and erasures need their state."""
+
 _ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
 _MORE = ("signature", "delta", "releases", "checks", "accepted", "missing")
 
@@ -388,7 +396,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         releases=whole(body.get("releases", 1), "releases", 10**9),
         checks=checks_from_list(body.get("checks", [])),
         accepted=tuple(names(body.get("accepted", []), "accepted checks")),
-        missing=body.get("missing", "any"),
+        missing=body.get("missing", _UNSAID[mechanism.task]),
     )
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
@@ -400,6 +408,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     if method.certified and not plan.leakage.proves(plan.limit):
         raise InvalidPlan("its leakage is above its guarantee")
     _check_channel(plan)
+    _check_missing(plan)
     _check_records(plan)
     _check_states(plan)
     return plan
@@ -414,6 +423,15 @@ def _check_channel(plan: Plan[Any]) -> None:
         plan.length is not None and channel.length not in (None, plan.length)
     ):
         raise InvalidPlan("the channel is for other records or states than the model's")
+
+
+def _check_missing(plan: Plan[Any]) -> None:
+    """Refuse a word about missing records that is no state of the model."""
+    known = [(type(state), state) for state in (*plan.states, "any", "none")]
+    if plan.task != "answer":
+        known.remove((str, "any"))
+    if (type(plan.missing), plan.missing) not in known:
+        raise InvalidPlan("what it says of missing records is no state of the model")
 
 
 def _check_records(plan: Plan[Any]) -> None:
@@ -436,7 +454,7 @@ def _check_states(plan: Plan[Any]) -> None:
     shown = getattr(plan.mechanism, "outputs", None) or ()
     known = {(type(state), state) for state in (*plan.states, *shown)}
     try:
-        fits = plan.model.valued(plan.query.on(plan.states)) == plan.query
+        fits = plan.model.valued(plan.query.on(plan.states, plan.rest)) == plan.query
     except UnknownState:
         fits = False
     if not fits:

@@ -191,17 +191,14 @@ def _query_from_dict(description: Any) -> Any:
                 raise InvalidPlan("a count needs a list of states")
             return Count(names(description["states"], "states"))
         case "histogram":
-            fields(description, "a histogram", ("kind",), ("foreign",))
-            said = "foreign" in description
-            return Histogram(_state(description["foreign"], "foreign") if said else None)
+            fields(description, "a histogram", ("kind",), ("totalled",))
+            return Histogram(description.get("totalled", False))
         case "binary-histogram":
-            fields(description, "a histogram of two states", ("kind", "counted", "foreign"))
-            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "foreign")))
+            fields(description, "a histogram of two states", ("kind", "counted", "rest"))
+            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
         case "top-k":
-            fields(description, "the most frequent states", ("kind", "k", "among", "foreign"))
-            many, among = (whole(description[of], of, 2**31) for of in ("k", "among"))
-            foreign = description["foreign"]
-            return TopK(many, None if foreign is None else _state(foreign, "foreign"), among)
+            fields(description, "the most frequent states", ("kind", "k", "among"))
+            return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
         case "transitions":
             fields(description, "a table of transitions", ("kind",))
             return Transitions()

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
-from undertow.base_query import standing_for
+from undertow.base_query import rest_of
 from undertow.certificate import Leakage
 from undertow.data.codes import Lookup, Rule
 from undertow.data.evaluation import Answers, weighted
@@ -167,8 +167,8 @@ def release(
 
     The proof of the plan must cover the shape of the data: whole series, windows, groups. Where
     another proof covers it and the noise suffices, that one is used; else the release is refused.
-    Missing or foreign values count in no state (in a sum or a histogram, as the query says), so a
-    release never fails on a value. Noise comes from the operating system's secure source;
+    Missing and foreign values are what ``plan.missing`` says, in no state by default, and a release
+    never fails on one. Noise comes from the operating system's secure source;
     ``insecure_seed`` makes it repeatable, gives up privacy, and is recorded in the release.
 
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
@@ -326,11 +326,11 @@ def _exact(
 
 def _standing(records: list[Any], states: tuple[State, ...], missing: State) -> list[Any]:
     """Return the records with a state in place of missing and foreign ones, if they are one."""
-    standing = standing_for(missing, states)
-    if standing is None:
+    rest = rest_of(missing, states)
+    if rest is None:
         return records
     known = Lookup(Rule(states))
-    return [states[standing] if known.number(record) < 0 else record for record in records]
+    return [rest if known.number(record) < 0 else record for record in records]
 
 
 def _listed(data: Any) -> _Records:

@@ -19,13 +19,12 @@ from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, check_type
 from undertow.data.grid import Shape
 from undertow.data.listed import Listed
 from undertow.data.outputs import OutputDigest
-from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UnknownState
+from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.ledger.rules import Entry
 from undertow.numerics import check_flag
 from undertow.plan import Plan
 from undertow.planning.coverage import check_groups, group_size
 from undertow.planning.proofs import check_proof
-from undertow.queries import Histogram, State
 from undertow.sampling.bits import Insecure, Randomness, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.keyed import Digest, Key, check_places, randomised
@@ -61,7 +60,6 @@ def sanitize(
     plan: "Plan[Flips]",
     data: "Data | Iterable[Any]",
     *,
-    foreign: State | None = None,
     strict: bool = False,
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
@@ -73,8 +71,9 @@ def sanitize(
     One series is a list, an array, or a column of pandas or Polars; several are a list of these
     or an array with a row for each; `Data` becomes a Polars frame with the columns of persons,
     times and groups as they were, and the outputs last. Absent steps of time stay absent. A
-    record that is missing or no state of the plan counts as the state ``foreign``, by default the
-    plan's first; ``strict=True`` refuses it by its place, and that refusal depends on the records.
+    record that is missing or no state of the plan is in the state that the plan names for it
+    (``calibrate(..., missing=...)``), by default its first; ``strict=True`` refuses it by its
+    place, and that refusal depends on the records.
 
     The plan must be for whole series at least as long as these, whatever window is taken of them.
     Records of a Spark frame are written to ``output``, a folder of Parquet files that is not there
@@ -96,9 +95,9 @@ def sanitize(
         raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
     target = writing_to(output, data, bits)
-    ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
     if target is not None:
-        rule = _rule(plan, foreign, strict)
+        rule = _rule(plan, strict)
         return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
@@ -107,7 +106,6 @@ def redact(
     plan: "Plan[Redaction]",
     data: "Data | Iterable[Any]",
     *,
-    foreign: State | None = None,
     strict: bool = False,
     insecure_seed: int | None = None,
     ledger: "Ledger | None" = None,
@@ -118,7 +116,7 @@ def redact(
 
     Where a record is erased, a list has None, an array is masked (with nothing under the mask),
     and a frame has null, and True in the column ``erased``. A protected record is always erased.
-    Data, ``foreign``, ``strict``, ``insecure_seed``, ``ledger`` and ``output`` are those of
+    Data, ``strict``, ``insecure_seed``, ``ledger`` and ``output`` are those of
     `sanitize`; a redaction is of whole series, and stands in a ledger alone, with the leakage of
     its plan.
 
@@ -134,9 +132,9 @@ def redact(
         raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
     bits = chosen(insecure_seed, accounted=ledger is not None)
     target = writing_to(output, data, bits)
-    ready = prepare(plan, data, ledger, foreign=foreign, strict=strict, release_id=release_id)
+    ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
     if target is not None:
-        rule = _rule(plan, foreign, strict)
+        rule = _rule(plan, strict)
         return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
@@ -160,7 +158,6 @@ def prepare(
     data: "Data | Iterable[Any]",
     ledger: "Ledger | None" = None,
     *,
-    foreign: State | None = None,
     strict: bool = False,
     release_id: str | None = None,
 ) -> PreparedSeries:
@@ -175,7 +172,7 @@ def prepare(
     """
     proof = _checked(plan)
     check_types(data, plan.states)
-    read = coded(data, _rule(plan, foreign, strict))
+    read = coded(data, _rule(plan, strict))
     table: Any = data
     if isinstance(read, Coded) and not hasattr(type(data), "answers"):
         table = Listed(read.lengths.tolist())
@@ -349,16 +346,14 @@ class Stream:
 def stream(
     plan: "Plan[Any]",
     *,
-    foreign: State | None = None,
     strict: bool = False,
     insecure_seed: int | None = None,
 ) -> Stream:
     """Return what randomises one series record by record, for a device that holds no more.
 
     Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
-    come from the operating system for each record. ``foreign`` and ``strict`` are those of
-    `sanitize`. With the same ``insecure_seed``, `sanitize`
-    and `redact` make the same outputs of the whole series.
+    come from the operating system for each record. ``strict`` is that of `sanitize`. With the same
+    ``insecure_seed``, `sanitize` and `redact` make the same outputs of the whole series.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -368,7 +363,7 @@ def stream(
     """
     _checked(plan)
     bits = chosen(insecure_seed, accounted=False)
-    return Stream(plan, plan.mechanism, _rule(plan, foreign, strict), bits)
+    return Stream(plan, plan.mechanism, _rule(plan, strict), bits)
 
 
 def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
@@ -433,22 +428,11 @@ def _checked(plan: "Plan[Any]") -> "Leakage":
     return proof
 
 
-def _rule(plan: "Plan[Any]", foreign: State | None, strict: bool) -> Rule:
-    """Return what records count as: foreign ones as a state of the plan, by default its first."""
-    if check_flag(strict, "strict") and foreign is not None:
-        raise InvalidInput(
-            "strict=True refuses records that are missing or no state of the plan, and foreign=... "
-            "counts them as one; say one of both"
-        )
-    if strict:
+def _rule(plan: "Plan[Any]", strict: bool) -> Rule:
+    """Return how records are read: missing and foreign ones in the state that the plan names."""
+    if check_flag(strict, "strict") or plan.rest is None:
         return Rule(plan.states)
-    Histogram(foreign)  # refuses what cannot be a state
-    if foreign is not None and foreign not in plan.states:
-        raise UnknownState(
-            f"foreign records are to count as {foreign!r}, which is not among the plan's states "
-            f"{plan.states}"
-        )
-    return Rule(plan.states, foreign=0 if foreign is None else plan.states.index(foreign))
+    return Rule(plan.states, foreign=plan.states.index(plan.rest))
 
 
 def _check_lengths(plan: "Plan[Any]", _read: Coded | CodedPieces, longest: int) -> None:

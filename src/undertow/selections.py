@@ -14,7 +14,7 @@ import numpy as np
 from undertow.base_query import BaseQuery, State, Task
 from undertow.counts import Histogram
 from undertow.curves import Curve, PointCurve
-from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.errors import InvalidInput, NotSupported
 from undertow.numerics import check_amount, check_count, up
 from undertow.rounding import above
 
@@ -25,8 +25,8 @@ __all__ = ["Selection", "TopK"]
 class TopK(BaseQuery):
     """The ``k`` states with the most records, the most frequent first; no counts are released.
 
-    Missing and foreign values are in no state, or in that of ``foreign``. Ties, and all else that
-    is close, fall as the noise decides. ``among`` is the number of states to choose from, which
+    Missing and foreign values are where the plan says, or in no state. Ties, and all else that is
+    close, fall as the noise decides. ``among`` is the number of states to choose from, which
     planning fills in from the model: k must be below it (the order of all m states is what
     TopK(m - 1) leaves).
 
@@ -45,37 +45,29 @@ class TopK(BaseQuery):
     selects: ClassVar[bool] = True
 
     k: int
-    foreign: Any = None
     among: int | None = None
 
     def __post_init__(self) -> None:
         """Check how many are asked for, and from how many."""
         object.__setattr__(self, "k", check_count(self.k, "k, how many states to select,", 1))
-        Histogram(self.foreign)  # refuses what cannot be a state
         if self.among is not None:
             _check_room(self.k, check_count(self.among, "the number of states to choose from", 2))
 
     def __repr__(self) -> str:
         """Return it as it is written."""
-        return f"TopK({self.k}{'' if self.foreign is None else f', foreign={self.foreign!r}'})"
+        return f"TopK({self.k})"
 
     @property
     def counted(self) -> Histogram:
         """The counts that the choice is made by."""
-        return Histogram(self.foreign)
+        return Histogram()
 
-    def on(self, states: Sequence[State]) -> "TopK":
+    def on(self, states: Sequence[State], rest: State | None = None) -> "TopK":
         """Return the question as it is planned for some states, or refuse too few of them."""
         if not states:
             raise NotSupported(
                 "this model names no states, and the most frequent ones need a model that does, "
                 "such as a MarkovChain or Groups(m, states=...)"
-            )
-        if self.foreign is not None and self.foreign not in states:
-            shown = ", ".join(map(repr, states[:12]))
-            raise UnknownState(
-                f"missing and foreign values are to count as {self.foreign!r}, which is no state "
-                f"of the model; its states are {shown}"
             )
         _check_room(self.k, len(states))
         return replace(self, among=len(states))
@@ -95,17 +87,14 @@ class TopK(BaseQuery):
     def words(self) -> str:
         """Return the question for people.
 
-        >>> TopK(2).words(), TopK(1, foreign="idle").words()
-        ('the 2 most frequent states', "the most frequent state, missing and foreign ... 'idle'")
+        >>> TopK(2).words(), TopK(1).words()
+        ('the 2 most frequent states', 'the most frequent state')
         """
-        plain = "the most frequent state" if self.k == 1 else f"the {self.k} most frequent states"
-        if self.foreign is None:
-            return plain
-        return f"{plain}, missing and foreign values in {self.foreign!r}"
+        return "the most frequent state" if self.k == 1 else f"the {self.k} most frequent states"
 
     def to_dict(self) -> dict[str, Any]:
         """Return the question as plan files hold it."""
-        return {"kind": self.kind, "k": self.k, "among": self.among, "foreign": self.foreign}
+        return {"kind": self.kind, "k": self.k, "among": self.among}
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return k + 1, the DP level of a `Selection` times its scale."""

@@ -40,7 +40,6 @@ def attack(
     targets: Iterable[int] | None = None,
     model: Model | None = None,
     confidence: float = 0.95,
-    foreign: State | None = None,
 ) -> Attack:
     """Return how attackers fare against what a plan released, compared with the truth.
 
@@ -58,6 +57,8 @@ def attack(
         The plan that was carried out.
     truth
         The true records, in the form of the outputs: a list, an array, a column, or `Data`.
+        Missing and foreign ones are in the state that the plan names; if it names none, there must
+        be none.
     attackers
         Names of attackers, by default all but "informed"; or functions that take a `Scenario` and
         return a `Guess`.
@@ -70,9 +71,6 @@ def attack(
         The chain that the attacker believes in; by default that of the plan.
     confidence
         The probability that an interval holds.
-    foreign
-        The state that missing and foreign records of the truth were counted as when they were
-        randomised; by default there must be none.
 
     >>> from undertow import MarkovChain, Plan, RandomizedResponse
     >>> from undertow.certificate import Leakage
@@ -99,7 +97,7 @@ def attack(
     wanted = None
     if targets is not None:
         wanted = tuple(check_count(t, "target", 0) for t in check_listed(targets, "targets"))
-    true = coded_whole(truth, _rule(chain, foreign), "an attack")
+    true = coded_whole(truth, _rule(chain, plan.rest), "an attack")
     guesses = (_answers if plan.task == "answer" else _series)(
         sanitised, plan, chain, truth, true, facts, attackers
     )
@@ -247,14 +245,9 @@ def _named(
     return found
 
 
-def _rule(chain: Model, foreign: State | None) -> Rule:
-    """Return how true records become states: foreign ones as they were sanitised."""
-    if foreign is not None and foreign not in chain.states:
-        raise InvalidInput(
-            "foreign records are to count as a state that is not among the model's; name one of "
-            f"{', '.join(map(repr, chain.states[:12]))}"
-        )
-    return Rule(chain.states, foreign=None if foreign is None else chain.states.index(foreign))
+def _rule(chain: Model, rest: State | None) -> Rule:
+    """Return how true records become states: missing ones as they were randomised."""
+    return Rule(chain.states, foreign=None if rest is None else chain.states.index(rest))
 
 
 def _chain(plan: Any, model: Any) -> Model:

@@ -9,7 +9,6 @@ import typer
 from undertow.cli.commands import command, option
 from undertow.cli.data_options import SeriesText
 from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
-from undertow.cli.local_options import ForeignOption
 from undertow.cli.local_output import is_local, verb_of
 from undertow.cli.options import (
     ConfidenceOption,
@@ -18,7 +17,6 @@ from undertow.cli.options import (
     ModelOption,
     PlanOption,
     figure_kind,
-    find_state,
     misuse,
     names,
     numbers,
@@ -54,7 +52,6 @@ def attack(
     reading: SeriesText,
     truth: Path = option("DATA", "The table that was randomised.", MISSING),
     shown: str | None = option("COLUMN", "The column of outputs; by default that of --value."),
-    foreign: ForeignOption = None,
     known: str | None = option("I,J", "Records that the attacker knows, in every series."),
     targets: str | None = option("I,J", "Records to guess; by default all."),
     attackers: str | None = option(
@@ -92,7 +89,6 @@ def attack(
         "targets": None if targets is None else read_records(targets, "--targets"),
         "model": None if model is None else _chain(model),
         "confidence": confidence,
-        "foreign": None if foreign is None else find_state(foreign, read.states),
     }
     with waiting("reading the data"):
         true = reading.read(truth)
@@ -190,7 +186,7 @@ def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], limit: float) -> "
     made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against)
     if not is_local(made):
         return compute(release(made, true).value, made, true, **how)
-    shown = getattr(sanitizing, verb_of(made))(made, true, foreign=how["foreign"])
+    shown = getattr(sanitizing, verb_of(made))(made, true)
     return compute(shown, made, true, **how)
 
 

@@ -1,51 +1,34 @@
 """The options of questions about the series itself: how it is planned, flipped, redacted."""
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Annotated, Any
-
-import typer
+from typing import TYPE_CHECKING, Any
 
 from undertow.cli.commands import option
-from undertow.cli.options import find_state, misuse, numbers, read_records
+from undertow.cli.options import misuse, numbers, read_records
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
-
     from undertow.channels import RandomizedResponse
     from undertow.models.sets import AnyModel
+    from undertow.plan import Plan
     from undertow.queries import LocalQuery, State
 
-__all__ = ["ForeignOption", "LocalText", "RecordsText", "read_flips"]
-
-ForeignOption = Annotated[
-    str | None,
-    typer.Option(
-        "--foreign",
-        metavar="STATE",
-        help="The state of records that are missing or in no state; by default the plan's first.",
-    ),
-]
+__all__ = ["LocalText", "RecordsText", "read_flips"]
 
 
 @dataclass(frozen=True, slots=True)
 class RecordsText:
     """What becomes of records that are missing or in no state, as it was typed."""
 
-    foreign: ForeignOption = None
     strict: bool = option(
-        None, "Refuse such records, by their row; that refusal depends on the records.", False
+        None,
+        "Refuse records that are missing or in no state, by their row; that refusal depends on the "
+        "records.",
+        False,
     )
 
-    def __post_init__(self) -> None:
-        """Refuse two ways of reading the same records."""
-        if self.strict and self.foreign is not None:
-            raise misuse("say one of --foreign and --strict")
-
-    def read(self, states: "Sequence[State]") -> "State | None":
-        """Return the state that such records count as, None if they are refused."""
-        if self.strict or not states:
-            return None
-        return states[0] if self.foreign is None else find_state(self.foreign, states)
+    def rest(self, plan: "Plan[Any]") -> "State | None":
+        """Return the state that such records have in a plan, None if they are refused."""
+        return None if self.strict else plan.rest
 
 
 @dataclass(frozen=True, slots=True)

@@ -77,7 +77,7 @@ class Task:
                 self.places.check(free=book is None)
                 ready = prepare(
                     plan, self.reading.read(self.told.data), book, strict=self.records.strict,
-                    foreign=self.records.read(plan.states), release_id=self.told.release_id,
+                    release_id=self.told.release_id,
                 )  # fmt: skip
             asked = foretell(ready.entry, book)
             if asked is not None and not asked.recorded:
@@ -178,7 +178,7 @@ class Task:
             ready.plan, ready.shape.rows, ready.shape.persons, source=self.told.source,
             release_id=None if made is None else made.release_id,
             entry=None if made is None else made.entry_hash,
-            foreign=counted_words(self.records.read(ready.plan.states)),
+            foreign=counted_words(self.records.rest(ready.plan)),
         )  # fmt: skip
         return SeriesReport(facts).content(path)
 
@@ -281,7 +281,7 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
 
 def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
     plan = ready.plan
-    counted = task.records.read(plan.states)
+    counted = task.records.rest(plan)
     return {
         "question": plan.query.words(),
         "records": ready.shape.rows,
@@ -303,7 +303,7 @@ def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
     from undertow.reporting import scope
 
     plan = ready.plan
-    counted = counted_words(task.records.read(plan.states))
+    counted = counted_words(task.records.rest(plan))
     return [
         ("question", plan.query.words()),
         ("records", scope.records(ready.shape.rows, ready.shape.persons)),

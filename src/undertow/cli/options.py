@@ -50,6 +50,7 @@ __all__ = [
     "open_ledger",
     "read_count",
     "read_effort",
+    "read_missing",
     "read_range",
     "read_records",
 ]
@@ -246,16 +247,9 @@ class QueryText:
         "K",
         "Equal steps of the range that numbers are rounded to before they are added.",
     )
-    foreign: str | None = option(
-        "STATE",
-        "What missing and foreign values count as in a --histogram, whose numbers then add up to "
-        "the number of records: less noise for two states, smaller errors for more; or in --top.",
-    )
 
     def __post_init__(self) -> None:
         """Refuse what belongs to another question."""
-        if self.foreign is not None and not self.histogram and self.top is None:
-            raise misuse("--foreign goes with --histogram or --top")
         for name, typed in (("steps", self.steps), ("values", self.values)):
             if typed is not None and self.sum is None and self.mean is None:
                 raise misuse(f"--{name} goes with --sum or --mean")
@@ -286,10 +280,7 @@ class QueryText:
             raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
         if self.transitions:
             return Transitions()
-        foreign = None if self.foreign is None else find_state(self.foreign, model.states)
-        if self.top is not None:
-            return TopK(self.top, foreign).on(model.states)
-        return Histogram(foreign).on(model.states)
+        return Histogram() if self.top is None else TopK(self.top).on(model.states)
 
 
 @dataclass(frozen=True, slots=True)
@@ -436,6 +427,11 @@ def read_values(text: str, states: "Iterable[State]") -> "dict[State, float]":
             raise misuse(f"--values needs STATE=NUMBER,..., such as low=0.2,high=1.6; {part!r}")
         found[find_state(name.strip(), states)] = _number(number.strip(), "--values")
     return found
+
+
+def read_missing(text: str | None, states: "Sequence[State]") -> "State | None":
+    """Return what was typed of missing records: None, 'any', 'none' or a state."""
+    return text if text in (None, "any", "none") else find_state(text, states)
 
 
 def find_state(text: str, states: "Iterable[State]") -> "State":

@@ -24,6 +24,7 @@ from undertow.cli.options import (
     find_state,
     misuse,
     read_effort,
+    read_missing,
     read_records,
 )
 from undertow.cli.output import above, interval, show, waiting
@@ -61,6 +62,12 @@ def plan(
         None,
         "Proved for whole series, for one window of each, or for any windows and groups; 'series' "
         "also says that nothing else is released of them, so that noise of any shape will do.",
+    ),
+    missing: str | None = option(
+        "any|none|STATE",
+        "Which records have no value in a state: any, where that depends on no record; none; or "
+        "they are in this state, and so with 'none' in the first one. By default any, and none for "
+        "a series or a method whose proof needs complete series.",
     ),
     effort: EffortOption = None,
     unit: Unit = option(
@@ -137,7 +144,8 @@ def plan(
 
         found = calibrate(
             query, described, limit, against, str(method),
-            pairs=alike, protect=protect, objective=local.aim(), effort=allowed, **shape,
+            pairs=alike, protect=protect, objective=local.aim(), effort=allowed,
+            missing=read_missing(missing, described.states), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
     if key is not None:
@@ -162,7 +170,8 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
 
-    guarantee, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
+    bound, _, more = plan.guarantee().partition(" (leakage")  # which has a row of its own
+    guarantee = bound + more.partition(")")[2]
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [

@@ -6,7 +6,7 @@ __all__ = ["in_cli_words"]
 
 _OPTIONS = (
     "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort",
-    "every", "foreign", "gaps", "groups", "known", "least", "length", "limit", "method", "model",
+    "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing", "model",
     "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases",
     "scale", "share", "sigma", "source", "start", "state", "states", "target", "targets", "time",
     "unit", "value", "window",
@@ -88,8 +88,8 @@ def _meant(found: re.Match[str]) -> str:
 def _option(said: str) -> str:
     """Return 'name=value' as it is typed on the command line.
 
-    >>> _option("method='mq' or 'optimal'"), _option("protect=[5]"), _option("foreign=...")
-    ('--method mq or optimal', '--protect 5', '--foreign')
+    >>> _option("method='mq' or 'optimal'"), _option("protect=[5]"), _option("missing=...")
+    ('--method mq or optimal', '--protect 5', '--missing')
     >>> print(_option("state='cast(v as double)'"))
     --state 'cast(v as double)'
     """

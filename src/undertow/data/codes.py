@@ -69,8 +69,8 @@ class Rule:
             )
         return UnknownState(
             f"{where} (counting from 0) is missing, or none of the plan's states; correct it, or "
-            "say foreign=... with the state that such records count as. This refusal depends on "
-            "the records: do not make it public"
+            "leave strict=True out: the plan says which state such records have. This refusal "
+            "depends on the records: do not make it public"
         )
 
     @property

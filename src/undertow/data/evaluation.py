@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.base_query import standing_for
+from undertow.base_query import rest_of
 from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.pieces import check_whole, feed
@@ -51,19 +51,18 @@ def evaluate(
     data: "Data", query: AnyQuery, states: tuple[State, ...], missing: State = "any"
 ) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
+    rest = rest_of(missing, states)
     if isinstance(query, Count | Histogram):
-        return _count(data, query, states, missing)
+        return _count(data, query, states, rest)
     if isinstance(query, Transitions):
-        return _transitions(data, query, states, missing)
+        return _transitions(data, query, states, rest)
     lattice = query.valued(states).lattice()  # refused where there is none
     step = _steps(data, lattice, states, missing)
     gap = _gap_step(data, lattice, states)
     return _sum(data, step, gap) if lattice.weights is None else _linear(data, lattice, step, gap)
 
 
-def _steps(
-    data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State
-) -> "pl.Expr":
+def _steps(data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State) -> "pl.Expr":
     """Return the step of each record: that of its state, or of the number itself without states."""
     import polars as pl
 
@@ -87,8 +86,16 @@ def domain_of(
     return domain
 
 
+def _coded(
+    data: "Data", domain: tuple[State, ...], states: tuple[State, ...], rest: State | None
+) -> "pl.Expr":
+    """Return the places of the records' states; those of missing records are that of ``rest``."""
+    code = data.record.positions(domain, named=bool(states))
+    return (code if rest is None else code.fill_null(domain.index(rest))).alias(CODE)
+
+
 def _count(
-    data: "Data", query: Count | Histogram, states: tuple[State, ...], missing: State
+    data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
 ) -> Answers:
     domain = domain_of(query, states)
     wanted = list(range(len(domain)))
@@ -97,14 +104,10 @@ def _count(
             if state not in domain:
                 raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
         wanted = [place for place, state in enumerate(domain) if state in query.states]
-    elsewhere = _elsewhere(query, domain, missing)
     filled = _filled(data, domain)
-    code = data.record.positions(domain, named=bool(states)).alias(CODE)
-    asked = _ask(data, code, [GROUP, CODE], {})
+    asked = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
     numbers = [[0] * len(domain) for _ in asked.totals]
     for group, place, n in asked.rows:
-        if place is None:
-            place = elsewhere
         if place is not None:
             numbers[group][place] += n
     for group, n in enumerate(asked.absent):
@@ -113,19 +116,6 @@ def _count(
     if isinstance(query, Count):
         numbers = [[sum(row[place] for place in wanted)] for row in numbers]
     return Answers(asked.names, numbers, asked.totals)
-
-
-def _elsewhere(
-    query: Count | Histogram, domain: tuple[State, ...], missing: State
-) -> int | None:
-    """Return the place of the state that foreign and missing values count as, None for none."""
-    if isinstance(query, Count) or query.foreign is None:
-        return standing_for(missing, domain)
-    if query.foreign not in domain:
-        raise UnknownState(
-            f"missing and foreign values count as {query.foreign!r}, which is not among {domain}"
-        )
-    return domain.index(query.foreign)
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
@@ -138,14 +128,12 @@ def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
 
 
 def _transitions(
-    data: "Data", query: Transitions, states: tuple[State, ...], missing: State
+    data: "Data", query: Transitions, states: tuple[State, ...], rest: State | None
 ) -> Answers:
     """Return the table of pairs of each group; a pair has both its records in the window."""
     domain = domain_of(query, states)
     filled, size = _filled(data, domain), len(domain)
-    code = data.record.positions(domain, named=bool(states))
-    standing = standing_for(missing, domain)
-    code = (code if standing is None else code.fill_null(standing)).alias(CODE)
+    code = _coded(data, domain, states, rest)
     pairs = Pairs(data.grid, size, filled)
     asked = _ask(data, code, [GROUP], {}, pairs)
     if data.piece is None:

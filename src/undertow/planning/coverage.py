@@ -17,7 +17,7 @@ from undertow.mechanisms import PureDP
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning.groups import contribution
-from undertow.planning.proofs import check_proof
+from undertow.planning.proofs import check_proof, covers_records
 from undertow.planning.questions import Remembered
 from undertow.planning.search import check_question
 from undertow.rounding import above
@@ -83,7 +83,9 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
     found = []
     for covers in ("windows", "any"):
         proof = _proof(plan, covers, _long(plan.model, shape))
-        if proof is None or not _fits(proof, plan.model.endless() or plan.model, shape):
+        if proof is None or not covers_records(plan, proof):
+            continue
+        if not _fits(proof, plan.model.endless() or plan.model, shape):
             continue
         if proof.proves(guarantee):
             return proof
@@ -128,7 +130,7 @@ def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
         return None
     question = check_question(
         plan.query, model, plan.limit, plan.against, protect=Window(plan.leakage.secrets.window),
-        delta=plan.delta, noise=plan.noise.shape, releases=plan.releases,
+        delta=plan.delta, noise=plan.noise.shape, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     noise: Any = question.together(plan.noise)
     if covers == "any" and plan.noise.shape == "laplace":

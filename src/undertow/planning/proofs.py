@@ -12,6 +12,7 @@ from typing import Any
 
 from undertow import progress
 from undertow.adversaries import Window
+from undertow.bounds.attractive.missing import over_patterns
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, EffortSpent, InvalidPlan, UndertowError
 from undertow.mechanisms import TabulatedNoise
@@ -22,7 +23,7 @@ from undertow.planning.questions import Remembered
 from undertow.planning.search import check_question
 from undertow.rounding import above
 
-__all__ = ["check_proof", "prove"]
+__all__ = ["check_proof", "covers_records", "prove"]
 
 LOUDEST = 1e100
 """Largest DP level that a plan may have: beyond it sums of levels are no floats any more."""
@@ -43,12 +44,14 @@ def prove(plan: Plan[Any]) -> Leakage:
         raise InvalidPlan(f"no method is called {plan.method[:40]!r}")
     method = METHODS[task][plan.method]
     if task != "answer":
-        question = check_question(plan.query, plan.model, plan.limit, plan.against, unit=plan.unit)
+        question = check_question(
+            plan.query, plan.model, plan.limit, plan.against, unit=plan.unit, missing=plan.missing
+        )
     else:
         question = check_question(
             plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
             claim.secrets.protect, unit=plan.unit, covers=claim.covers, delta=plan.delta,
-            noise=plan.noise.shape, releases=plan.releases,
+            noise=plan.noise.shape, releases=plan.releases, missing=plan.missing,
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
@@ -77,6 +80,11 @@ def _proved(plan: Plan[Any]) -> Leakage:
             return leak
     with progress.granting(math.inf):
         return prove(plan)
+
+
+def covers_records(plan: Plan[Any], leak: Leakage) -> bool:
+    """Return whether a proof about the noise of a plan covers what it says of missing records."""
+    return plan.missing != "any" or over_patterns(leak, plan.noise, plan.model)
 
 
 @Remembered
@@ -114,6 +122,11 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         raise InvalidPlan(
             f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made "
             "by other software; make it again"
+        )
+    if plan.task == "answer" and not covers_records(plan, leak):
+        raise InvalidPlan(
+            f"its proof ('{plan.method}') is about complete series, and its missing records are "
+            "left open: the plan was edited or made by other software; make it again"
         )
     if leak.secrets.window != claim.secrets.window:
         raise InvalidPlan(

@@ -2,12 +2,13 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic, Literal, ParamSpec
 
 from typing_extensions import TypeVar
 
 from undertow.adversaries import Against, Secrets, Window
+from undertow.base_query import State, rest_of
 from undertow.certificate import Covers, Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, Unit, noisy
@@ -62,7 +63,8 @@ class Question(Generic[Q]):
     method may spend on it (`undertow.progress`), ``patience`` the share of an effort limit of its
     own.
     The leakage of all ``releases`` together is to be at most ``limit`` at ``delta``, by noise of
-    the kind ``shape``.
+    the kind ``shape``. ``missing`` is what a missing record is, as in a plan; None leaves it to the
+    method: any pattern of them where its proof covers that, else none.
     """
 
     query: Q
@@ -80,6 +82,7 @@ class Question(Generic[Q]):
     delta: float = 0.0
     releases: int = 1
     shape: Shape = "laplace"
+    missing: State | None = None
 
     @property
     def length(self) -> int | None:
@@ -116,6 +119,14 @@ class Question(Generic[Q]):
                     f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
                 )
         return chains
+
+    def with_missing(self, missing: State) -> "Question[Q]":
+        """Return the question once it is said what a missing record is.
+
+        A histogram whose records are all in some state is another question: its sum is public.
+        """
+        query: Any = self.query.on(self.model.states, rest_of(missing, self.model.states))
+        return replace(self, missing=missing, query=query)
 
     def noise(self, scale: float) -> Scaled:
         """Return the query with Laplace noise of the given scale: discrete for whole numbers."""

@@ -8,7 +8,8 @@ from typing import Any, get_args, overload
 
 from undertow import progress
 from undertow.adversaries import Against, Secrets, Window, check_against, check_window
-from undertow.base_query import BaseQuery, Task
+from undertow.base_query import BaseQuery, State, Task
+from undertow.bounds.attractive.missing import over_patterns, over_patterns_as_complete
 from undertow.bounds.engine import check_fit
 from undertow.certificate import WIDTHS, Covers, check_covers
 from undertow.channels import Flips, Redaction
@@ -27,7 +28,7 @@ from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_choice, check_count, check_epsilon, up
+from undertow.numerics import check_choice, check_count, check_epsilon, shown, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
 from undertow.planning.checked import priced
@@ -68,26 +69,27 @@ _PATIENCE = 0.08
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ..., effort: float | None = ...,
+    covers: Covers | None = ..., releases: int = ..., missing: State | None = ...,
+    effort: float | None = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
     covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
-    effort: float | None = ...,
+    missing: State | None = ..., effort: float | None = ...,
 ) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., missing: State | None = ..., effort: float | None = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., missing: State | None = ..., effort: float | None = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -107,6 +109,7 @@ def calibrate(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    missing: State | None = None,
     effort: float | None = None,
 ) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
@@ -149,6 +152,12 @@ def calibrate(
         whichever errs less. Gaussian noise pays where many answers are released.
     releases
         How many releases of this noise on the same records shall keep the limit together.
+    missing
+        What a record without a value in a state is. ``"any"``: the proof covers every pattern of
+        missing records, where which are missing depends on no record. ``"none"``: none is missing;
+        one that is all the same counts as the first state. A state: missing records are in it. By
+        default ``"any"``; ``"none"`` for a method asked for by name whose proof needs complete
+        series, and for `Series` and `Redacted`, in which every record has a state.
     effort
         How much work each method may take, as a multiple of five to ten seconds, but counted, so
         that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
@@ -170,7 +179,7 @@ def calibrate(
     question = check_question(
         query, model, limit, against, pairs, protect,
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
-        effort=1.0 if effort is None else effort,
+        missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
     named: Any = method
     chosen = None
@@ -226,6 +235,8 @@ def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
 
     Gaussian noise is searched for thoroughly only where its closed form comes near Laplace noise.
     """
+    if question.missing is None:
+        question = question.with_missing("any")
     plans: list[Plan[Any]] = []
     reasons = []
     for shape in shapes:
@@ -282,7 +293,18 @@ def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
 
 
 def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
-    """Return the plan of a method, and whether no other can serve better."""
+    """Return the plan of a method, and whether no other can serve better.
+
+    Where nothing is said of missing records, any pattern of them is covered if the method's proof
+    does that, and none is assumed to be missing if it does not.
+    """
+    if question.missing is None:
+        if covers_missing(method, question):
+            with suppress(_Incomplete):
+                return _planned(method, question.with_missing("any"))
+        return _planned(method, question.with_missing("none"))
+    if question.missing == "any" and not covers_missing(method, question):
+        raise _Incomplete(_COMPLETE.format(method.name))
     method.admit(question.against)
     method.admit_secrets(question.secrets)
     if question.unit == "person" and not method.persons:
@@ -295,6 +317,12 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
     leak = found.leakage or prove(method, question, question.together(mechanism))
     leak = replace(leak, delta=question.delta)
+    if (
+        question.missing == "any"
+        and question.query.task == "answer"
+        and not over_patterns(leak, mechanism, question.model)
+    ):
+        raise _Incomplete(_COMPLETE.format(method.name))
     if method.certified and not leak.proves(question.limit):
         raise NotSupported(
             f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
@@ -305,10 +333,31 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     plan: Plan[Any] = Plan(
         mechanism, question.model, question.limit, leak, method.name,
         unit=question.unit, measures=found.measures, delta=question.delta,
-        releases=question.releases,
+        releases=question.releases, missing=question.missing,
     )  # fmt: skip
     tight = method.tight and leak.closed and question.secrets.everything
     return plan, LESS not in found.notes and (found.optimal or tight)
+
+
+class _Incomplete(MethodRefused):
+    """The proof of a method needs complete series, and any record may be missing."""
+
+
+_COMPLETE = (
+    "the proof of '{}' needs complete series, and missing='any' leaves open which records are "
+    "missing; say missing='none', name the state that missing records have, or use "
+    "method='exchange'"
+)
+
+
+def covers_missing(method: Method, question: Question[Any]) -> bool:
+    """Return whether the proof of a method may hold for every pattern of missing records."""
+    if method.covers == "any" or method.task != "answer":
+        return True
+    if method.tabulated or question.query.selects:
+        return False
+    noise = question.noise(1.0) if question.shape == "laplace" else question.normal(1.0)
+    return over_patterns_as_complete(noise, question.model, question.against)
 
 
 def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
@@ -410,6 +459,7 @@ def _candidates(question: Question[Any]) -> list[Method]:
         and method.guards(question.against)
         and method.suits(question.model)
         and method.knows(question.shape, question.releases)
+        and (question.missing != "any" or covers_missing(method, question))
     ]
 
 
@@ -474,6 +524,7 @@ def check_question(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    missing: State | None = None,
     effort: float = 1.0,
 ) -> Question[Any]:
     """Return the question if it makes sense: states that exist, records inside the series."""
@@ -504,6 +555,7 @@ def check_question(
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
     query = model.valued(query.on(model.states))
+    missing = _check_missing(missing, task, model)
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers("series" if covers is None else covers), unit=unit,
@@ -512,14 +564,16 @@ def check_question(
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
         shape=noise or "laplace", effort=progress.check_effort(effort),
     )  # fmt: skip
+    if missing is not None:
+        question = question.with_missing(missing)
     if task != "answer" and question.releases > 1:
         raise InvalidInput("several releases are planned for a curator's answers, not for a series")
     named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
     known = model.states
     for state in named:
         if known and state not in known:
-            shown = ", ".join(map(repr, known[:12]))
-            raise UnknownState(f"the model has no state {state!r}; its states are {shown}")
+            listed = ", ".join(map(repr, known[:12]))
+            raise UnknownState(f"the model has no state {state!r}; its states are {listed}")
     for member in model.members():
         check_fit(query, member)
         check_window(Window(secrets.window), question.against, member.length)
@@ -530,6 +584,34 @@ def check_question(
             "from 0"
         )
     return question
+
+
+def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
+    """Return what a missing record is, None if nothing is said of an answer; or refuse it."""
+    states = model.states
+    for word in ("any", "none"):
+        if word in states:
+            raise InvalidInput(
+                f"a state of the model is called {word!r}, which missing={word!r} has another "
+                f"meaning for: give that state another name, as in states=('{word} of them', ...)"
+            )
+    local = task != "answer"
+    if missing is None:
+        return "none" if local else None
+    if local and isinstance(missing, str) and missing == "any":
+        raise InvalidInput(
+            "flips and erasures are of states, so a missing record needs one: say missing='none' "
+            "(one that turns up all the same counts as the first state), or name its state"
+        )
+    if isinstance(missing, str) and missing in ("any", "none"):
+        return missing
+    if not any(type(state) is type(missing) and state == missing for state in states):
+        known = ", ".join(map(repr, states[:12])) or "none, as this model names none"
+        raise UnknownState(
+            f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
+            f"states are {known}"
+        )
+    return missing  # type: ignore[no-any-return]
 
 
 def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:

@@ -76,7 +76,7 @@ class AskedQuestion:
             case "count":
                 return Count(self.states[0] if len(self.states) == 1 else self.states)
             case "histogram":
-                return Histogram().on(model.states)
+                return Histogram()
             case "sum":
                 return Sum(self.low, self.high)
             case "mean":
@@ -147,7 +147,7 @@ class AskedQuestion:
         many = ", ".join(map(python_text, self.states))
         query = {
             "count": f"ut.Count({many if len(self.states) == 1 else f'[{many}]'})",
-            "histogram": "ut.Histogram().on(model.states)",
+            "histogram": "ut.Histogram()",
             "sum": f"ut.Sum({self.low!r}, {self.high!r})",
             "mean": f"ut.Mean({self.low!r}, {self.high!r})",
             "series": "ut.Series()",

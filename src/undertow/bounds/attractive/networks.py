@@ -31,7 +31,14 @@ from undertow.models.elimination import Factor, eliminate
 from undertow.models.network import BayesianNetwork
 from undertow.numerics import ROUNDOFF, Array, up
 
-__all__ = ["MOST_RECORDS", "Ratios", "WorstNetworkCase", "attractive_leakage", "network_finding"]
+__all__ = [
+    "MOST_RECORDS",
+    "Ratios",
+    "WorstNetworkCase",
+    "attractive_leakage",
+    "network_finding",
+    "node_orders",
+]
 
 MOST_RECORDS = 10
 """Records of a network whose known sets and values are all gone through (cost n 3^n)."""
@@ -131,7 +138,7 @@ def network_finding(
     most = {"any": MOST_RECORDS, "ignorant": MOST_TARGETS}
     if isinstance(against, str) and network.length > most[against]:
         raise NotSupported(f"{network.length} records are too many to go through")
-    turned = _order(network)
+    turned = node_orders(network)
     if turned is None:
         return None
     work = _Work(network, ratios, turned)
@@ -145,7 +152,11 @@ def network_finding(
 
 
 @lru_cache(maxsize=64)
-def _order(network: BayesianNetwork) -> tuple[bool, ...] | None:
+def node_orders(network: BayesianNetwork) -> tuple[bool, ...] | None:
+    """Return which nodes are to be read in reverse for a network to be attractive, None if none.
+
+    Of positive tables only.
+    """
     if not all((table > 0).all() for table in network.tables):
         return None
     scopes = [(*parents, place) for place, parents in enumerate(network.parents)]

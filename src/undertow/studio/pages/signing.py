@@ -139,7 +139,7 @@ async def statement(request: Request, name: str) -> Response:
 
 def promise(plan: "Plan[Any]") -> dict[str, Any]:
     """Return what a plan promises, and what that rests on, for templates."""
-    said = plan.guarantee().rpartition(" (leakage")[0]
+    said = plan.guarantee()
     curator = plan.task == "answer"
     return {
         "plan": plan,
