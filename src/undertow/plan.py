@@ -15,12 +15,20 @@ from undertow.base_query import State, Task
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import conditions_of
+from undertow.conditions import UNBOUNDED, conditions_of, weakest
 from undertow.curves import check_delta
 from undertow.deprecations import warn
-from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError, UnknownState
+from undertow.errors import (
+    FailedChecks,
+    InvalidInput,
+    InvalidPlan,
+    NotSupported,
+    UndertowError,
+    UnknownState,
+)
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
+from undertow.models.acceptance import accepted, check_accepted
 from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, names, number, text, whole
 from undertow.models.registry import law_to_dict
@@ -78,6 +86,20 @@ class Plan(Generic[M]):
     checks: tuple[Check, ...] = ()
     accepted: tuple[str, ...] = ()
     missing: State = "any"
+
+    def __post_init__(self) -> None:
+        """Take over what was tested of the model, where nothing else is said."""
+        if not self.checks and self.model.checks:
+            object.__setattr__(self, "checks", self.model.checks)
+
+    def check_accepted(self) -> None:
+        """Refuse a plan of whose model a check failed that nobody accepted.
+
+        `compare` makes such plans to show what methods cost. A plan for whole persons holds
+        whatever the dependence among the records of a person.
+        """
+        if self.unit == "record":
+            check_accepted(self.checks, self.accepted)
 
     @property
     def noise(self) -> Noise:
@@ -143,6 +165,7 @@ class Plan(Generic[M]):
         """
         from undertow.measurements import to_opendp
 
+        self.check_accepted()
         return to_opendp(self.noise, self.states, self.length)
 
     @property
@@ -201,10 +224,21 @@ class Plan(Generic[M]):
         return "; ".join([self._bound(), *self.conditions(), *more])
 
     def _bound(self) -> str:
+        """Return the weakest bound known: under the model, or what its failed checks suggest."""
+        own, (known, bounded) = self.leakage.upper, weakest(self)
+        if bounded and known <= own:
+            return self._odds(own)
+        said = [] if bounded else [UNBOUNDED]
+        if known > own:
+            said.append(f"under what the records suggest instead, {self._odds(known)}")
+        return "; ".join([*said, f"if the model were true, {self._odds(own)}"])
+
+    def _odds(self, upper: float) -> str:
+        """Return what a leakage means: how far the odds move, for whom, and about what."""
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
-        who, upper = words(self.against, self.leakage.secrets.window), self.leakage.upper
+        who = words(self.against, self.leakage.secrets.window)
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
         if not self.delta:
             return (
@@ -250,6 +284,7 @@ class Plan(Generic[M]):
 
     def to_json(self) -> str:
         """Return the plan as JSON text with a version and a checksum."""
+        self.check_accepted()
         described = self.mechanism.to_dict()
         body = {
             "format": FORMAT,
@@ -301,6 +336,7 @@ class Plan(Generic[M]):
 
         Every field is checked for itself and against the others. Whether the noise keeps the
         guarantee is checked by `undertow.planning.proofs.check_proof`, before anything is released.
+        A plan with a failed check that it does not accept is refused with `FailedChecks`.
         """
         body = parse(text)
         if body.get("checksum") != checksum(body):
@@ -312,6 +348,8 @@ class Plan(Generic[M]):
             verified(body, trusted)
         try:
             return _read(body)
+        except FailedChecks:
+            raise
         except UndertowError as error:
             raise InvalidPlan(
                 f"the plan file is malformed: {error}; make it again with 'undertow plan' or "
@@ -389,6 +427,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         accepted=tuple(names(body.get("accepted", []), "accepted checks")),
         missing=body.get("missing", "any"),
     )
+    accepted(plan.checks, plan.accepted, all_of=plan.unit == "record")
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")

@@ -1,7 +1,7 @@
 """The ledger as its users see it: one data set, its limit, and what was released from it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from json import loads
@@ -33,6 +33,7 @@ from undertow.ledger.rules import (
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
+from undertow.models.acceptance import check_accepted
 from undertow.models.chain_classes import ChainBox
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
@@ -89,6 +90,9 @@ class Ledger(KeyHolder):
         ``Window(12)``: the limit is kept for the whole history of any twelve records in a row, and
         the budget is ``dp_budget(model, limit, against, protect=Window(12))``. One record by
         default.
+    accept
+        The names of failed checks of a fitted model that are taken upon oneself, as in `calibrate`;
+        they are recorded, and the account's statement tells them.
     create
         Whether a missing ledger or data set is created.
     key
@@ -125,13 +129,14 @@ class Ledger(KeyHolder):
         against: Named | None = None,
         unit: Unit | None = None,
         protect: Window | None = None,
+        accept: Sequence[str] = (),
         create: bool = True,
         key: bytes | str | os.PathLike[str] | None = None,
         memory: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect, accept)
         self._store = Store(where, read_key(key))
         remembered = memory_at(memory)
         self._checks, self._keys = Checks(self._store, remembered), Keys(remembered.keys)
@@ -144,6 +149,7 @@ class Ledger(KeyHolder):
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
         self.protect: Window = Window(terms.window)
+        self.accepted: tuple[str, ...] = tuple(terms.accepted)
         self._forget_recorded()
 
     def __repr__(self) -> str:
@@ -238,7 +244,7 @@ class Ledger(KeyHolder):
         with self._checks.reading() as transaction:
             for event in transaction.events(self.dataset):
                 if event.kind == "open":
-                    return model_from_dict(transaction.head.seal.content(event)["terms"]["model"])
+                    return believed(Terms(**transaction.head.seal.content(event)["terms"]))
         raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
 
     def plan(self, query: AnyQuery, level: float | None = None) -> "Plan[Any]":
@@ -252,7 +258,7 @@ class Ledger(KeyHolder):
         if not wanted:
             raise LedgerConflict("nothing is left in the account for a further answer")
         told = self.model, wanted, self.against, self.unit, self.protect
-        return plan_at_level(query, *told)
+        return plan_at_level(query, *told, accept=self.accepted)
 
     def reserve(
         self,
@@ -437,12 +443,24 @@ class Ledger(KeyHolder):
             )
         against: Named = wanted["against"] or "any"
         unit: Unit = wanted["unit"] or "record"
+        if unit == "record":
+            check_accepted(wanted["checks"], wanted["accepted"])
         described = model_from_dict(wanted["model"])
         limit, delta = wanted["limit"], wanted["delta"] or 0.0
         window = wanted["window"] or 1
         budget, small = allowance(limit, delta, described, against, unit, window)
         pure = _share(wanted["pure"] or 0.0, budget, delta)
-        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure, window)
+        checks = wanted["checks"]
+        if unit == "record":
+            from undertow.planning.checked import priced_level
+
+            checks = priced_level(checks, budget, against, window)
+        tested = [replace(check, alternative=None).to_dict() for check in checks]
+        terms = Terms(
+            wanted["model"], limit, budget, against, unit, delta, small, pure, window,
+            checks=loads(canonical({"checks": tested}, "checks"))["checks"],
+            accepted=wanted["accepted"],
+        )  # fmt: skip
         if not present:
             self._store.create()
             self._stored(created=True)

@@ -8,7 +8,7 @@ from undertow.errors import LedgerConflict, NotSupported
 from undertow.ledger.currency import allowance
 from undertow.ledger.rules import Entry, Terms
 from undertow.mechanisms import DiscreteLaplace
-from undertow.models.checks import privately
+from undertow.models.checks import Check, privately, worst_of
 from undertow.models.private_fits import PrivateFit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
@@ -57,9 +57,11 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
 
 
 def believed(terms: Terms) -> AnyModel:
-    """Return the model of an account, with what is known of it if a private fit has made it."""
+    """Return the model of an account, with what was tested of it, or what a private fit knows."""
     model = model_from_dict(terms.model)
-    return model.with_checks(privately(terms.missed)) if terms.missed else model
+    found = privately(terms.missed) if terms.missed else ()
+    checks = worst_of([tuple(map(Check.from_dict, terms.checks)), found])
+    return model.with_checks(checks) if checks else model
 
 
 def affordable(terms: Terms, model: AnyModel) -> float:

@@ -1,7 +1,7 @@
 """The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from typing import Any, get_args, overload
@@ -25,6 +25,7 @@ from undertow.errors import (
 from undertow.labels import along
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
+from undertow.models.acceptance import accepted
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_choice, check_count, check_epsilon, up
@@ -68,26 +69,26 @@ _PATIENCE = 0.08
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ..., effort: float | None = ...,
+    covers: Covers | None = ..., releases: int = ..., effort: float | None = ..., accept: Sequence[str] = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
     covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
-    effort: float | None = ...,
+    effort: float | None = ..., accept: Sequence[str] = ...,
 ) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., effort: float | None = ..., accept: Sequence[str] = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., effort: float | None = ..., accept: Sequence[str] = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -108,6 +109,7 @@ def calibrate(
     noise: Shape | None = None,
     releases: int = 1,
     effort: float | None = None,
+    accept: Sequence[str] = (),
 ) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
 
@@ -154,6 +156,11 @@ def calibrate(
         that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
         leaves a certified plan with more noise than need be, and says so. By default 1; a method
         that is asked for by name and has no answer before its end works to its end.
+    accept
+        Names of failed checks of a fitted model that are taken upon oneself, such as ``("order",
+        "memory")``. Each that failed must be named, or the model is refused with `FailedChecks`;
+        the promise of the plan then begins with what the failure costs. Names that did not fail
+        are an error; ``"same-records"`` is always allowed.
 
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -172,6 +179,7 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
         effort=1.0 if effort is None else effort,
     )  # fmt: skip
+    taken = accepted(model.checks, accept, all_of=unit == "record")
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
@@ -189,8 +197,9 @@ def calibrate(
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
-        return priced(_chosen([plan_by(chosen, shaped(question, shape)) for shape in known]))
-    return priced(_best_of(question, shapes))
+        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
+        return priced(_chosen(plans), taken)
+    return priced(_best_of(question, shapes), taken)
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
