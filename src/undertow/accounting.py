@@ -74,8 +74,8 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
     taken = [name for name in plan.accepted if name not in (*ledger.accepted, SAME_RECORDS)]
     if ledger.unit == "record" and taken:
         raise LedgerConflict(
-            f"the plan accepts that its model failed {listed(taken)}, and the account does not: its "
-            "statement would promise more than is known; keep an account that was opened with the "
+            f"the plan accepts that its model failed {listed(taken)}, and the account does not: "
+            "its statement would promise more than is known; keep an account that was opened with the "
             f"fitted model and {accept_option(plan.accepted)}"
         )
     length = ledger.model.length
@@ -92,14 +92,9 @@ def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:
 
     A plan on a model written by hand may be spent from the account of a fitted one of the same law.
     """
-    own = plan.conditions()
-    return (
-        ()
-        if ledger.accepted == plan.accepted
-        else tuple(
-            f"of the account: {clause}" for clause in ledger.conditions() if clause not in own
-        )
-    )
+    if ledger.accepted == tuple(name for name in plan.accepted if name != SAME_RECORDS):
+        return ()
+    return (f"of the account: {', '.join(ledger.conditions())}",)
 
 
 def asking(

@@ -15,7 +15,16 @@ if TYPE_CHECKING:
     from undertow.models.checks import Check
     from undertow.plan import Plan
 
-__all__ = ["UNBOUNDED", "at_most", "checked", "conditions_of", "doubts", "weakest"]
+__all__ = [
+    "UNBOUNDED",
+    "at_most",
+    "checked",
+    "claimed",
+    "conditions_of",
+    "doubts",
+    "premise",
+    "weakest",
+]
 
 UNBOUNDED = "not bounded: no bound covers all that the records suggest instead of the model"
 
@@ -30,10 +39,11 @@ def weakest(plan: "Plan[Any]") -> tuple[float, bool]:
     """Return the largest leakage known, and whether it is a bound whatever failed checks suggest.
 
     Known is what is proved under the model, and of a check that failed what is proved, or else
-    attained, under the model that it suggests. A plan for whole persons holds whatever the
-    dependence among the records of a person.
+    attained, under the model that it suggests. A plan for whole persons, and one against an
+    attacker who knows all other records, hold whatever the dependence among records.
     """
-    return _worst(plan.checks if plan.unit == "record" else (), plan.leakage.upper)
+    depends = plan.unit == "record" and plan.against != "informed"
+    return _worst(plan.checks if depends else (), plan.leakage.upper)
 
 
 def at_most(checks: "Sequence[Check]", limit: float) -> tuple[str, ...]:
@@ -44,6 +54,11 @@ def at_most(checks: "Sequence[Check]", limit: float) -> tuple[str, ...]:
     ('under what the records suggest instead of the model it is a factor 7.39 (leakage 2)',)
     """
     known, bounded = _worst(checks, limit)
+    return claimed(known, limit, bounded=bounded)
+
+
+def claimed(known: float, limit: float, *, bounded: bool) -> tuple[str, ...]:
+    """Return what is known beyond a limit, as clauses; nothing where the limit is a bound."""
     clauses = [] if bounded else [UNBOUNDED]
     if known > limit:
         clauses.append(
@@ -57,6 +72,15 @@ def _worst(checks: "Sequence[Check]", own: float) -> tuple[float, bool]:
     ends = [check.leakage or (0.0, None) for check in failed(checks)]
     known = [lower if upper is None else upper for lower, upper in ends]
     return max([own, *known]), all(upper is not None for _, upper in ends)
+
+
+def premise(plan: "Plan[Any]") -> str:
+    """Return what must stand before a number that holds under the plan's model alone.
+
+    "" where no failed check is known to cost more.
+    """
+    known, bounded = weakest(plan)
+    return "" if bounded and known <= plan.leakage.upper else "if the model were true, "
 
 
 def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ...]:

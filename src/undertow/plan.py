@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -411,11 +411,15 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     own = ("channel", "measures") if local else ("query", "noise", amount)
     fields(body, "a plan", (*_ALWAYS, *own), _MORE)
     mechanism = mechanism_from_dict(body)
+    checks = checks_from_list(body.get("checks", []))
+    model = model_from_dict(body["model"])
+    if checks:  # plans on the model of this plan are asked about them too
+        model = model.with_checks([replace(check, leakage=None) for check in checks])
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
     plan: Plan[Any] = Plan(
         mechanism=mechanism,
-        model=model_from_dict(body["model"]),
+        model=model,
         limit=check_epsilon(number(body["limit"], "limit"), "limit"),
         leakage=leakage_from_dict(body["leakage"]),
         method=text(body["method"], "method"),
@@ -423,7 +427,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         measures=measures_from_dict(body["measures"]) if local else (),
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
-        checks=checks_from_list(body.get("checks", [])),
+        checks=checks,
         accepted=tuple(names(body.get("accepted", []), "accepted checks")),
         missing=body.get("missing", "any"),
     )

@@ -10,6 +10,7 @@ from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
 from undertow.ledger.currency import exchanged, exchanged_at_delta
+from undertow.ledger.narrowing import tested_of
 from undertow.ledger.replay import entries_of
 from undertow.ledger.rooms import Room
 from undertow.ledger.rules import Entry, Layout, Terms, region
@@ -55,8 +56,9 @@ class Balance:
         """
         if self.unit == "person":
             return ()
-        checks = self.model.checks
-        return (*at_most(checks, self.limit), *checked(checks, self.accepted))
+        terms = self._terms()
+        costs = at_most(tested_of(terms), terms.limit)
+        return (*costs, *checked(self.model.checks, self.accepted))
 
     def level(self, scope: Scope | None = None) -> float:
         """Return the largest sum of DP levels over the records in a scope, rounded up.

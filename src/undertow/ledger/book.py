@@ -19,7 +19,7 @@ from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import allowance
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
-from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit
+from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit, tested_of
 from undertow.ledger.requests import check_terms, request, wanted_terms
 from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
@@ -33,7 +33,6 @@ from undertow.ledger.rules import (
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
-from undertow.models.acceptance import check_accepted
 from undertow.models.chain_classes import ChainBox
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
@@ -143,6 +142,8 @@ class Ledger(KeyHolder):
         present = self._store.prepare(needed=not create)
         terms = self._stored() if present else None
         if terms is None:
+            if model is not None and create and wanted["unit"] != "person":
+                _admit(model, wanted, accept)
             terms = self._start(wanted, present, create)
         check_terms(self.dataset, terms, wanted)
         self.model: AnyModel = believed(terms)
@@ -258,7 +259,14 @@ class Ledger(KeyHolder):
         if not wanted:
             raise LedgerConflict("nothing is left in the account for a further answer")
         told = self.model, wanted, self.against, self.unit, self.protect
-        return plan_at_level(query, *told, accept=self.accepted)
+        plan = plan_at_level(query, *told, accept=self.accepted)
+        # what the whole account leaks under what a check suggests, a part of it does not exceed
+        costs = {check.name: check.leakage for check in tested_of(self._terms()) if check.leakage}
+        checks = [
+            check.priced(0.0, costs[check.name][1]) if check.name in costs else check
+            for check in plan.checks
+        ]
+        return replace(plan, checks=tuple(checks))
 
     def reserve(
         self,
@@ -443,8 +451,6 @@ class Ledger(KeyHolder):
             )
         against: Named = wanted["against"] or "any"
         unit: Unit = wanted["unit"] or "record"
-        if unit == "record":
-            check_accepted(wanted["checks"], wanted["accepted"])
         described = model_from_dict(wanted["model"])
         limit, delta = wanted["limit"], wanted["delta"] or 0.0
         window = wanted["window"] or 1
@@ -496,6 +502,16 @@ def forget(
     store = Store(where, read_key(key))
     store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
+
+
+def _admit(model: AnyModel, wanted: Mapping[str, Any], accept: Sequence[str]) -> None:
+    """Refuse a model with a failed check that is not accepted, and say what there is to do."""
+    from undertow.planning.budget import level_trial
+    from undertow.planning.doors import admit
+
+    limit, window = wanted["limit"] or 1.0, Window(wanted["window"] or 1)
+    told = limit, wanted["against"] or "any", 0.0, window
+    admit(model, accept, lambda other: level_trial(other, *told))
 
 
 def _share(pure: float, budget: float, delta: float) -> float:

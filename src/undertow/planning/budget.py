@@ -20,10 +20,13 @@ from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.acceptance import accepted
+from undertow.models.base import Model
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
+from undertow.planning.checked import LITTLE, price_level
+from undertow.planning.doors import Trial, admit
+from undertow.rounding import below
 
 _SPENT = (
     "the search for the largest level ended with its effort spent: the level returned is proved, a "
@@ -41,6 +44,7 @@ __all__ = [
     "dp_budget",
     "guide_for",
     "largest_level",
+    "level_trial",
     "search_for",
 ]
 
@@ -144,7 +148,8 @@ def dp_budget(
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)
     """
-    accepted(getattr(model, "checks", ()), accept)
+    if isinstance(model, Model):  # else refused below
+        admit(model, accept, lambda other: level_trial(other, limit, against, delta, protect))
     return budget_for(model, limit, against, delta=delta, protect=protect, effort=effort)
 
 
@@ -197,6 +202,17 @@ def budget_for(
         largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
     )
     return Budget(level, small, rho, mu)
+
+
+def level_trial(
+    model: AnyModel, limit: float, against: Against, delta: float, protect: Window | None
+) -> Trial:
+    """Return the level that a model allows, found with little effort."""
+    found = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
+    level, window = found if isinstance(found, float) else found.epsilon, read_window(protect)
+    return Trial(
+        f"a DP level of {below(level)}", lambda check: price_level(check, level, against, window)
+    )
 
 
 def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:

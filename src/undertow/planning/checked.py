@@ -18,7 +18,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import up
 from undertow.plan import Plan
 
-__all__ = ["LITTLE", "jointly", "priced", "priced_level", "under"]
+__all__ = ["LITTLE", "jointly", "price", "price_level", "priced", "priced_level", "under"]
 
 MOST_STATES = 3
 """States up to which a chain of order two is tried out with every plan (cost: seconds beyond);
@@ -41,7 +41,7 @@ def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
     >>> [check.name for check in plan.checks if check.leakage]
     ['order']
     """
-    checks = tuple(_priced(check, plan) for check in plan.model.checks)
+    checks = tuple(price(check, plan) for check in plan.model.checks)
     return replace(plan, checks=checks, accepted=accepted)
 
 
@@ -104,10 +104,11 @@ def priced_level(
     >>> round(priced_level([drifts], .1, "any")[0].leakage[1], 3)
     0.873
     """
-    return tuple(_at_level(check, level, against, Window(window)) for check in checks)
+    return tuple(price_level(check, level, against, Window(window)) for check in checks)
 
 
-def _at_level(check: Check, level: float, against: Against, window: Window) -> Check:
+def price_level(check: Check, level: float, against: Against, window: Window) -> Check:
+    """Return the check with what all algorithms of a DP level leak, where it failed."""
     if check.outcome != "failed" or check.alternative is None:
         return check
     try:
@@ -117,7 +118,7 @@ def _at_level(check: Check, level: float, against: Against, window: Window) -> C
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)
 
 
-def _priced(check: Check, plan: Plan[Any]) -> Check:
+def price(check: Check, plan: Plan[Any]) -> Check:
     """Return the check with both ends, where it failed and a leakage is known under its model."""
     other, secrets = check.alternative, plan.leakage.secrets
     if check.outcome != "failed" or other is None or plan.unit != "record":

@@ -4,6 +4,7 @@ import math
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args, overload
 
 from undertow import progress
@@ -25,13 +26,13 @@ from undertow.errors import (
 from undertow.labels import along
 from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.acceptance import accepted
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
-from undertow.planning.checked import priced
+from undertow.planning.checked import LITTLE, price, priced
+from undertow.planning.doors import Trial, admit
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import LESS, prove, solve
 from undertow.planning.questions import Question, Shape, chains_of
@@ -69,7 +70,8 @@ _PATIENCE = 0.08
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ..., effort: float | None = ..., accept: Sequence[str] = ...,
+    covers: Covers | None = ..., releases: int = ..., effort: float | None = ...,
+    accept: Sequence[str] = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
@@ -179,7 +181,7 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
         effort=1.0 if effort is None else effort,
     )  # fmt: skip
-    taken = accepted(model.checks, accept, all_of=unit == "record")
+    taken = admit(model, accept, lambda other: _trial(question, other), all_of=unit == "record")
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
@@ -200,6 +202,28 @@ def calibrate(
         plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
         return priced(_chosen(plans), taken)
     return priced(_best_of(question, shapes), taken)
+
+
+def _trial(question: Question[Any], model: AnyModel) -> Trial:
+    """Return the plan of the first quick method that answers a question under a model."""
+    secrets, curator = question.secrets, question.query.task == "answer"
+    check_question(
+        question.query, model, question.limit, question.against,
+        secrets.pairs, secrets.protect if curator else None,
+    )  # fmt: skip
+    asked = shaped(replace(question, model=model, effort=LITTLE), question.shape)
+    for method in sorted(_candidates(asked), key=lambda method: not method.early):
+        with suppress(MethodRefused):
+            plan = plan_by(method, asked)
+            return Trial(_needs(plan), partial(price, plan=plan))
+    raise NotSupported("no method answers this question under this model")
+
+
+def _needs(plan: Plan[Any]) -> str:
+    """Return what a plan needs in a few words."""
+    if plan.task == "answer":
+        return plan.noise.said()
+    return ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
