@@ -75,8 +75,8 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
     if ledger.unit == "record" and taken:
         raise LedgerConflict(
             f"the plan accepts that its model failed {listed(taken)}, and the account does not: "
-            "its statement would promise more than is known; keep an account that was opened with the "
-            f"fitted model and {accept_option(plan.accepted)}"
+            "its statement would promise more than is known; keep an account that was opened with "
+            f"the fitted model and {accept_option(plan.accepted)}"
         )
     length = ledger.model.length
     if ledger.unit == "record" and length is not None and series > length:

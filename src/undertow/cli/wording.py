@@ -6,10 +6,10 @@ __all__ = ["in_cli_words"]
 
 _OPTIONS = (
     "accept", "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta",
-    "effort", "every", "foreign", "gaps", "groups", "known", "least", "length", "limit", "method", "model",
-    "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases",
-    "scale", "share", "sigma", "source", "start", "state", "states", "target", "targets", "time",
-    "unit", "value", "window",
+    "effort", "every", "foreign", "gaps", "groups", "known", "least", "length", "limit", "method",
+    "model", "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure",
+    "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
+    "targets", "time", "unit", "value", "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 
