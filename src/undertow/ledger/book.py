@@ -511,7 +511,7 @@ def _admit(model: AnyModel, wanted: Mapping[str, Any], accept: Sequence[str]) ->
 
     limit, window = wanted["limit"] or 1.0, Window(wanted["window"] or 1)
     told = limit, wanted["against"] or "any", 0.0, window
-    admit(model, accept, lambda other: level_trial(other, *told))
+    admit(model, accept, lambda: level_trial(model, *told))
 
 
 def _share(pure: float, budget: float, delta: float) -> float:

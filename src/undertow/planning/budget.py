@@ -26,7 +26,6 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 from undertow.planning.checked import LITTLE, price_level
 from undertow.planning.doors import Trial, admit
-from undertow.rounding import below
 
 _SPENT = (
     "the search for the largest level ended with its effort spent: the level returned is proved, a "
@@ -149,7 +148,7 @@ def dp_budget(
     (0.25032579, 1.65539669, 16.9133)
     """
     if isinstance(model, Model):  # else refused below
-        admit(model, accept, lambda other: level_trial(other, limit, against, delta, protect))
+        admit(model, accept, lambda: level_trial(model, limit, against, delta, protect))
     return budget_for(model, limit, against, delta=delta, protect=protect, effort=effort)
 
 
@@ -211,7 +210,8 @@ def level_trial(
     found = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
     level, window = found if isinstance(found, float) else found.epsilon, read_window(protect)
     return Trial(
-        f"a DP level of {below(level)}", lambda check: price_level(check, level, against, window)
+        lambda check: price_level(check, level, against, window),
+        lambda other: leakage(PureDP(level), other, against, effort=LITTLE, protect=window),
     )
 
 

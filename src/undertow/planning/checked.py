@@ -18,7 +18,16 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import up
 from undertow.plan import Plan
 
-__all__ = ["LITTLE", "jointly", "price", "price_level", "priced", "priced_level", "under"]
+__all__ = [
+    "LITTLE",
+    "jointly",
+    "price",
+    "price_level",
+    "priced",
+    "priced_level",
+    "quickly",
+    "under",
+]
 
 MOST_STATES = 3
 """States up to which a chain of order two is tried out with every plan (cost: seconds beyond);
@@ -61,6 +70,11 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
     return leakage(joint, model, plan.against, delta=plan.delta, **more)
+
+
+def quickly(plan: Plan[Any], model: Model) -> bool:
+    """Return whether what a plan leaks under a model is only bounded by its level."""
+    return bool(plan.delta) or not isinstance(model, SecondOrderChain)
 
 
 def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
@@ -128,9 +142,7 @@ def price(check: Check, plan: Plan[Any]) -> Check:
     if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check
     try:
-        leak = under(
-            plan, other, quickly=bool(plan.delta) or not isinstance(other, SecondOrderChain)
-        )
+        leak = under(plan, other, quickly=quickly(plan, other))
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

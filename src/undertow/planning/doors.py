@@ -5,12 +5,14 @@ tried first: it is made, and the very question is put to it with little effort. 
 not tried, because a fit keeps no records, and a thinned chain has the checks of its fit.
 """
 
+import math
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 import numpy as np
 
 from undertow import progress
+from undertow.certificate import Leakage
 from undertow.errors import FailedChecks, NotSupported, UndertowError
 from undertow.models.acceptance import SAME_RECORDS, accept_option, accepted, failed, listed
 from undertow.models.base import Model
@@ -22,8 +24,8 @@ from undertow.rounding import above, below, odds
 
 __all__ = ["Trial", "admit"]
 
-_COSTS, _DOORS = 0.15, 0.25
-"""Effort for what accepting costs, and for all other models: about a second each."""
+_TRIAL, _COSTS, _DOORS = 0.1, 0.1, 0.1
+"""Effort for an answer, what accepting costs, and all other models: together two seconds."""
 
 _MINUTES = {"1m": 1, "5m": 5, "10m": 10, "15m": 15, "20m": 20, "30m": 30, "1h": 60}
 """Steps of records that divide an hour, in minutes."""
@@ -33,12 +35,13 @@ _MINUTES = {"1m": 1, "5m": 5, "10m": 10, "15m": 15, "20m": 20, "30m": 30, "1h": 
 class Trial:
     """A cheap answer to a question under one model.
 
-    ``words`` is what it needs, such as its noise; ``priced`` returns a failed check with what the
-    answer leaks under the model that the check suggests.
+    ``priced`` returns a failed check with what the answer leaks under the model that the check
+    suggests; ``under`` is what the answer leaks under another model, refused where the question
+    cannot be put to that one.
     """
 
-    words: str
     priced: Callable[[Check], Check]
+    under: Callable[[Model], Leakage]
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,16 +54,16 @@ class _Door:
 
 
 def admit(
-    model: Model, accept: object, ask: Callable[[Model], Trial], *, all_of: bool = True
+    model: Model, accept: object, ask: Callable[[], Trial], *, all_of: bool = True
 ) -> tuple[str, ...]:
     """Return the accepted names of failed checks, or refuse and say what there is to do.
 
-    ``ask`` tries the question under a model.
+    ``ask`` tries the question under the model.
 
     >>> from undertow.models.markov import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> failing = chain.with_checks([Check("memory", "failed", "it is longer")])
-    >>> admit(failing, ["memory"], lambda model: Trial("", lambda check: check))
+    >>> admit(failing, ["memory"], lambda: Trial(lambda check: check, lambda other: None))
     ('memory',)
     """
     try:
@@ -72,17 +75,22 @@ def admit(
 
 
 def _refusal(
-    model: Model, missing: list[Check], taken: tuple[str, ...], ask: Callable[[Model], Trial]
+    model: Model, missing: list[Check], taken: tuple[str, ...], ask: Callable[[], Trial]
 ) -> str:
     """Return what failed, what it costs to accept that, and the models that need less."""
-    costs = _costs(model, missing, ask)
+    with progress.granting(_TRIAL):
+        try:
+            trial = ask()
+        except UndertowError:
+            trial = None
+    costs = [_UNKNOWN] * len(missing) if trial is None else _costs(missing, trial)
     reasons = [
         f"{check.name}: {check.words} ({cost})" for check, cost in zip(missing, costs, strict=True)
     ]
     names = [check.name for check in missing]
     plural = "checks" if len(names) > 1 else "check"
     every = accept_option([*taken, *names])
-    doors = list(_open(model, [*taken, *names], taken, ask))
+    doors = [] if trial is None else list(_open(model, [*taken, *names], taken, trial))
     instead = f"; or use {'; or '.join(doors)}" if doors else ""
     return (
         f"the records speak against the model, which failed the {plural} {listed(names)}: "
@@ -91,14 +99,10 @@ def _refusal(
     )
 
 
-def _costs(model: Model, missing: list[Check], ask: Callable[[Model], Trial]) -> list[str]:
+def _costs(missing: list[Check], trial: Trial) -> list[str]:
     """Return what accepting each check costs, in words."""
     costs = []
     with progress.granting(_COSTS):
-        try:
-            trial = ask(model)
-        except UndertowError:
-            return [_UNKNOWN] * len(missing)
         for check in missing:
             leaks = trial.priced(check).leakage
             spent = check.alternative is not None and not progress.left() > 0
@@ -119,9 +123,7 @@ def _cost(leaks: tuple[float, float | None] | None) -> str:
     return f"a leakage of up to {above(upper)}, a factor {odds(upper)}"
 
 
-def _open(
-    model: Model, broken: Sequence[str], taken: Sequence[str], ask: Callable[[Model], Trial]
-) -> Iterator[str]:
+def _open(model: Model, broken: Sequence[str], taken: Sequence[str], trial: Trial) -> Iterator[str]:
     """Yield the models that answer the question and need the acceptance of fewer checks."""
     with progress.granting(_DOORS):
         for door in _doors(model):
@@ -132,12 +134,14 @@ def _open(
                 left = [check.name for check in failed(other.checks)]
                 if not set(left) < set(broken):
                     continue
-                words = ask(other).words
+                upper = trial.under(other).upper
             except UndertowError:
+                continue
+            if math.isinf(upper):
                 continue
             names = [*left, *(name for name in taken if name == SAME_RECORDS)]
             more = f" with {accept_option(names)}" if names else ""
-            yield f"{door.words}{more} ({words})"
+            yield f"{door.words}{more} (the same noise leaks up to {above(upper)} there)"
 
 
 def _doors(model: Model) -> Iterator[_Door]:

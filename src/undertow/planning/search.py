@@ -11,7 +11,7 @@ from undertow import progress
 from undertow.adversaries import Against, Secrets, Window, check_against, check_window
 from undertow.base_query import BaseQuery, Task
 from undertow.bounds.engine import check_fit
-from undertow.certificate import WIDTHS, Covers, check_covers
+from undertow.certificate import WIDTHS, Covers, Leakage, check_covers
 from undertow.channels import Flips, Redaction
 from undertow.curves import check_delta
 from undertow.deprecations import renamed
@@ -31,7 +31,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
-from undertow.planning.checked import LITTLE, price, priced
+from undertow.planning.checked import LITTLE, price, priced, quickly, under
 from undertow.planning.doors import Trial, admit
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import LESS, prove, solve
@@ -181,7 +181,7 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
         effort=1.0 if effort is None else effort,
     )  # fmt: skip
-    taken = admit(model, accept, lambda other: _trial(question, other), all_of=unit == "record")
+    taken = admit(model, accept, lambda: _trial(question), all_of=unit == "record")
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
@@ -204,26 +204,28 @@ def calibrate(
     return priced(_best_of(question, shapes), taken)
 
 
-def _trial(question: Question[Any], model: AnyModel) -> Trial:
-    """Return the plan of the first quick method that answers a question under a model."""
-    secrets, curator = question.secrets, question.query.task == "answer"
-    check_question(
-        question.query, model, question.limit, question.against,
-        secrets.pairs, secrets.protect if curator else None,
-    )  # fmt: skip
-    asked = shaped(replace(question, model=model, effort=LITTLE), question.shape)
-    for method in sorted(_candidates(asked), key=lambda method: not method.early):
+def _trial(question: Question[Any]) -> Trial:
+    """Return the plan of the first quick method that answers a question, as one to try out."""
+    asked = shaped(replace(question, effort=LITTLE), question.shape)
+    plan = _first(asked)
+
+    def elsewhere(model: AnyModel) -> Leakage:
+        other = replace(asked, model=model)
+        for method in _candidates(other):
+            with suppress(MethodRefused):
+                method.admit_secrets(other.secrets)
+                return under(plan, model, quickly=quickly(plan, model))
+        raise NotSupported("no method answers this question under this model")
+
+    return Trial(partial(price, plan=plan), elsewhere)
+
+
+def _first(question: Question[Any]) -> Plan[Any]:
+    """Return the plan of the first method that answers, those of a limited effort before others."""
+    for method in sorted(_candidates(question), key=lambda method: not method.early):
         with suppress(MethodRefused):
-            plan = plan_by(method, asked)
-            return Trial(_needs(plan), partial(price, plan=plan))
-    raise NotSupported("no method answers this question under this model")
-
-
-def _needs(plan: Plan[Any]) -> str:
-    """Return what a plan needs in a few words."""
-    if plan.task == "answer":
-        return plan.noise.said()
-    return ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
+            return plan_by(method, question)
+    raise NotSupported("no method answers this question")
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
