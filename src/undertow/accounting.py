@@ -23,6 +23,7 @@ from undertow.ledger.rules import (
     check_same,
 )
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
+from undertow.models.acceptance import SAME_RECORDS, accept_option, listed
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.registry import law_to_dict
@@ -36,6 +37,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "Foretold",
+    "account_conditions",
     "asking",
     "check_ledger",
     "foretell",
@@ -69,6 +71,13 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
         )
+    taken = [name for name in plan.accepted if name not in (*ledger.accepted, SAME_RECORDS)]
+    if ledger.unit == "record" and taken:
+        raise LedgerConflict(
+            f"the plan accepts that its model failed {listed(taken)}, and the account does not: "
+            "its statement would promise more than is known; keep an account that was opened with "
+            f"the fitted model and {accept_option(plan.accepted)}"
+        )
     length = ledger.model.length
     if ledger.unit == "record" and length is not None and series > length:
         raise LedgerConflict(
@@ -76,6 +85,16 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "records beyond it would go unaccounted; keep the account under a model without a "
             "length"
         )
+
+
+def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:
+    """Return what weakens an account and not the plan, as clauses of the promise of a release.
+
+    A plan on a model written by hand may be spent from the account of a fitted one of the same law.
+    """
+    if ledger.accepted == tuple(name for name in plan.accepted if name != SAME_RECORDS):
+        return ()
+    return (f"of the account: {', '.join(ledger.conditions())}",)
 
 
 def asking(
@@ -89,6 +108,7 @@ def asking(
     and the public shape; nothing of it depends on a value.
     """
     about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
+    about |= {"accepted": list(plan.accepted)} if plan.accepted else {}
     text = json.dumps([about, table.touched()], default=str, sort_keys=True)
     named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
     return request(named, level, table.scope(), about, kind, leakage, {"mu": mu, "rho": rho})

@@ -13,6 +13,7 @@ The tree::
     │   │   └── Infeasible             it would prove it for a larger epsilon only
     │   ├── EffortSpent                the search needs more work than was allowed
     │   └── NothingToProtect           every record is certain under the model
+    ├── FailedChecks                   the records speak against the model, and nobody accepted it
     ├── LedgerError                    the account of what was released
     │   ├── BudgetExceeded             what is asked for no longer fits; says what would
     │   ├── LedgerConflict             entries that must not stand beside each other
@@ -35,6 +36,7 @@ __all__ = [
     "DisclosureWarning",
     "EffortSpent",
     "EffortWarning",
+    "FailedChecks",
     "Infeasible",
     "InvalidCertificate",
     "InvalidInput",
@@ -99,6 +101,15 @@ class EffortSpent(NotSupported):
 
 class NothingToProtect(NotSupported):
     """Every record is certain under the model: nothing can leak, and no noise is needed."""
+
+
+class FailedChecks(UndertowError):  # noqa: N818
+    """The records speak against the model: checks in ``names`` failed, and were not accepted."""
+
+    def __init__(self, message: str, names: tuple[str, ...]) -> None:
+        """Keep the names of the failed checks."""
+        super().__init__(message)
+        self.names = names
 
 
 class LedgerError(UndertowError):

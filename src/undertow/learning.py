@@ -92,7 +92,10 @@ def private_fit(
     if table.touched()[0] is not None:
         raise InvalidInput("a fit is of all records together; leave the groups (by=...) out")
     stated = ledger.stated()
-    plan = plan_at_level(Transitions(), stated, spent, ledger.against, ledger.unit, ledger.protect)
+    plan = plan_at_level(
+        Transitions(), stated, spent, ledger.against, ledger.unit, ledger.protect,
+        accept=ledger.accepted,
+    )  # fmt: skip
     shape, noise = table.shape(), plan.noise
     _check_useful(len(names), shape.rows - shape.persons, noise, spent)
     fitted = {

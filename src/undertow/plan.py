@@ -3,7 +3,7 @@
 import json
 import math
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Generic
 
 from typing_extensions import TypeVar
@@ -15,12 +15,20 @@ from undertow.base_query import State, Task, rest_of
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import conditions_of, readings_moved
+from undertow.conditions import UNBOUNDED, conditions_of, readings_moved, weakest
 from undertow.curves import check_delta
 from undertow.deprecations import warn
-from undertow.errors import InvalidInput, InvalidPlan, NotSupported, UndertowError, UnknownState
+from undertow.errors import (
+    FailedChecks,
+    InvalidInput,
+    InvalidPlan,
+    NotSupported,
+    UndertowError,
+    UnknownState,
+)
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
+from undertow.models.acceptance import accepted, check_accepted
 from undertow.models.checks import Check, checks_from_list
 from undertow.models.described import fields, names, number, text, whole
 from undertow.models.registry import law_to_dict
@@ -78,6 +86,20 @@ class Plan(Generic[M]):
     checks: tuple[Check, ...] = ()
     accepted: tuple[str, ...] = ()
     missing: State = "any"
+
+    def __post_init__(self) -> None:
+        """Take over what was tested of the model, where nothing else is said."""
+        if not self.checks and self.model.checks:
+            object.__setattr__(self, "checks", self.model.checks)
+
+    def check_accepted(self) -> None:
+        """Refuse a plan of whose model a check failed that nobody accepted.
+
+        `compare` makes such plans to show what methods cost. A plan for whole persons holds
+        whatever the dependence among the records of a person.
+        """
+        if self.unit == "record":
+            check_accepted(self.checks, self.accepted)
 
     @property
     def noise(self) -> Noise:
@@ -143,6 +165,7 @@ class Plan(Generic[M]):
         """
         from undertow.measurements import to_opendp
 
+        self.check_accepted()
         return to_opendp(self.noise, self.states, self.length)
 
     @property
@@ -206,10 +229,21 @@ class Plan(Generic[M]):
         return "; ".join([self._bound(), *self.conditions(), *more])
 
     def _bound(self) -> str:
+        """Return the weakest bound known: under the model, or what its failed checks suggest."""
+        own, (known, bounded) = self.leakage.upper, weakest(self)
+        if bounded and known <= own:
+            return self._odds(own)
+        said = [] if bounded else [UNBOUNDED]
+        if known > own:
+            said.append(f"under what the records suggest instead, {self._odds(known)}")
+        return "; ".join([*said, f"if the model were true, {self._odds(own)}"])
+
+    def _odds(self, upper: float) -> str:
+        """Return what a leakage means: how far the odds move, for whom, and about what."""
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
-        who, upper = words(self.against, self.leakage.secrets.window), self.leakage.upper
+        who = words(self.against, self.leakage.secrets.window)
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
         if not self.delta:
             return (
@@ -255,6 +289,7 @@ class Plan(Generic[M]):
 
     def to_json(self) -> str:
         """Return the plan as JSON text with a version and a checksum."""
+        self.check_accepted()
         described = self.mechanism.to_dict()
         body = {
             "format": FORMAT,
@@ -306,6 +341,7 @@ class Plan(Generic[M]):
 
         Every field is checked for itself and against the others. Whether the noise keeps the
         guarantee is checked by `undertow.planning.proofs.check_proof`, before anything is released.
+        A plan with a failed check that it does not accept is refused with `FailedChecks`.
         """
         body = parse(text)
         if body.get("checksum") != checksum(body):
@@ -317,6 +353,8 @@ class Plan(Generic[M]):
             verified(body, trusted)
         try:
             return _read(body)
+        except FailedChecks:
+            raise
         except UndertowError as error:
             raise InvalidPlan(
                 f"the plan file is malformed: {error}; make it again with 'undertow plan' or "
@@ -382,11 +420,15 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     own = ("channel", "measures") if local else ("query", "noise", amount)
     fields(body, "a plan", (*_ALWAYS, *own), _MORE)
     mechanism = mechanism_from_dict(body)
+    checks = checks_from_list(body.get("checks", []))
+    model = model_from_dict(body["model"])
+    if checks:  # plans on the model of this plan are asked about them too
+        model = model.with_checks([replace(check, leakage=None) for check in checks])
     if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
         raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
     plan: Plan[Any] = Plan(
         mechanism=mechanism,
-        model=model_from_dict(body["model"]),
+        model=model,
         limit=check_epsilon(number(body["limit"], "limit"), "limit"),
         leakage=leakage_from_dict(body["leakage"]),
         method=text(body["method"], "method"),
@@ -394,10 +436,11 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         measures=measures_from_dict(body["measures"]) if local else (),
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
-        checks=checks_from_list(body.get("checks", [])),
+        checks=checks,
         accepted=tuple(names(body.get("accepted", []), "accepted checks")),
         missing=body.get("missing", _UNSAID[mechanism.task]),
     )
+    accepted(plan.checks, plan.accepted, all_of=plan.unit == "record")
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")

@@ -9,7 +9,15 @@ from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
-from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
+from undertow.accounting import (
+    account_conditions,
+    asking,
+    check_ledger,
+    level_of,
+    noise_terms,
+    reserve,
+    spend_terms,
+)
 from undertow.accuracy import accuracy
 from undertow.base_query import rest_of
 from undertow.certificate import Leakage
@@ -151,7 +159,7 @@ def prepare(
         return Prepared(plan, table, shape, proof, None)
     check_ledger(plan, ledger, shape.series)
     entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
-    return Prepared(plan, table, shape, proof, entry)
+    return Prepared(plan, table, shape, proof, entry, account_conditions(plan, ledger))
 
 
 def release(

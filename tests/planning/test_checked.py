@@ -3,6 +3,7 @@
 import pytest
 
 import undertow as ut
+from tests.accepting import broken
 from undertow.models.checks import Check
 from undertow.models.second_order import SecondOrderChain
 from undertow.planning.checked import jointly
@@ -23,7 +24,7 @@ def drifting():
 
 
 def test_a_failure_costs_what_the_plan_leaks_under_the_alternative(drifting):
-    plan = ut.calibrate(ut.Count(1), drifting, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), drifting, limit=1.0, accept=broken(drifting))
     time = of(plan, "time")
     truth = ut.leakage(plan.mechanism, time.alternative)
     level = ut.leakage(ut.PureDP(plan.mechanism.level_upper()), time.alternative)
@@ -36,13 +37,13 @@ def test_a_failure_costs_what_the_plan_leaks_under_the_alternative(drifting):
 
 def test_longer_memory_is_priced_by_attack_and_bound():
     chain = ut.MarkovChain.fit(LONGER.simulate(8000, seed=1), public=True)
-    order = of(ut.calibrate(ut.Series(), chain, limit=2.0), "order")
+    order = of(ut.calibrate(ut.Series(), chain, limit=2.0, accept=broken(chain)), "order")
     assert order.leakage[0] > 2.0
     assert order.leakage[1] > order.leakage[0]
 
 
 def test_a_plan_file_keeps_its_checks(drifting):
-    plan = ut.calibrate(ut.Count(1), drifting, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), drifting, limit=1.0, accept=broken(drifting))
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
     assert again.checks == plan.checks
@@ -59,7 +60,9 @@ def test_a_stated_model_has_none():
 @pytest.mark.parametrize("asked", [{"releases": 4}, {"delta": 1e-6, "noise": "gaussian"}])
 def test_several_releases_are_priced_together(drifting, asked):
     method = "closed" if "delta" in asked else "best"
-    plan = ut.calibrate(ut.Count(1), drifting, limit=1.0, method=method, **asked)
+    plan = ut.calibrate(
+        ut.Count(1), drifting, limit=1.0, method=method, accept=broken(drifting), **asked
+    )
     time = of(plan, "time")
     assert time.leakage[1] > 1.0
     if "releases" in asked:  # the level of all of them, not the count of one
@@ -88,7 +91,8 @@ def test_gaussian_releases_together_have_all_their_mu():
 def test_sets_and_other_fits_say_what_they_were_fitted_to(drifting):
     """No model that was fitted passes for one that was stated."""
     calm = ut.MarkovChain.fit(LIVELY.simulate(3000, seed=3), public=True)
-    both = ut.calibrate(ut.Count(1), ut.ModelSet([calm, drifting]), limit=1.0)
+    either = ut.ModelSet([calm, drifting])
+    both = ut.calibrate(ut.Count(1), either, limit=1.0, accept=broken(either))
     assert of(both, "time").outcome == "failed"  # of one of them
     series = LIVELY.simulate(400, seed=1)
     with pytest.warns(UserWarning, match="disclosure"):
@@ -115,7 +119,7 @@ def test_an_alternative_without_a_bound_stays_without_a_price():
     other = ut.Groups(3)
     check = Check("made up", "failed", "for the test", "public", other)
     chain = LIVELY.with_checks([check])
-    plan = ut.calibrate(ut.Series(), chain, limit=2.0)
+    plan = ut.calibrate(ut.Series(), chain, limit=2.0, accept=["made up"])
     priced = of(plan, "made up").leakage
     assert priced is None or priced[0] <= priced[1]
 
@@ -129,7 +133,9 @@ def test_a_comparison_says_what_was_checked(drifting):
 
 
 def test_a_report_cannot_be_without_them(drifting):
-    out = ut.release(ut.calibrate(ut.Count(1), drifting, limit=1.0), [0, 1] * 50)
+    out = ut.release(
+        ut.calibrate(ut.Count(1), drifting, limit=1.0, accept=broken(drifting)), [0, 1] * 50
+    )
     text = out.report().text()
     assert "What was checked of the model" in text
     assert "failed: the first half of the records moves otherwise" in text

@@ -21,6 +21,7 @@ from undertow.bounds.series.mechanisms import level_of
 from undertow.bounds.unions import members_leakages
 from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
+from undertow.conditions import doubts
 from undertow.curves import check_delta
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
@@ -178,7 +179,7 @@ def _answered(
     progress.doing("looking for the worst adversary")
     if isinstance(model, ModelSet):
         each = _of_set(mechanism, model, against, more, question)
-        return worst(each, model.note, len(model.models))
+        return assuming(worst(each, model.note, len(model.models)), model)
     check_records(against, model.length)
     check_window(window, against, model.length)
     wide = window.records > 1
@@ -212,7 +213,9 @@ def assuming(found: Leakage, model: Model) -> Leakage:
     if found.method == "person":
         return found
     sure = found.against == "informed" or not model.several()
-    return found.with_assumptions((*model.disclaimers(), *(() if sure else (UNSURE,))))
+    tested = found.against != "informed" and model.checks
+    known = doubts(tested) if tested else ()
+    return found.with_assumptions((*known, *model.disclaimers(), *(() if sure else (UNSURE,))))
 
 
 def _of_set(

@@ -183,7 +183,7 @@ def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], limit: float) -> "
     from undertow.planning.search import calibrate
     from undertow.releasing import release
 
-    made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against)
+    made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against, accept=plan.accepted)
     if not is_local(made):
         return compute(release(made, true).value, made, true, **how)
     shown = getattr(sanitizing, verb_of(made))(made, true)

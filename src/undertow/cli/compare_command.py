@@ -127,10 +127,11 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     often, window = several(table.releases), table.secrets.window
     whom = words(table.against, window)
     about = f" about the history of {window} records in a row" if window > 1 else ""
+    promise = f"a leakage of at most {table.limit:g}{at}{about}"
     facts = [
         ("question", table.query.words()),
         ("model", table.model.describe()),
-        ("guarantee", f"a leakage of at most {table.limit:g}{at}{about} to {whom}{often}"),
+        ("guarantee", "; ".join([f"{promise} to {whom}{often}", *table.conditions()])),
         ("least error", "no certified method gives it" if best is None else _named(table, best)),
     ]
     written = [] if figure is None else [("figure", str(figure))]

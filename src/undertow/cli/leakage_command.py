@@ -12,6 +12,7 @@ from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.guarantee_options import AmountText, DeltaOption, GuaranteeText
 from undertow.cli.local_options import read_flips
 from undertow.cli.options import (
+    AcceptOption,
     AgainstText,
     EffortOption,
     ForceOption,
@@ -21,6 +22,7 @@ from undertow.cli.options import (
     WindowText,
     figure_kind,
     misuse,
+    read_accept,
     read_effort,
 )
 from undertow.cli.output import (
@@ -69,6 +71,7 @@ def leakage(
     limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
     delta: DeltaOption = None,
     effort: EffortOption = None,
+    accept: AcceptOption = None,
     renew: Literal["day", "week", "month"] | None = option(
         None,
         "--epsilon is spent afresh every day, week or month, on its own records, of which each "
@@ -124,6 +127,9 @@ def leakage(
         check_figure(figure, force=force)
         tell_renewal(renewed, model.read(), known, who.read(), force=force, as_json=as_json)
         return
+    taken = read_accept(accept)
+    if taken and limit is None:
+        raise misuse("--accept goes with --limit: a leakage says what its model failed")
     question = _question(known, query, amount, flips, limit)
     if figure is not None and limit is None and (flips is not None or delta is None):
         raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
@@ -138,7 +144,7 @@ def leakage(
         from undertow.adversaries import ONE_RECORD
 
         asked = _Asked(
-            described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD, allowed
+            described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD, allowed, taken
         )
         _budget(asked, figure, force=force, as_json=as_json)
         return
@@ -166,7 +172,10 @@ def leakage(
         more.append(("certificate", write_certificate(certificate, asked_of, force=force)))
         drawn |= {"certificate": str(certificate)}
     answer(
-        leakage_fields(leak) | {"any_length": described.length is None} | known.fields() | drawn,
+        leakage_fields(leak)
+        | {"any_length": described.length is None, "conditions": list(_untested(described))}
+        | known.fields()
+        | drawn,
         lambda: _tell(mechanism, described, leak, known.rows(), more),
         as_json=as_json,
     )
@@ -243,12 +252,19 @@ def _tell(
         ("attacker", words(leak.against, leak.secrets.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
-        ("assumes", "; ".join(leak.assumptions) or "nothing"),
+        ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions]))),
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
     rows += more
     show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
+
+
+def _untested(model: "AnyModel") -> tuple[str, ...]:
+    """Return what is known of the way from records to the model, as assumptions."""
+    from undertow.conditions import doubts
+
+    return doubts(model.checks)
 
 
 def _reached(
@@ -292,6 +308,7 @@ class _Asked:
     delta: float
     window: "Window"
     effort: float
+    accept: list[str]
 
 
 def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -> None:
@@ -302,7 +319,7 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
     with waiting("searching for the budget", _FASTER):
         found: Any = dp_budget(
             asked.model, limit, asked.against, delta=asked.delta, protect=window,
-            effort=asked.effort,
+            effort=asked.effort, accept=asked.accept,
         )  # fmt: skip
     if figure is not None:
         write_bytes(figure, _draw_windows(asked, figure), force=force)
@@ -311,7 +328,21 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
     told |= {"at_delta": asked.delta} if asked.delta else {}
     told |= {"protect_window": window.records} if window.records > 1 else {}
     told |= {} if figure is None else {"figure": str(figure)}
-    answer(told | spent, lambda: _tell_budget(asked, found, figure), as_json=as_json)
+    conditions = _conditions(asked, found)
+    told["conditions"] = list(conditions)
+    answer(told | spent, lambda: _tell_budget(asked, found, conditions, figure), as_json=as_json)
+
+
+def _conditions(asked: _Asked, found: "float | Budget") -> tuple[str, ...]:
+    """Return what weakens a budget: what failed checks of the model cost, what was not tested."""
+    from undertow.conditions import at_most, checked
+    from undertow.planning.checked import priced_level
+
+    level = found if isinstance(found, float) else found.epsilon
+    checks = asked.model.checks
+    if math.isfinite(level):
+        checks = priced_level(checks, level, asked.against, asked.window.records)
+    return (*at_most(checks, asked.limit), *checked(checks, asked.accept))
 
 
 def _draw_windows(asked: _Asked, path: Path) -> bytes:
@@ -330,7 +361,9 @@ def _draw_windows(asked: _Asked, path: Path) -> bytes:
 _FOR_EACH = "for each unit by which one record moves the answer (in the Euclidean norm)"
 
 
-def _tell_budget(asked: _Asked, found: "float | Budget", figure: Path | None) -> None:
+def _tell_budget(
+    asked: _Asked, found: "float | Budget", conditions: tuple[str, ...], figure: Path | None
+) -> None:
     from undertow.adversaries import words
 
     level = found if isinstance(found, float) else found.epsilon
@@ -344,6 +377,7 @@ def _tell_budget(asked: _Asked, found: "float | Budget", figure: Path | None) ->
         ),
         ("model", asked.model.describe()),
         ("attacker", words(asked.against, window)),
+        ("holds", "; ".join([f"a leakage of at most {asked.limit:g}", *conditions])),
     ]
     if math.isinf(level):
         rows.append(("spend", "whatever you like: nothing can leak"))

@@ -8,6 +8,7 @@ import typer
 
 from undertow.cli.commands import command, option
 from undertow.cli.options import (
+    AcceptOption,
     AgainstOption,
     JsonOption,
     KeyOption,
@@ -16,6 +17,7 @@ from undertow.cli.options import (
     WindowText,
     misuse,
     open_ledger,
+    read_accept,
 )
 from undertow.cli.output import (
     above,
@@ -89,6 +91,7 @@ def create(
         "LEVEL", "With --delta: a DP level set aside for releases that have one."
     ),
     against: AgainstOption = None,
+    accept: AcceptOption = None,
     unit: Unit | None = option(None, "What is protected: one record (default), or a whole person."),
     key: KeyOption = None,
     as_json: JsonOption = False,
@@ -116,6 +119,7 @@ def create(
             against=against or "any",
             unit=unit or "record",
             protect=window,
+            accept=read_accept(accept),
             key=key,
         )
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
@@ -331,6 +335,8 @@ def _terms(book: "Ledger") -> dict[str, Any]:
     same = {name: getattr(book, name) for name in named}
     if book.protect.records > 1:
         same["protect_window"] = book.protect.records
+    same["accepted"] = list(book.accepted)
+    same["conditions"] = list(book.conditions())
     return {"dataset": book.dataset, "model": book.model.describe(), **same}
 
 
@@ -365,7 +371,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("model", book.model.describe()),
         ("attacker", words(book.against)),
         ("protects", book.protect.words() if book.unit == "record" else _PERSON),
-        ("limit", f"a leakage of {leak}: {moved}"),
+        ("limit", "; ".join([f"a leakage of {leak}: {moved}", *book.conditions()])),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]
 

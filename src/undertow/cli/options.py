@@ -75,6 +75,15 @@ EffortOption = Annotated[
     ),
 ]  # fmt: skip
 
+AcceptOption = Annotated[
+    str | None,
+    typer.Option(
+        "--accept", metavar="NAMES",
+        help="Failed checks of the model that are accepted, such as order,memory; every promise "
+        "says so.",
+    ),
+]  # fmt: skip
+
 ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
 ConfidenceOption = Annotated[
     float, typer.Option("--confidence", metavar="P", help="The probability that an interval holds.")
@@ -446,6 +455,18 @@ def read_records(text: str, option: str) -> list[int]:
         return [int(part) for part in text.split(",")]
     except ValueError:
         raise misuse(f"{option} needs whole numbers such as 1,2,5; found {text!r}") from None
+
+
+def read_accept(names: str | None) -> list[str]:
+    """Return the names of checks of ``--accept order,memory``.
+
+    >>> read_accept("order, memory"), read_accept(None)
+    (['order', 'memory'], [])
+    """
+    found = [] if names is None else [name.strip() for name in names.split(",")]
+    if "" in found:
+        raise misuse("--accept needs the names of failed checks, such as order,memory")
+    return found
 
 
 def read_effort(effort: float | None) -> float | None:

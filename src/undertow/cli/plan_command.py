@@ -12,6 +12,7 @@ from undertow.cli.guarantee_options import NoiseText
 from undertow.cli.local_options import LocalText
 from undertow.cli.local_output import is_local, local_rows, show_probabilities, uncovered
 from undertow.cli.options import (
+    AcceptOption,
     AgainstText,
     EffortOption,
     ForceOption,
@@ -23,6 +24,7 @@ from undertow.cli.options import (
     WindowText,
     find_state,
     misuse,
+    read_accept,
     read_effort,
     read_missing,
     read_records,
@@ -70,6 +72,7 @@ def plan(
         "a series or a method whose proof needs complete series.",
     ),
     effort: EffortOption = None,
+    accept: AcceptOption = None,
     unit: Unit = option(
         None, "What is protected: one record, or all records of a person.", "record"
     ),
@@ -135,7 +138,7 @@ def plan(
         from undertow.signatures import check_private
 
         check_private(key)
-    allowed = read_effort(effort)
+    allowed, taken = read_effort(effort), read_accept(accept)
     faster = "--effort 0.1 is faster"
     if not local.asked and method is _BEST:
         faster += ", and so is --method exchange"
@@ -144,7 +147,7 @@ def plan(
 
         found = calibrate(
             query, described, limit, against, str(method),
-            pairs=alike, protect=protect, objective=local.aim(), effort=allowed,
+            pairs=alike, protect=protect, objective=local.aim(), effort=allowed, accept=taken,
             missing=read_missing(missing, described.states), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
@@ -170,16 +173,14 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
 
-    bound, _, more = plan.guarantee().partition(" (leakage")  # which has a row of its own
-    guarantee = bound + more.partition(")")[2]
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
         ("question", plan.query.words()),
+        ("guarantee", plan.guarantee()),
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
-        ("guarantee", guarantee),
         *([] if local else [("proved for", proved_for(plan.leakage, plan.length))]),
         *uncovered(plan),
         ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),

@@ -5,11 +5,11 @@ import re
 __all__ = ["in_cli_words"]
 
 _OPTIONS = (
-    "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta", "effort",
-    "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing", "model",
-    "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure", "releases",
-    "scale", "share", "sigma", "source", "start", "state", "states", "target", "targets", "time",
-    "unit", "value", "window",
+    "accept", "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta",
+    "effort", "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing",
+    "model", "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure",
+    "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
+    "targets", "time", "unit", "value", "window",
 )  # fmt: skip
 """Arguments that are options of the same name."""
 
@@ -90,6 +90,8 @@ def _option(said: str) -> str:
 
     >>> _option("method='mq' or 'optimal'"), _option("protect=[5]"), _option("missing=...")
     ('--method mq or optimal', '--protect 5', '--missing')
+    >>> _option("accept=('order', 'time')"), _option("accept=('order',)")
+    ('--accept order,time', '--accept order')
     >>> print(_option("state='cast(v as double)'"))
     --state 'cast(v as double)'
     """
@@ -98,5 +100,5 @@ def _option(said: str) -> str:
         value = "FILE"
     if re.fullmatch(r"'[^']*[ (][^']*'", value):  # a shell needs the quotation marks
         return f"--{name} {value}"
-    plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",")
+    plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",").rstrip(",")
     return f"--{_RENAMED.get(name, name)} {plain}".rstrip()

@@ -5,10 +5,12 @@ from fractions import Fraction
 from typing import Literal
 
 from undertow.certificate import Leakage
+from undertow.conditions import at_most, checked
 from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
 from undertow.ledger.currency import exchanged, exchanged_at_delta
+from undertow.ledger.narrowing import tested_of
 from undertow.ledger.replay import entries_of
 from undertow.ledger.rooms import Room
 from undertow.ledger.rules import Entry, Layout, Terms, region
@@ -28,6 +30,7 @@ class Balance:
     model: AnyModel
     against: Named
     unit: Unit
+    accepted: tuple[str, ...]
     _store: Store
 
     @property
@@ -44,6 +47,18 @@ class Balance:
     def budget(self) -> float:
         """The DP level that the limit allows every record."""
         return self._terms().budget
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return what weakens the account, each as a clause of its statement, the weightiest first.
+
+        Failed checks that were accepted when it was opened, with what they cost once the limit is
+        reached, and what was not tested. An account of persons depends on none of them.
+        """
+        if self.unit == "person":
+            return ()
+        terms = self._terms()
+        costs = at_most(tested_of(terms), terms.limit)
+        return (*costs, *checked(self.model.checks, self.accepted))
 
     def level(self, scope: Scope | None = None) -> float:
         """Return the largest sum of DP levels over the records in a scope, rounded up.
@@ -97,6 +112,10 @@ class Balance:
 
         Of an account with a delta it is the leakage at that delta.
         """
+        return self._together().with_assumptions(self.conditions())
+
+    def _together(self) -> Leakage:
+        """Return what all releases together leak, if the model is true."""
         with self._store.reading() as transaction:
             terms, layout = self._account(transaction)
             level = self._level(transaction, terms, layout, Scope())

@@ -1,7 +1,7 @@
 """The ledger as its users see it: one data set, its limit, and what was released from it."""
 
 import os
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from json import loads
@@ -19,7 +19,7 @@ from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.currency import allowance
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
-from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit
+from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit, tested_of
 from undertow.ledger.requests import check_terms, request, wanted_terms
 from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
@@ -89,6 +89,9 @@ class Ledger(KeyHolder):
         ``Window(12)``: the limit is kept for the whole history of any twelve records in a row, and
         the budget is ``dp_budget(model, limit, against, protect=Window(12))``. One record by
         default.
+    accept
+        The names of failed checks of a fitted model that are taken upon oneself, as in `calibrate`;
+        they are recorded, and the account's statement tells them.
     create
         Whether a missing ledger or data set is created.
     key
@@ -125,25 +128,29 @@ class Ledger(KeyHolder):
         against: Named | None = None,
         unit: Unit | None = None,
         protect: Window | None = None,
+        accept: Sequence[str] = (),
         create: bool = True,
         key: bytes | str | os.PathLike[str] | None = None,
         memory: str | os.PathLike[str] | Literal[False] | None = None,
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
-        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect)
+        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect, accept)
         self._store = Store(where, read_key(key))
         remembered = memory_at(memory)
         self._checks, self._keys = Checks(self._store, remembered), Keys(remembered.keys)
         present = self._store.prepare(needed=not create)
         terms = self._stored() if present else None
         if terms is None:
+            if model is not None and create and wanted["unit"] != "person":
+                _admit(model, wanted, accept)
             terms = self._start(wanted, present, create)
         check_terms(self.dataset, terms, wanted)
         self.model: AnyModel = believed(terms)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
         self.protect: Window = Window(terms.window)
+        self.accepted: tuple[str, ...] = tuple(terms.accepted)
         self._forget_recorded()
 
     def __repr__(self) -> str:
@@ -238,7 +245,7 @@ class Ledger(KeyHolder):
         with self._checks.reading() as transaction:
             for event in transaction.events(self.dataset):
                 if event.kind == "open":
-                    return model_from_dict(transaction.head.seal.content(event)["terms"]["model"])
+                    return believed(Terms(**transaction.head.seal.content(event)["terms"]))
         raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
 
     def plan(self, query: AnyQuery, level: float | None = None) -> "Plan[Any]":
@@ -252,7 +259,14 @@ class Ledger(KeyHolder):
         if not wanted:
             raise LedgerConflict("nothing is left in the account for a further answer")
         told = self.model, wanted, self.against, self.unit, self.protect
-        return plan_at_level(query, *told)
+        plan = plan_at_level(query, *told, accept=self.accepted)
+        # what the whole account leaks under what a check suggests, a part of it does not exceed
+        costs = {check.name: check.leakage for check in tested_of(self._terms()) if check.leakage}
+        checks = [
+            check.priced(0.0, costs[check.name][1]) if check.name in costs else check
+            for check in plan.checks
+        ]
+        return replace(plan, checks=tuple(checks))
 
     def reserve(
         self,
@@ -442,7 +456,17 @@ class Ledger(KeyHolder):
         window = wanted["window"] or 1
         budget, small = allowance(limit, delta, described, against, unit, window)
         pure = _share(wanted["pure"] or 0.0, budget, delta)
-        terms = Terms(wanted["model"], limit, budget, against, unit, delta, small, pure, window)
+        checks = wanted["checks"]
+        if unit == "record":
+            from undertow.planning.checked import priced_level
+
+            checks = priced_level(checks, budget, against, window)
+        tested = [replace(check, alternative=None).to_dict() for check in checks]
+        terms = Terms(
+            wanted["model"], limit, budget, against, unit, delta, small, pure, window,
+            checks=loads(canonical({"checks": tested}, "checks"))["checks"],
+            accepted=wanted["accepted"],
+        )  # fmt: skip
         if not present:
             self._store.create()
             self._stored(created=True)
@@ -478,6 +502,16 @@ def forget(
     store = Store(where, read_key(key))
     store.prepare(needed=True)
     return Checks(store, memory_at(memory)).forget(_now())
+
+
+def _admit(model: AnyModel, wanted: Mapping[str, Any], accept: Sequence[str]) -> None:
+    """Refuse a model with a failed check that is not accepted, and say what there is to do."""
+    from undertow.planning.budget import level_trial
+    from undertow.planning.doors import admit
+
+    limit, window = wanted["limit"] or 1.0, Window(wanted["window"] or 1)
+    told = limit, wanted["against"] or "any", 0.0, window
+    admit(model, accept, lambda: level_trial(model, *told))
 
 
 def _share(pure: float, budget: float, delta: float) -> float:

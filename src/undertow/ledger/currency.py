@@ -91,10 +91,10 @@ def budget_of(
 @cache
 def _searched() -> Callable[[AnyModel, float, Against, Window], float]:
     """Return the search for a level, which remembers: accounts of one model ask the same."""
-    from undertow.planning.budget import dp_budget
+    from undertow.planning.budget import budget_for
     from undertow.planning.questions import Remembered
 
-    return Remembered(lambda model, limit, who, kept: dp_budget(model, limit, who, protect=kept))
+    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, protect=kept))
 
 
 def allowance(

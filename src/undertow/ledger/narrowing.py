@@ -1,5 +1,6 @@
 """The region of a private fit, from what the account itself holds of it."""
 
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -8,12 +9,12 @@ from undertow.errors import LedgerConflict, NotSupported
 from undertow.ledger.currency import allowance
 from undertow.ledger.rules import Entry, Terms
 from undertow.mechanisms import DiscreteLaplace
-from undertow.models.checks import privately
+from undertow.models.checks import Check, privately, worst_of
 from undertow.models.private_fits import PrivateFit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
 
-__all__ = ["affordable", "believed", "check_narrowing", "recorded_fit"]
+__all__ = ["affordable", "believed", "check_narrowing", "recorded_fit", "tested_of"]
 
 
 def check_narrowing(terms: Terms) -> None:
@@ -57,9 +58,19 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
 
 
 def believed(terms: Terms) -> AnyModel:
-    """Return the model of an account, with what is known of it if a private fit has made it."""
+    """Return the model of an account, with what was tested of it, or what a private fit knows.
+
+    What failed checks cost when the limit is reached is no cost of a single plan, and left out.
+    """
     model = model_from_dict(terms.model)
-    return model.with_checks(privately(terms.missed)) if terms.missed else model
+    tested = tuple(replace(check, leakage=None) for check in tested_of(terms))
+    checks = worst_of([tested, privately(terms.missed) if terms.missed else ()])
+    return model.with_checks(checks) if checks else model
+
+
+def tested_of(terms: Terms) -> tuple[Check, ...]:
+    """Return what was tested of a model, with what all releases together leak where it failed."""
+    return tuple(map(Check.from_dict, terms.checks))
 
 
 def affordable(terms: Terms, model: AnyModel) -> float:

@@ -12,6 +12,7 @@ from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.rules import Entry, Terms, exact_level
+from undertow.models.acceptance import accept_option, accepted, check_accepted
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, up
@@ -21,9 +22,12 @@ __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
 
 def wanted_terms(
     model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None,
-    protect: Any = None,
+    protect: Any = None, accept: Any = (),
 ) -> dict[str, Any]:  # fmt: skip
-    """Return the terms that were passed, checked; None where nothing was."""
+    """Return the terms that were passed, checked; None where nothing was.
+
+    ``checks`` are those of the model, and ``accepted`` the names among ``accept`` that failed.
+    """
     if against not in (None, "any", "ignorant", "informed"):
         raise InvalidInput("a ledger is kept against 'any', 'ignorant' or 'informed'")
     if unit not in (None, "record", "person"):
@@ -43,12 +47,14 @@ def wanted_terms(
         if not isinstance(model, AnyModel):
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
         description = loads(canonical(law_to_dict(model), "model"))
+    checks = () if model is None else model.checks
     checked = None if limit is None else check_positive(limit, "the limit")
     rare = None if delta is None else check_delta(delta)
     return {
         "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
         "pure": pure if pure is None or pure == 0 else check_positive(pure, "the pure level"),
         "window": None if protect is None else protect.records,
+        "checks": checks, "accepted": accepted(checks, accept, all_of=False),
     }  # fmt: skip
 
 
@@ -66,6 +72,15 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
     for name, reason in reasons.items():
         if wanted[name] is not None and wanted[name] != getattr(terms, name):
             raise LedgerConflict(f"the data set {dataset!r} is kept under {reason}")
+    asked, held = wanted["accepted"], tuple(terms.accepted)
+    if asked and asked != held:
+        kept = accept_option(held) if held else "no acceptance of a failed check"
+        raise LedgerConflict(
+            f"the data set {dataset!r} is kept under {kept}; open it without accept, or keep the "
+            "account of these records under another name from the start"
+        )
+    if terms.unit == "record":
+        check_accepted(wanted["checks"], held)
 
 
 def request(

@@ -55,7 +55,9 @@ class Terms:
     records in a row whose history is not to leak more than the limit: no record spends more than
     the budget, and that is what all algorithms of this level leak about so many of them.
     ``missed`` is the probability with which the model, the region of a private fit, misses the true
-    one; 0 where the model was stated.
+    one; 0 where the model was stated. ``checks`` are what was tested of the model, each as in a
+    file and without its alternative, and ``accepted`` the names of those that failed: the limit
+    holds if the model is true all the same.
     """
 
     model: dict[str, Any]
@@ -68,13 +70,22 @@ class Terms:
     pure: float = 0.0
     window: int = 1
     missed: float = 0.0
+    checks: Sequence[Mapping[str, Any]] = ()
+    accepted: Sequence[str] = ()
+
+    def __post_init__(self) -> None:
+        """Hold what was tested as tuples, however it was read."""
+        object.__setattr__(self, "checks", tuple(self.checks))
+        object.__setattr__(self, "accepted", tuple(self.accepted))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description; of delta, window and fit it mentions what there is."""
+        """Return a JSON-ready description; of the terms with a default, those that differ."""
         told = {name: getattr(self, name) for name in self.__slots__}
         left = () if self.delta else ("delta", "small", "pure")
         window = ("window",) if self.window == 1 else ()
-        return without(told, *left, *window, *(() if self.missed else ("missed",)))
+        unsaid = (name for name in ("missed", "checks", "accepted") if not told[name])
+        told |= {name: list(told[name]) for name in ("checks", "accepted")}
+        return without(told, *left, *window, *unsaid)
 
 
 @dataclass(frozen=True, slots=True)

@@ -30,7 +30,7 @@ from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import Gaussian, Normal, PureDP
 from undertow.models.markov import MarkovChain
 from undertow.numerics import up
-from undertow.planning.budget import aim, dp_budget
+from undertow.planning.budget import aim, budget_for
 from undertow.planning.questions import CERTAIN, Question, Remembered, noise_way
 
 __all__ = ["CLOSED", "EXACT", "SWEEP"]
@@ -45,7 +45,7 @@ _NUDGE = 1e-11
 def solve_closed(question: Question) -> Normal:
     """Return the least Gaussian noise by Theorem 1: (beta, d0), then the sigma that keeps it."""
     limit = aim(question.limit)
-    budget = dp_budget(question.model, limit, question.against, protect=question.window)
+    budget = budget_for(question.model, limit, question.against, protect=question.window)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     small = pure_budget_delta(limit, question.delta, budget)

@@ -2,7 +2,7 @@
 
 import math
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from typing import TypeVar, overload
@@ -20,9 +20,12 @@ from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
+from undertow.models.base import Model
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
+from undertow.planning.checked import LITTLE, price_level
+from undertow.planning.doors import Trial, admit
 
 _SPENT = (
     "the search for the largest level ended with its effort spent: the level returned is proved, a "
@@ -36,9 +39,11 @@ __all__ = [
     "Guide",
     "Search",
     "aim",
+    "budget_for",
     "dp_budget",
     "guide_for",
     "largest_level",
+    "level_trial",
     "search_for",
 ]
 
@@ -108,17 +113,17 @@ class Budget:
 @overload
 def dp_budget(
     model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...,
-    effort: float = ...,
+    effort: float = ..., accept: Sequence[str] = ...,
 ) -> float: ...  # fmt: skip
 @overload
 def dp_budget(
     model: AnyModel, limit: float, against: Against = ..., *, delta: float,
-    protect: Window | None = ..., effort: float = ...,
+    protect: Window | None = ..., effort: float = ..., accept: Sequence[str] = ...,
 ) -> float | Budget: ...  # fmt: skip
 @renamed(epsilon="limit")
 def dp_budget(
     model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
-    protect: Window | None = None, effort: float = 1.0,
+    protect: Window | None = None, effort: float = 1.0, accept: Sequence[str] = (),
 ) -> float | Budget:  # fmt: skip
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
@@ -128,7 +133,9 @@ def dp_budget(
     exchange (Theorem 1 of the theory of approximate guarantees). ``effort`` is how much work the
     search may take, counted, as a multiple of the default (`leakage`): one that ends early returns
     a level that is proved but may be smaller than need be, with an `EffortWarning`. ``protect`` is
-    a `Window` whose whole history is to leak no more; one record by default.
+    a `Window` whose whole history is to leak no more; one record by default. ``accept`` names the
+    failed checks of a fitted model that are taken upon oneself, as in `calibrate`: the level holds
+    if the model is true all the same.
 
     >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
@@ -139,6 +146,33 @@ def dp_budget(
     >>> budget = dp_budget(chain, limit=1.0, delta=1e-6)
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)
+    """
+    if isinstance(model, Model):  # else refused below
+        admit(model, accept, lambda: level_trial(model, limit, against, delta, protect))
+    return budget_for(model, limit, against, delta=delta, protect=protect, effort=effort)
+
+
+@overload
+def budget_for(
+    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...,
+    effort: float = ...,
+) -> float: ...  # fmt: skip
+@overload
+def budget_for(
+    model: AnyModel, limit: float, against: Against = ..., *, delta: float,
+    protect: Window | None = ..., effort: float = ...,
+) -> float | Budget: ...  # fmt: skip
+def budget_for(
+    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
+    protect: Window | None = None, effort: float = 1.0,
+) -> float | Budget:  # fmt: skip
+    """Return what `dp_budget` does, whether or not the model passed its checks.
+
+    For what shows or compares levels, and for accounts and plans that asked about the checks.
+
+    >>> from undertow import Groups
+    >>> round(budget_for(Groups(2), limit=1.0), 6)
+    0.5
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, window = check_delta(delta), read_window(protect)
@@ -155,7 +189,7 @@ def dp_budget(
         guide = guide_for(model, against, window.records)
         level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
     if unfinished and alone:  # else the plan says so
-        warnings.warn(_SPENT, EffortWarning, stacklevel=3)
+        warnings.warn(_SPENT, EffortWarning, stacklevel=4)
     if not delta:
         return level
     if math.isinf(level):
@@ -167,6 +201,18 @@ def dp_budget(
         largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
     )
     return Budget(level, small, rho, mu)
+
+
+def level_trial(
+    model: AnyModel, limit: float, against: Against, delta: float, protect: Window | None
+) -> Trial:
+    """Return the level that a model allows, found with little effort."""
+    found = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
+    level, window = found if isinstance(found, float) else found.epsilon, read_window(protect)
+    return Trial(
+        lambda check: price_level(check, level, against, window),
+        lambda other: leakage(PureDP(level), other, against, effort=LITTLE, protect=window),
+    )
 
 
 def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:

@@ -1,10 +1,11 @@
 """What the failure of a check costs a plan: its leakage under the model that records suggest."""
 
 import math
+from collections.abc import Iterable
 from dataclasses import replace
 from typing import Any
 
-from undertow.adversaries import Window
+from undertow.adversaries import Against, Window
 from undertow.bounds.engine import leakage
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage, worst
@@ -17,27 +18,40 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import up
 from undertow.plan import Plan
 
-__all__ = ["jointly", "priced", "under"]
+__all__ = [
+    "LITTLE",
+    "jointly",
+    "price",
+    "price_level",
+    "priced",
+    "priced_level",
+    "quickly",
+    "under",
+]
 
 MOST_STATES = 3
 """States up to which a chain of order two is tried out with every plan (cost: seconds beyond);
 `undertow.robustness` tries all."""
 
+LITTLE = 0.1
+"""Effort of what is only told beside an answer, or in a refusal: about a second each."""
 
-def priced(plan: Plan[Any]) -> Plan[Any]:
+
+def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
     """Return the plan with the checks of its model, and what it leaks where one of them failed.
+
+    ``accepted`` are the names of failed checks that the caller took upon themselves.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> from undertow.models.second_order import SecondOrderChain
     >>> longer = SecondOrderChain([[[.7, .3], [.4, .6]], [[.6, .4], [.3, .7]]])
     >>> chain = MarkovChain.fit(longer.simulate(4000, seed=2), public=True)
-    >>> plan = calibrate(Count(1), chain, limit=1.0)
+    >>> plan = calibrate(Count(1), chain, limit=1.0, accept=["order", "memory"])
     >>> [check.name for check in plan.checks if check.leakage]
     ['order']
     """
-    if not plan.model.checks:
-        return plan
-    return replace(plan, checks=tuple(_priced(check, plan) for check in plan.model.checks))
+    checks = tuple(price(check, plan) for check in plan.model.checks)
+    return replace(plan, checks=checks, accepted=accepted)
 
 
 def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
@@ -56,6 +70,11 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
     return leakage(joint, model, plan.against, delta=plan.delta, **more)
+
+
+def quickly(plan: Plan[Any], model: Model) -> bool:
+    """Return whether what a plan leaks under a model is only bounded by its level."""
+    return bool(plan.delta) or not isinstance(model, SecondOrderChain)
 
 
 def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
@@ -87,7 +106,33 @@ def jointly(plan: Plan[Any]) -> Mechanism:
     return PureDP(up(noise.level_upper(plan.length) * times))
 
 
-def _priced(check: Check, plan: Plan[Any]) -> Check:
+def priced_level(
+    checks: Iterable[Check], level: float, against: Against, window: int = 1
+) -> tuple[Check, ...]:
+    """Return checks with what all algorithms of a DP level leak where one of them failed.
+
+    With little effort: a bound that takes long to find is left out.
+
+    >>> from undertow import MarkovChain
+    >>> drifts = Check("time", "failed", "", alternative=MarkovChain([[.9, .1], [.1, .9]]))
+    >>> round(priced_level([drifts], .1, "any")[0].leakage[1], 3)
+    0.873
+    """
+    return tuple(price_level(check, level, against, Window(window)) for check in checks)
+
+
+def price_level(check: Check, level: float, against: Against, window: Window) -> Check:
+    """Return the check with what all algorithms of a DP level leak, where it failed."""
+    if check.outcome != "failed" or check.alternative is None:
+        return check
+    try:
+        leak = leakage(PureDP(level), check.alternative, against, effort=LITTLE, protect=window)
+    except (NotSupported, InvalidInput):
+        return check
+    return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)
+
+
+def price(check: Check, plan: Plan[Any]) -> Check:
     """Return the check with both ends, where it failed and a leakage is known under its model."""
     other, secrets = check.alternative, plan.leakage.secrets
     if check.outcome != "failed" or other is None or plan.unit != "record":
@@ -97,9 +142,7 @@ def _priced(check: Check, plan: Plan[Any]) -> Check:
     if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check
     try:
-        leak = under(
-            plan, other, quickly=bool(plan.delta) or not isinstance(other, SecondOrderChain)
-        )
+        leak = under(plan, other, quickly=quickly(plan, other))
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

@@ -10,9 +10,11 @@ import numpy as np
 from undertow import progress
 from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
+from undertow.conditions import checked, claimed, doubts, weakest
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
+from undertow.models.acceptance import accepted
 from undertow.models.checks import Check
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, check_epsilon, check_listed, freeze
@@ -24,7 +26,7 @@ from undertow.planning.questions import Question, Shape
 from undertow.planning.rows import Row, row_of
 from undertow.planning.search import check_question, least_error, plan_by, shaped, shapes_of
 from undertow.queries import AnyQuery, LocalQuery
-from undertow.rounding import above, columns
+from undertow.rounding import above, columns, stated
 
 __all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
 
@@ -59,6 +61,19 @@ class Comparison:
     checks: tuple[Check, ...] = ()
     missing: tuple[str, ...] = ()
     order_one: Plan[Any] | None = None
+    accepted: tuple[str, ...] = ()
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return what weakens every row, as clauses: failed checks, and what was not tested.
+
+        The cost of a failed check is that of the best plan.
+        """
+        if self.best is not None:
+            best = replace(self.best, checks=self.checks, accepted=self.accepted)
+            known, bounded = weakest(best)
+            limit = best.leakage.upper
+            return (*claimed(known, limit, bounded=bounded), *checked(self.checks, self.accepted))
+        return doubts(self.checks)
 
     def __iter__(self) -> Iterator[Row]:
         """Iterate over the rows."""
@@ -151,6 +166,7 @@ class Comparison:
             "rows": [
                 {**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows
             ],
+            "conditions": list(self.conditions()),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
             **({"missing": list(self.missing)} if self.missing else {}),
             **({} if self.memory_price is None else {"memory_price": self.memory_price}),
@@ -190,9 +206,16 @@ class Comparison:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
-        checked = [f"checked: {check.said()}" for check in self.checks]
+        tested = [f"checked: {check.said()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
-        return "\n".join([*columns(lines), *notes, *self._memory(), *checked, *missing])
+        first = f"{self._promise()}; {'; '.join(self.conditions())}"
+        told = [*notes, *self._memory(), *tested, *missing]
+        return "\n".join([first, *columns(lines), *told])
+
+    def _promise(self) -> str:
+        """Return what is asked of every method."""
+        at = f" at delta {stated(self.delta)}" if self.delta else ""
+        return f"a leakage of at most {self.limit:g}{at}"
 
 
 @renamed(epsilon="limit")
@@ -211,6 +234,7 @@ def compare(
     each: Callable[[Row], object] | None = None,
     effort: float = 1.0,
     partial: bool = False,
+    accept: Sequence[str] = (),
 ) -> Comparison:
     """Return one plan, or the reason why not, for each method.
 
@@ -230,6 +254,9 @@ def compare(
     `Row.failure`. An interrupt (Ctrl-C) ends the whole, or with ``partial`` returns the rows found
     so far, and names the others in `Comparison.missing`.
 
+    A model whose checks failed is compared and not refused: the table begins with what failed. Its
+    plans release nothing unless ``accept`` names each failed check, as in `calibrate`.
+
     >>> from undertow import Count, MarkovChain, compare
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
     >>> table = compare(Count(1), chain, 1.0, methods=["exchange", "quilt", "wasserstein"])
@@ -245,13 +272,14 @@ def compare(
         for method in _methods(question, methods, shape)
     ]
     effort = progress.check_effort(effort)
+    taken = accepted(model.checks, accept, all_of=False)
     rows: list[Row] = []
     stopped = False
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
                 named = methods is not None and not method.early
-                rows.append(row_of(method, part, math.inf if named else effort))
+                rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
                 each(rows[-1])
     except KeyboardInterrupt:
@@ -261,7 +289,7 @@ def compare(
     table = Comparison(
         tuple(rows), query, model, question.limit, question.against, question.delta,
         question.releases, question.secrets, model.checks,
-        missing=tuple(method.name for method, _ in asked[len(rows) :]),
+        missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best
     if best is None or stopped:  # to price a failed check takes as long as another plan

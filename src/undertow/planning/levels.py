@@ -1,11 +1,13 @@
 """The plan of an answer that spends a given DP level, whatever that leaks."""
 
 import math
+from collections.abc import Sequence
 
 from undertow.adversaries import Against, Window
 from undertow.errors import NotSupported
 from undertow.mechanisms import Unit
 from undertow.methods import find_method
+from undertow.models.acceptance import accepted
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, divide_up
 from undertow.plan import Plan
@@ -21,13 +23,13 @@ __all__ = ["plan_at_level"]
 
 def plan_at_level(
     query: AnyQuery, model: AnyModel, level: float, against: Against = "any",
-    unit: Unit = "record", protect: Window | None = None,
+    unit: Unit = "record", protect: Window | None = None, accept: Sequence[str] = (),
 ) -> Plan[Scaled]:  # fmt: skip
     """Return the plan whose noise has a DP level of at most ``level``; its limit is what it leaks.
 
     The inverse of `calibrate`: for an account in which levels are shared out. Leakages are those of
     all algorithms of the level, so that any shape of data is covered. For persons the level is that
-    of all records of one person.
+    of all records of one person. ``accept`` names failed checks, as in `calibrate`.
 
     >>> from undertow import Count, MarkovChain
     >>> plan = plan_at_level(Count(1), MarkovChain([[.9, .1], [.3, .7]]), 0.25)
@@ -35,6 +37,7 @@ def plan_at_level(
     (True, True, True)
     """
     wanted = check_positive(level, "level")
+    taken = accepted(model.checks, accept, all_of=unit == "record")
     question = check_question(query, model, wanted, against, None, protect, unit=unit, covers="any")
     noise = _noise(question, wanted)
     method = find_method("answer", "group" if unit == "person" else "exchange")
@@ -46,7 +49,7 @@ def plan_at_level(
             "give it a length"
         )
     plan = Plan(noise, model, proof.upper, proof, method.name, unit=unit)
-    return priced(plan)
+    return priced(plan, taken)
 
 
 def _noise(question: Question, level: float) -> Scaled:

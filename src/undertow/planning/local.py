@@ -18,7 +18,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import Array
-from undertow.planning.budget import aim, dp_budget
+from undertow.planning.budget import aim, budget_for
 from undertow.planning.channel_cuts import Cut
 from undertow.planning.channel_search import (
     FIRST_BOX,
@@ -357,7 +357,7 @@ def _exchange(question: Question[Series]) -> Solution:
     least = PureDP(_LEAST * task.limit)
     if not leakage(least, task.model, task.against).proves(task.limit):
         return _silent(task, "exchange")
-    budget = dp_budget(task.model, task.limit, task.against)
+    budget = budget_for(task.model, task.limit, task.against)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
 

@@ -30,7 +30,7 @@ from undertow.models.sets import AnyModel
 from undertow.models.tallies import Tally, tally
 from undertow.numerics import check_count, check_epsilon, check_listed
 from undertow.plan import Plan
-from undertow.planning.budget import dp_budget
+from undertow.planning.budget import budget_for
 from undertow.planning.checked import under
 from undertow.queries import State
 from undertow.rounding import above, below, columns
@@ -394,7 +394,7 @@ def _noise(model: AnyModel, limit: float, against: Against) -> tuple[float, floa
     """Return the noise below which an attack exceeds the limit, and the one that is proved."""
     proved = None
     if math.isfinite(leakage(PureDP(limit / 4), model, against).upper):
-        proved = 1 / dp_budget(model, limit, against)
+        proved = 1 / budget_for(model, limit, against)
     low, high = 0.0, math.inf  # levels whose attacks stay below the limit, and exceed it
     level = limit / 4 if proved is None else (1 + _PRECISION) / proved
     for _ in range(_STEPS):

@@ -13,7 +13,7 @@ from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.persons import of_persons
 from undertow.numerics import check_count, check_epsilon
-from undertow.planning.budget import dp_budget
+from undertow.planning.budget import budget_for
 
 __all__ = ["PersonBudgets", "person_budgets"]
 
@@ -81,7 +81,7 @@ def person_budgets(
     weights = counts + (fitted.prior or _PRIOR)  # (P, k, k)
     rows = weights / weights.sum(axis=2, keepdims=True)
     chains = [MarkovChain(matrix, fitted.states, length=fitted.length) for matrix in rows]
-    pooled = dp_budget(fitted, limit, against)
+    pooled = budget_for(fitted, limit, against)
     if not np.isfinite(pooled):
         raise InvalidModel("under the pooled chain nothing leaks: it has one certain state")
     if fitted.size == 2:
@@ -99,7 +99,7 @@ def person_budgets(
         limit=limit,
         persons=len(chains),
         pooled=pooled,
-        median=dp_budget(middle, limit, against),
-        worst=dp_budget(last, limit, against),
+        median=budget_for(middle, limit, against),
+        worst=budget_for(last, limit, against),
         leaks=leakage(PureDP(pooled), last, against).upper,
     )

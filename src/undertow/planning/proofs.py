@@ -105,6 +105,7 @@ def check_proof(plan: Plan[Any]) -> Leakage:
     ...
     undertow.errors.InvalidPlan: its noise leaks up to 20.7, not 1: ...
     """
+    plan.check_accepted()
     claim = plan.leakage
     if not 0 <= claim.lower <= claim.upper:
         raise InvalidPlan("the ends of its leakage are not ordered; make the plan again")

@@ -12,9 +12,10 @@ from typing import Any
 
 from undertow.adversaries import Against
 from undertow.errors import InvalidInput, NothingToProtect, NotSupported
+from undertow.models.acceptance import failed
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_count, up
-from undertow.planning.budget import Budget, dp_budget
+from undertow.planning.budget import Budget, budget_for
 from undertow.planning.questions import CERTAIN
 from undertow.planning.search import calibrate
 from undertow.queries import Count
@@ -151,7 +152,7 @@ def noise_by_releases(
     365       2063     323.2     346.5  6.38
     """
     numbers = [check_count(number, "releases", 1) for number in releases]
-    found: Any = dp_budget(model, limit, against, delta=delta)
+    found: Any = budget_for(model, limit, against, delta=delta)
     if not isinstance(found, Budget):
         raise InvalidInput("Gaussian noise needs a delta above 0, such as delta=1e-6")
     if math.isinf(found.epsilon):
@@ -159,7 +160,10 @@ def noise_by_releases(
     swept = None
     if sweep:
         query = Count(model.states[-1]) if model.states else Count(1)
-        plan = calibrate(query, model, limit, against, "sweep", delta=delta, noise="gaussian")
+        plan = calibrate(
+            query, model, limit, against, "sweep", delta=delta, noise="gaussian",
+            accept=[check.name for check in failed(model.checks)],
+        )  # fmt: skip
         swept = plan.noise.amount
     single = ReleaseNoise(
         1,

@@ -19,7 +19,7 @@ from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_count, check_epsilon, divide_up, down
-from undertow.planning.budget import Search, dp_budget, largest_level
+from undertow.planning.budget import Search, budget_for, largest_level
 
 __all__ = [
     "LEVELS",
@@ -146,7 +146,7 @@ def renewal(
 def _budget(model: AnyModel, limit: float, against: Against, window: Window) -> float:
     """Return the level to spend in each period, 0 where every level leaks without bound."""
     try:
-        return dp_budget(model, limit, against, protect=window)
+        return budget_for(model, limit, against, protect=window)
     except NotSupported:
         return 0.0
 

@@ -106,17 +106,21 @@ class Row:
         }
 
 
-def row_of(method: Method, question: Question[Any], allowed: float) -> Row:
+def row_of(
+    method: Method, question: Question[Any], allowed: float, accepted: tuple[str, ...] = ()
+) -> Row:
     """Return one method's row; one for the ignorant attacker only is shown for that one.
 
-    ``allowed`` is the effort that it may take, as a multiple of `EFFORT`. Whatever goes wrong ends
+    ``allowed`` is the effort that it may take, as a multiple of `EFFORT`; ``accepted`` are the
+    failed checks that its plan accepts. Whatever goes wrong ends
     in this row, and takes no other with it; but a question that makes no sense is refused.
     """
     guards, against = method.guards(question.against), question.against
     shape = question.shape if question.query.task == "answer" else None
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
-    found = _tried(lambda: _plan(method, replace(question, against=whom), allowed))
+    asked = replace(question, against=whom)
+    found = _tried(lambda: replace(_plan(method, asked, allowed), accepted=accepted))
     seconds = time.perf_counter() - began
     plan = found.value
     truth: _Tried[Leakage | None] = _Tried()

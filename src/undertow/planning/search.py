@@ -1,9 +1,10 @@
 """The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import replace
+from functools import partial
 from typing import Any, get_args, overload
 
 from undertow import progress
@@ -11,7 +12,7 @@ from undertow.adversaries import Against, Secrets, Window, check_against, check_
 from undertow.base_query import BaseQuery, State, Task
 from undertow.bounds.attractive.missing import over_patterns, over_patterns_as_complete
 from undertow.bounds.engine import check_fit
-from undertow.certificate import WIDTHS, Covers, check_covers
+from undertow.certificate import WIDTHS, Covers, Leakage, check_covers
 from undertow.channels import Flips, Redaction
 from undertow.curves import check_delta
 from undertow.deprecations import renamed
@@ -31,7 +32,8 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_choice, check_count, check_epsilon, shown, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
-from undertow.planning.checked import priced
+from undertow.planning.checked import LITTLE, price, priced, quickly, under
+from undertow.planning.doors import Trial, admit
 from undertow.planning.flip_aims import Objective
 from undertow.planning.methods import LESS, prove, solve
 from undertow.planning.questions import Question, Shape, chains_of
@@ -69,27 +71,29 @@ _PATIENCE = 0.08
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ..., missing: State | None = ...,
-    effort: float | None = ...,
+    covers: Covers | None = ..., releases: int = ..., accept: Sequence[str] = ...,
+    missing: State | None = ..., effort: float | None = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
     query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
     covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
-    missing: State | None = ..., effort: float | None = ...,
+    accept: Sequence[str] = ..., missing: State | None = ..., effort: float | None = ...,
 ) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., missing: State | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    effort: float | None = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
     query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
     *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., missing: State | None = ..., effort: float | None = ...,
+    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    effort: float | None = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
@@ -109,6 +113,7 @@ def calibrate(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    accept: Sequence[str] = (),
     missing: State | None = None,
     effort: float | None = None,
 ) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
@@ -163,6 +168,11 @@ def calibrate(
         that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
         leaves a certified plan with more noise than need be, and says so. By default 1; a method
         that is asked for by name and has no answer before its end works to its end.
+    accept
+        Names of failed checks of a fitted model that are taken upon oneself, such as ``("order",
+        "memory")``. Each that failed must be named, or the model is refused with `FailedChecks`;
+        the promise of the plan then begins with what the failure costs. Names that did not fail
+        are an error; ``"same-records"`` is always allowed.
 
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
@@ -181,6 +191,7 @@ def calibrate(
         unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
         missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
+    taken = admit(model, accept, lambda: _trial(question), all_of=unit == "record")
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
@@ -198,8 +209,33 @@ def calibrate(
         known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
-        return priced(_chosen([plan_by(chosen, shaped(question, shape)) for shape in known]))
-    return priced(_best_of(question, shapes))
+        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
+        return priced(_chosen(plans), taken)
+    return priced(_best_of(question, shapes), taken)
+
+
+def _trial(question: Question[Any]) -> Trial:
+    """Return the plan of the first quick method that answers a question, as one to try out."""
+    asked = shaped(replace(question, effort=LITTLE), question.shape)
+    plan = _first(asked)
+
+    def elsewhere(model: AnyModel) -> Leakage:
+        other = replace(asked, model=model)
+        for method in _candidates(other):
+            with suppress(MethodRefused):
+                method.admit_secrets(other.secrets)
+                return under(plan, model, quickly=quickly(plan, model))
+        raise NotSupported("no method answers this question under this model")
+
+    return Trial(partial(price, plan=plan), elsewhere)
+
+
+def _first(question: Question[Any]) -> Plan[Any]:
+    """Return the plan of the first method that answers, those of a limited effort before others."""
+    for method in sorted(_candidates(question), key=lambda method: not method.early):
+        with suppress(MethodRefused):
+            return plan_by(method, question)
+    raise NotSupported("no method answers this question")
 
 
 def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:

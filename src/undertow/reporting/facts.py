@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
-from undertow.conditions import readings_moved
+from undertow.conditions import premise, readings_moved
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
@@ -227,12 +227,17 @@ def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
         "words": plan.guarantee(*conditions),
+        "conditions": [*plan.conditions(), *conditions],
         "unit": plan.unit,
         "unit_words": words.unit(plan),
         **({"protect_window": window} if window > 1 else {}),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
-        **({"delta": plan.delta, "odds": words.odds_sentence(plan)} if plan.delta else {}),
+        **(
+            {"delta": plan.delta, "odds": premise(plan) + words.odds_sentence(plan)}
+            if plan.delta
+            else {}
+        ),
         "against": (
             plan.against if isinstance(plan.against, str) else attacker(plan.against, window)
         ),

@@ -6,6 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from undertow.certificate import Leakage
+from undertow.conditions import premise
 from undertow.plan import Plan
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import Matrix, found_in, parameters, reach
@@ -168,9 +169,10 @@ def guarantee_section(
     """Return what is guaranteed, to whom, by what proof, and for which shapes of data."""
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
+    means = words.odds_sentence(plan) if plan.delta else _belief(leak)
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
-        ("That means", (words.odds_sentence(plan) if plan.delta else _belief(leak),)),
+        ("That means", (sentence(premise(plan) + means),)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),

@@ -72,6 +72,7 @@ class Accounts:
             "delta": book.delta, "budget": book.budget,
             "level": level if math.isfinite(level) else None, "left": book.left(),
             "leakage": {"lower": leak.lower, "upper": leak.upper},
+            "accepted": list(book.accepted), "conditions": list(book.conditions()),
         }  # fmt: skip
 
     def left(self, dataset: str, records: Records) -> dict[str, Any]:

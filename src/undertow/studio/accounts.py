@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import UndertowError
+from undertow.models.acceptance import SAME_RECORDS
 from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.reporting import scope
@@ -45,6 +46,7 @@ class AccountPlace:
         return Ledger(
             self.where, self.dataset, plan.model, DEMONSTRATION * plan.limit, against=against,
             unit=plan.unit, protect=None if isinstance(window, tuple) else window, memory=False,
+            accept=[name for name in plan.accepted if name != SAME_RECORDS],
         )  # fmt: skip
 
 
@@ -147,7 +149,7 @@ def carry_out(
     rows = [number.to_dict() for number in found]
     return Released(
         tuple((one.label(), one.shown(), above(one.within, 4)) for one in found),
-        plan.query.words(), plan.guarantee(), scope.records(out.rows, out.persons),
+        plan.query.words(), plan.guarantee(*out.conditions), scope.records(out.rows, out.persons),
         out.release_id, out.entry or "", scope.drawn(out.made), out.replayed, report.html(),
         report.to_json() + "\n", report.text(), csv_bytes(rows, list(rows[0])),
     )  # fmt: skip

@@ -7,6 +7,7 @@ from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Against, Window
 from undertow.errors import InvalidInput
+from undertow.models.acceptance import failed
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
@@ -52,6 +53,7 @@ class AskedQuestion:
     protect: int = 0
     length: int | None = None
     limit: float = 1.0
+    accept: tuple[str, ...] = ()
 
     def __post_init__(self) -> None:
         """Refuse what no plan could be made for."""
@@ -117,6 +119,8 @@ class AskedQuestion:
         secret = self.secret()
         if secret is not None:
             told["protect"] = secret
+        if self.accept:
+            told["accept"] = self.accept
         return told
 
     def options(self) -> str:
@@ -140,6 +144,8 @@ class AskedQuestion:
         if self.unit == "window":
             parts += ["--protect-window", self.window]
             parts += [] if self.window.isdigit() else ["--every", self.every]
+        if self.accept:
+            parts += ["--accept", ",".join(self.accept)]
         return " ".join(map(shlex.quote, parts))
 
     def python(self) -> str:
@@ -176,6 +182,9 @@ class AskedQuestion:
                 if given[name] not in allowed:
                     raise InvalidInput(f"{name} is one of {', '.join(allowed)}")
                 told[name] = given[name]
+        broken = [check.name for check in failed(model.checks)]
+        ticked = form.getlist("accept") if hasattr(form, "getlist") else []
+        told["accept"] = tuple(name for name in broken if name in ticked)
         told["known"] = _records(given.get("known", ""))
         for name in ("window", "every"):
             told[name] = given.get(name, "")
@@ -213,7 +222,9 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
     >>> asked_of(calibrate(Count("active"), chain, limit=2.0, protect=Window(3))).options()
     '--count active --limit 2 --protect-window 3'
     """
-    told: dict[str, Any] = {"limit": plan.limit, "length": plan.length}
+    told: dict[str, Any] = {
+        "limit": plan.limit, "length": plan.length, "accept": plan.accepted
+    }  # fmt: skip
     window, against = plan.leakage.secrets.window, plan.against
     if isinstance(against, Adversary):
         told |= {"against": "these", "target": against.target, "known": against.known}

@@ -4,6 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from undertow.errors import InvalidInput, UndertowError
+from undertow.models.acceptance import accepted, failed
 from undertow.models.sets import AnyModel
 from undertow.studio.code import code_for_plan
 from undertow.studio.questions import KINDS, AskedQuestion, kinds_for
@@ -34,6 +35,7 @@ async def ask(request: Request, name: str) -> Response:
         asked = AskedQuestion.of_form(form, model, before)
         if asked.kind not in kinds_for(model):
             raise InvalidInput("this cannot be asked of records that follow such a model")
+        accepted(model.checks, asked.accept, all_of=asked.unit != "person")
     except UndertowError as error:
         return _page(studio, work, model, before, in_words(error), 422)
     return see(studio.works.change(work, asked=asked, plan=None), "costs")
@@ -68,6 +70,6 @@ def _page(
     return studio.page(
         "question", status, work=work, asked=asked, kinds=kinds_for(model), words=KINDS,
         states=list(map(str, model.states)), windows=model.family == "chain", persons=persons,
-        record_words=said, wrong=wrong, limit=asked.limit,
+        record_words=said, broken=failed(model.checks), wrong=wrong, limit=asked.limit,
         code=code_for_plan(work, model, asked),
     )  # fmt: skip

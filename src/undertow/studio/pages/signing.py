@@ -5,6 +5,7 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
+from undertow.conditions import premise
 from undertow.errors import InvalidInput, NotSupported
 from undertow.plan import Plan
 from undertow.reporting import words
@@ -139,12 +140,15 @@ async def statement(request: Request, name: str) -> Response:
 
 def promise(plan: "Plan[Any]") -> dict[str, Any]:
     """Return what a plan promises, and what that rests on, for templates."""
-    said = plan.guarantee()
+    said, alone = plan.guarantee(), premise(plan)
     curator = plan.task == "answer"
     return {
         "plan": plan,
         "promise": said[:1].upper() + said[1:] + ".",
-        "means": [one.words() for one in beliefs(plan.leakage.upper, plan.delta)],
+        "means": [
+            f"{alone[:1].upper()}{alone[1:]}{means[:1].lower()}{means[1:]}" if alone else means
+            for means in (one.words() for one in beliefs(plan.leakage.upper, plan.delta))
+        ],
         "findings": findings(plan),
         "assumptions": plan.leakage.assumptions,
         "fingerprint": plan.fingerprint(),

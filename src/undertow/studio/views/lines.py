@@ -12,6 +12,7 @@ from undertow.base_query import Task
 from undertow.bounds.published.chains import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, find_method
+from undertow.models.acceptance import failed
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
@@ -102,12 +103,13 @@ def local_lines(
     listed = methods or [one for one in known if not known[one].whole]
     wanted = [find_method(query.task, one) for one in listed]
     wanted = [method for method in wanted if methods or method.suits(model)]
+    drawn = [check.name for check in failed(model.checks)]  # a line promises nothing
     values: dict[str, list[float]] = {method.name: [] for method in wanted}
     for place in places:
         for method in wanted:
             whom = against if method.guards(against) else "ignorant"
             try:
-                plan = calibrate(query, model, place, whom, method.name)
+                plan = calibrate(query, model, place, whom, method.name, accept=drawn)
                 found = dict(plan.measures).get(name, math.nan)
                 values[method.name].append(1 - found if kept else found)
             except NotSupported:

@@ -1,0 +1,282 @@
+"""A model whose checks failed is refused unless each is accepted, and every promise says so."""
+
+import json
+import math
+import time
+from dataclasses import replace
+
+import pytest
+
+import undertow as ut
+from tests.accepting import broken
+from undertow.conditions import doubts
+from undertow.errors import (
+    FailedChecks,
+    InvalidInput,
+    InvalidPlan,
+    LedgerConflict,
+    UndertowError,
+)
+from undertow.models.checks import Check
+from undertow.models.registry import model_from_dict, model_to_dict
+from undertow.models.second_order import SecondOrderChain
+from undertow.plan_format import checksum
+from undertow.planning.levels import plan_at_level
+
+STICKY = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
+PLAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+LONGER = SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]])
+
+ORDER = Check("order", "failed", "two records predict more", "public", STICKY)
+MEMORY = Check("memory", "failed", "it is longer", "public")
+TIME = Check("time", "passed", "no drift", "public")
+HOURS = Check("hours", "not tested", "no clock", "public")
+
+
+def model(*checks):
+    return PLAIN.with_checks(checks)
+
+
+PRICED = model(ORDER, TIME, HOURS)
+UNBOUNDED = model(ORDER, MEMORY, TIME)
+
+
+@pytest.fixture(scope="module")
+def fit():
+    return ut.MarkovChain.fit(LONGER.simulate(4000, seed=2), public=True)
+
+
+def test_every_failed_check_must_be_named_and_nothing_else():
+    for accept in ((), ["memory"], ["same-records"]):
+        with pytest.raises(FailedChecks, match="order") as refusal:
+            ut.calibrate(ut.Count(1), UNBOUNDED, limit=1.0, accept=accept)
+        assert isinstance(refusal.value, UndertowError)
+        assert set(refusal.value.names) == {"order", "memory"} - {*accept}
+    for accept in (["time"], ["hours"], ["order", "memory", "no such check"]):
+        with pytest.raises(InvalidInput, match="'order' and 'memory' did"):
+            ut.calibrate(ut.Count(1), UNBOUNDED, limit=1.0, accept=accept)
+    with pytest.raises(InvalidInput, match="no check of this model did"):
+        ut.calibrate(ut.Count(1), PLAIN, limit=1.0, accept=["order"])
+    for wrong in ("order", 3, [3], None):
+        with pytest.raises(InvalidInput, match="accept"):
+            ut.calibrate(ut.Count(1), UNBOUNDED, limit=1.0, accept=wrong)
+    plan = ut.calibrate(
+        ut.Count(1), UNBOUNDED, limit=1.0, accept=["same-records", "memory", "order", "order"]
+    )
+    assert plan.accepted == ("order", "memory", "same-records")
+    assert ut.calibrate(ut.Count(1), PLAIN, 1.0, accept=["same-records"]).accepted
+
+
+@pytest.mark.parametrize(
+    "query", [ut.Count(1), ut.Histogram(), ut.Transitions(), ut.Series(), ut.TopK(1)]
+)
+def test_no_question_is_planned(query):
+    with pytest.raises(FailedChecks):
+        ut.calibrate(query, UNBOUNDED, limit=2.0)
+    assert ut.calibrate(query, UNBOUNDED, limit=2.0, accept=["order", "memory"]).accepted
+
+
+def test_no_level_is_given_either(tmp_path):
+    for ask in (
+        lambda accept: ut.dp_budget(UNBOUNDED, 1.0, accept=accept),
+        lambda accept: ut.dp_budget(UNBOUNDED, 1.0, delta=1e-6, accept=accept),
+        lambda accept: plan_at_level(ut.Count(1), UNBOUNDED, 0.1, accept=accept),
+        lambda accept: ut.Ledger(
+            tmp_path / "a.db", "w", UNBOUNDED, 1.0, memory=False, accept=accept
+        ),
+    ):
+        with pytest.raises(FailedChecks):
+            ask(())
+        with pytest.raises(InvalidInput, match="'time' did not fail"):
+            ask(["order", "memory", "time"])
+        assert not list(tmp_path.iterdir())
+        assert ask(["order", "memory"])
+
+
+def test_the_first_sentence_has_the_larger_number():
+    plan = ut.calibrate(ut.Count(1), PRICED, limit=1.0, accept=["order"])
+    leak = next(check.leakage for check in plan.checks if check.name == "order")
+    assert leak[1] > plan.leakage.upper
+    first = plan.guarantee()
+    assert first.index(f"{math.exp(leak[1]):.2f}"[:3]) < first.index("2.72")
+    assert "the check 'order' failed and was accepted" in first
+    assert "'hours' was not tested" in first
+    assert "not bounded" not in first
+    # what the records suggest is no less than what the noise leaks under it
+    assert ut.leakage(plan.mechanism, STICKY).lower <= leak[1]
+
+
+def test_what_no_bound_is_known_for_is_said_first():
+    plan = ut.calibrate(ut.Count(1), UNBOUNDED, limit=1.0, accept=["order", "memory"])
+    first = plan.guarantee()
+    assert first.startswith("not bounded")
+    assert first.index("if the model were true") < first.index("2.72")
+    assert "the checks 'order' and 'memory' failed and were accepted" in first
+
+
+def test_every_paper_begins_with_it(tmp_path):
+    for fitted, says in ((PRICED, "under what the records suggest"), (UNBOUNDED, "not bounded")):
+        plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, accept=broken(fitted))
+        first = plan.guarantee()
+        assert first.startswith(says)
+        out = ut.release(plan, [0, 1] * 50)
+        report = out.report()
+        pages = [str(plan), str(out), report.text(), report.html()]
+        for page in pages:
+            text = " ".join(page.replace("&#39;", "'").split()).lower()
+            assert text.index(says) < text.index("2.72")
+            assert "failed" in text[: text.index("2.72") + 200]
+        told = json.loads(report.to_json())["promise"]
+        assert told["words"] == first
+        assert told["conditions"] == list(plan.conditions())
+
+
+def test_a_passed_fit_and_a_model_by_hand_say_what_they_know():
+    by_hand = ut.calibrate(ut.Count(1), PLAIN, limit=1.0)
+    assert "the model was not checked against records" in by_hand.guarantee()
+    passed = ut.calibrate(ut.Count(1), model(TIME, HOURS), limit=1.0)
+    assert "'hours' was not tested" in passed.guarantee()
+    assert "failed" not in passed.guarantee()
+
+
+def test_persons_and_informed_attackers_do_not_depend_on_the_checks():
+    fitted = ut.MarkovChain(PLAIN.transition, length=5).with_checks([MEMORY])
+    plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, unit="person")
+    assert plan.guarantee().startswith("an attacker")
+    plan.check_accepted()
+    plan = ut.calibrate(ut.Count(1), UNBOUNDED, 1.0, "informed", accept=["order", "memory"])
+    assert plan.guarantee().startswith("an attacker")
+    assert "failed and were accepted" in plan.guarantee()
+
+
+def test_nothing_is_released_from_a_plan_that_does_not_accept():
+    table = ut.compare(ut.Count(1), UNBOUNDED, 1.0, methods=["exchange", "group"])
+    bare = table["exchange"].plan
+    accepted = ut.calibrate(ut.Count(1), UNBOUNDED, 1.0, accept=["order", "memory"])
+    for plan in (bare, replace(accepted, accepted=("order",)), replace(accepted, checks=())):
+        if plan.accepted == accepted.accepted:  # what was tested of the model is its own
+            assert plan.checks == UNBOUNDED.checks
+            continue
+        for act in (
+            lambda plan=plan: ut.release(plan, [0, 1] * 50),
+            lambda plan=plan: plan.to_json(),
+            lambda plan=plan: plan.fingerprint(),
+        ):
+            with pytest.raises(FailedChecks):
+                act()
+    flips = ut.calibrate(ut.Series(), UNBOUNDED, 2.0, accept=["order", "memory"])
+    with pytest.raises(FailedChecks):
+        ut.sanitize(replace(flips, accepted=()), [0, 1] * 50)
+    with pytest.raises(FailedChecks):
+        ut.stream(replace(flips, accepted=()))
+    table = ut.compare(
+        ut.Count(1), UNBOUNDED, 1.0, methods=["exchange"], accept=["order", "memory"]
+    )
+    assert ut.release(table.best, [0, 1] * 50).plan.accepted == ("order", "memory")
+
+
+def test_a_plan_file_without_acceptance_is_refused():
+    plan = ut.calibrate(ut.Count(1), UNBOUNDED, 1.0, accept=["order", "memory"])
+    again = ut.Plan.from_json(plan.to_json())
+    assert again == plan
+    with pytest.raises(FailedChecks):  # the model of a plan that was read keeps its checks
+        ut.calibrate(ut.Count(1), again.model, 1.0)
+
+    def edited(**changes):
+        body = {**json.loads(plan.to_json()), **changes}
+        del body["checksum"]
+        return json.dumps({**body, "checksum": checksum(body)})
+
+    for accepted in ([], ["order"]):
+        with pytest.raises(FailedChecks):
+            ut.Plan.from_json(edited(accepted=accepted))
+    with pytest.raises(InvalidPlan, match="'time' did not fail"):
+        ut.Plan.from_json(edited(accepted=["order", "memory", "time"]))
+
+
+def test_leakage_compare_and_a_model_file_carry_it():
+    assert doubts(UNBOUNDED.checks)[0] in ut.leakage(ut.PureDP(1.0), UNBOUNDED).assumptions
+    assert not any(
+        "failed" in said for said in ut.leakage(ut.PureDP(1.0), UNBOUNDED, "informed").assumptions
+    )
+    either = ut.ModelSet([PLAIN, UNBOUNDED])
+    assert any("'order'" in one for one in ut.leakage(ut.PureDP(1.0), either).assumptions)
+    table = ut.compare(ut.Count(1), PRICED, 1.0, methods=["exchange"])
+    first = str(table).splitlines()[0]
+    assert "'order' failed" in first
+    assert "factor" in first
+    assert table.to_dict()["conditions"] == list(table.conditions())
+    again = model_from_dict(model_to_dict(UNBOUNDED))
+    with pytest.raises(FailedChecks):
+        ut.dp_budget(again, 1.0)
+
+
+def test_an_account_holds_what_was_accepted(tmp_path):
+    where = tmp_path / "year.db"
+    accept = ["order", "memory"]
+    book = ut.Ledger(where, "w", UNBOUNDED, 1.0, memory=False, accept=accept)
+    again = ut.Ledger(where, "w", memory=False)
+    assert again.accepted == ("order", "memory")
+    assert again.conditions()[0].startswith("not bounded")
+    assert "the checks 'order' and 'memory' failed and were accepted" in again.conditions()
+    assert {*again.conditions()} <= {*again.leakage().assumptions}
+    assert again.verify() == 1
+    assert ut.Ledger(where, "w", UNBOUNDED, memory=False).accepted == again.accepted
+    with pytest.raises(LedgerConflict, match="accept"):
+        ut.Ledger(where, "w", UNBOUNDED, memory=False, accept=["order"])
+    plan = again.plan(ut.Count(1), 0.1)
+    assert plan.accepted == book.accepted
+    assert plan.guarantee().startswith("not bounded")
+    ut.release(plan, [0, 1] * 50, ledger=again)
+    assert again.entries()[0].about["accepted"] == accept
+    stated = ut.release(plan_at_level(ut.Count(1), PLAIN, 0.1), [0, 1] * 60, ledger=again)
+    assert "of the account: not bounded" in str(stated)
+    plain = ut.Ledger(tmp_path / "plain.db", "w", PLAIN, 1.0, memory=False)
+    with pytest.raises(LedgerConflict, match="the account does not"):
+        ut.release(plan, [0, 1] * 50, ledger=plain)
+    with pytest.raises(FailedChecks):
+        ut.Ledger(tmp_path / "plain.db", "w", UNBOUNDED, memory=False)
+
+
+def test_what_all_releases_leak_is_no_less_than_told(tmp_path):
+    """The account's number is that of its whole budget under the model that a check suggests."""
+    book = ut.Ledger(tmp_path / "a.db", "w", PRICED, 1.0, memory=False, accept=["order"])
+    leak = ut.leakage(ut.PureDP(book.budget), STICKY)
+    (said,) = [one for one in book.conditions() if "leakage" in one]
+    assert float(said.rpartition("leakage ")[2].rstrip(")")) >= leak.upper
+    plan = book.plan(ut.Count(1))
+    assert next(check.leakage[1] for check in plan.checks if check.leakage) >= leak.upper
+
+
+def test_the_refusal_offers_only_what_it_has_tried(fit):
+    """Order two passes where order one failed; it hides no window, and then it is not offered."""
+    assert "order" in broken(fit)
+    began = time.perf_counter()
+    with pytest.raises(FailedChecks) as refusal:
+        ut.calibrate(ut.Count(1), fit, limit=1.0)
+    assert time.perf_counter() - began < 20
+    said = str(refusal.value)
+    assert "order=2" in said
+    assert "accepting it: a leakage of up to" in said
+    longer = ut.MarkovChain.fit(LONGER.simulate(4000, seed=2), order=2, public=True)
+    assert ut.calibrate(ut.Count(1), longer, limit=1.0, accept=broken(longer)).leakage.proves(1.0)
+    with pytest.raises(FailedChecks) as refusal:
+        ut.calibrate(ut.Count(1), fit, limit=1.0, protect=ut.Window(12))
+    assert "order=2" not in str(refusal.value)
+    with pytest.raises(UndertowError):
+        ut.calibrate(ut.Count(1), longer, 1.0, protect=ut.Window(12), accept=broken(longer))
+
+
+def test_a_door_that_would_be_refused_in_turn_is_not_offered():
+    """The region answers for the sample alone: where persons differ as well, they are named."""
+    calm, lively = PLAIN, ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]])
+    sample = [one.simulate(400, seed=seed) for seed, one in enumerate((calm, lively) * 4)]
+    fitted = ut.MarkovChain.fit(sample, public=True)
+    assert "persons" in broken(fitted)
+    with pytest.raises(FailedChecks) as refusal:
+        ut.dp_budget(fitted, 1.0)
+    said = str(refusal.value)
+    everyone = fitted.population()
+    assert ("model.population()" in said) == (set(broken(everyone)) < set(broken(fitted)))
+    if "model.population()" in said:
+        assert ut.dp_budget(everyone, 1.0, accept=broken(everyone)) > 0
