@@ -7,6 +7,8 @@ what they say, so that nobody reads the number without it.
 
 from typing import TYPE_CHECKING, Any
 
+from undertow.models.origins import CURATORS
+
 if TYPE_CHECKING:
     from undertow.plan import Plan
 
@@ -26,7 +28,7 @@ def _checks(plan: "Plan[Any]") -> tuple[str, ...]:
 
 def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what is known of the records that the model was fitted to."""
-    return ()
+    return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
 
 
 def _missing(plan: "Plan[Any]") -> tuple[str, ...]:

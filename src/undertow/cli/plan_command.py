@@ -161,8 +161,8 @@ def plan(
 def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
+    from undertow.reporting.words import promise
 
-    guarantee, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
@@ -170,7 +170,7 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
         ("model", plan.model.describe()),
         ("method", plan.method + basis),
         *(local_rows(plan) if local else _noise_rows(plan)),
-        ("guarantee", guarantee),
+        ("guarantee", promise(plan)),
         *([] if local else [("proved for", proved_for(plan.leakage, plan.length))]),
         *uncovered(plan),
         ("assumes", "; ".join(plan.leakage.assumptions) or "nothing"),

@@ -9,6 +9,7 @@ from undertow.ledger.currency import allowance
 from undertow.ledger.rules import Entry, Terms
 from undertow.mechanisms import DiscreteLaplace
 from undertow.models.checks import privately
+from undertow.models.origins import weakest
 from undertow.models.private_fits import PrivateFit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
@@ -59,7 +60,10 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
 def believed(terms: Terms) -> AnyModel:
     """Return the model of an account, with what is known of it if a private fit has made it."""
     model = model_from_dict(terms.model)
-    return model.with_checks(privately(terms.missed)) if terms.missed else model
+    if not terms.missed:
+        return model
+    origin = weakest((model.origin, "private"))
+    return model.with_checks(privately(terms.missed)).with_origin(origin)
 
 
 def affordable(terms: Terms, model: AnyModel) -> float:

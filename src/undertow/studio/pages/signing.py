@@ -89,7 +89,9 @@ async def released(request: Request, name: str) -> Response:
         studio.fail(job)
     studio.jobs.forget(_year_key(work, studio.plan(work)))
     studio.jobs.forget(_dry(studio, work)[0])  # it speaks of what was left before
-    return studio.page("released", work=work, released=found, plan=studio.plan(work))
+    plan = studio.plan(work)
+    whose = words.audience(plan)
+    return studio.page("released", work=work, released=found, plan=plan, whose=whose)
 
 
 @router.get("/w/{name}/report.{ending}")
@@ -139,10 +141,11 @@ async def statement(request: Request, name: str) -> Response:
 
 def promise(plan: "Plan[Any]") -> dict[str, Any]:
     """Return what a plan promises, and what that rests on, for templates."""
-    said = plan.guarantee().rpartition(" (leakage")[0]
+    said = words.promise(plan)
     curator = plan.task == "answer"
     return {
         "plan": plan,
+        "whose": words.audience(plan),
         "promise": said[:1].upper() + said[1:] + ".",
         "means": [one.words() for one in beliefs(plan.leakage.upper, plan.delta)],
         "findings": findings(plan),
