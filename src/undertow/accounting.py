@@ -296,9 +296,10 @@ def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[s
 def _law(model: Any) -> Any:
     """Return a model's description without its length, which levels are not exchanged by.
 
-    Neither are they by the names of states that groups may have.
+    Neither are they by the names of states that groups may have, and by where the model comes from.
     """
     described = law_to_dict(model)
+    described.pop("origin", None)
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
     if model.family == "groups":

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
 from undertow.models.acceptance import failed, listed
+from undertow.models.origins import CURATORS
 from undertow.rounding import above, odds
 
 if TYPE_CHECKING:
@@ -132,7 +133,7 @@ def _checks(plan: "Plan[Any]") -> tuple[str, ...]:
 
 def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what is known of the records that the model was fitted to."""
-    return ()
+    return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
 
 
 def _missing(plan: "Plan[Any]") -> tuple[str, ...]:

@@ -12,6 +12,7 @@ The tree::
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   └── Infeasible             it would prove it for a larger epsilon only
     │   ├── EffortSpent                the search needs more work than was allowed
+    │   ├── NoPublicForm               it discloses something of private records: the curator's
     │   └── NothingToProtect           every record is certain under the model
     ├── FailedChecks                   the records speak against the model, and nobody accepted it
     ├── LedgerError                    the account of what was released
@@ -47,6 +48,7 @@ __all__ = [
     "LedgerError",
     "LedgerUnavailable",
     "MethodRefused",
+    "NoPublicForm",
     "NotSupported",
     "NothingToProtect",
     "UndertowError",
@@ -97,6 +99,10 @@ class Infeasible(MethodRefused):
 
 class EffortSpent(NotSupported):
     """The search needs more work than was allowed; work is counted, the same on every machine."""
+
+
+class NoPublicForm(NotSupported):
+    """What was made of a fit to private records without noise is the curator's alone."""
 
 
 class NothingToProtect(NotSupported):

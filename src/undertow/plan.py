@@ -22,6 +22,7 @@ from undertow.errors import (
     FailedChecks,
     InvalidInput,
     InvalidPlan,
+    NoPublicForm,
     NotSupported,
     UndertowError,
     UnknownState,
@@ -29,8 +30,9 @@ from undertow.errors import (
 from undertow.mechanisms import Noise, Scaled, Unit
 from undertow.methods import METHODS, is_certified
 from undertow.models.acceptance import accepted, check_accepted
-from undertow.models.checks import Check, checks_from_list
+from undertow.models.checks import Check, checks_from_list, origin_of
 from undertow.models.described import fields, names, number, text, whole
+from undertow.models.origins import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon, up
@@ -143,6 +145,32 @@ class Plan(Generic[M]):
     def states(self) -> tuple[State, ...]:
         """The states of the model, () where it names none."""
         return self.model.states
+
+    @property
+    def origin(self) -> Origin:
+        """Where its model and its checks come from: the one that discloses most."""
+        return weakest((self.model.origin, origin_of(self.checks)))
+
+    @property
+    def audience(self) -> Audience:
+        """Who may see the plan and its reports: ``"public"``, or the ``"curator"`` alone."""
+        return audience_of(self.origin)
+
+    def public(self) -> "Plan[M]":
+        """Return the plan, which may be published; refuse one that is the curator's.
+
+        >>> from undertow import Count, MarkovChain, calibrate
+        >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
+        >>> plan.public() is plan
+        True
+        """
+        if self.audience == "public":
+            return self
+        raise NoPublicForm(
+            f"this plan has no public form: {CURATORS}; fit through noise ('undertow fit "
+            "--private', MarkovChain.fit(..., private=LEVEL, ledger=...)), or to records that are "
+            "public (public=True), and plan again"
+        )
 
     @property
     def dp_epsilon(self) -> float:
@@ -296,6 +324,7 @@ class Plan(Generic[M]):
             "version": VERSION,
             **described,
             "model": law_to_dict(self.model),
+            **({"audience": self.audience} if self.audience == "curator" else {}),
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
@@ -408,7 +437,7 @@ _UNSAID: dict[Task, str] = {"answer": "any", "flip": "none", "redact": "none"}
 """What a file that says nothing of missing records has: flips and erasures need their state."""
 
 _ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
-_MORE = ("signature", "delta", "releases", "checks", "accepted", "missing")
+_MORE = ("signature", "audience", "delta", "releases", "checks", "accepted", "missing")
 
 
 def _read(body: dict[str, Any]) -> Plan[Any]:
@@ -441,6 +470,8 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         missing=body.get("missing", _UNSAID[mechanism.task]),
     )
     accepted(plan.checks, plan.accepted, all_of=plan.unit == "record")
+    if body.get("audience", "public") != plan.audience:
+        raise InvalidPlan("it is the curator's by what its model was fitted to, or says so wrongly")
     method = METHODS[plan.task].get(plan.method)
     if method is None or (plan.unit == "person" and not method.persons):
         raise InvalidPlan("no method of that name makes such plans")

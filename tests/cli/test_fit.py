@@ -126,10 +126,45 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     assert "counts" not in text
     assert "triples" not in text
     body = strict(text)
-    assert body.keys() - {"checks"} == {"kind", "transition", "states", "start", "length"}
+    own = {"kind", "transition", "states", "start", "length"}
+    assert body.keys() - {"checks"} == own | {"origin"}
+    assert body["origin"] == "not public"
     assert model_from_dict(body) == expected(length=20)
     plan = call("plan", "--model", path, "--count", "yes", "--limit", 1)
     assert plan.exit_code == 0, plan.output
+
+
+FITS = {
+    "one": (),
+    "region": ("--region",),
+    "cohorts": ("--by", "day"),
+    "two": ("--order", "2", "--prior", "0.5"),
+    "auto": ("--order", "auto", "--prior", "0.5"),
+}
+
+
+@pytest.mark.parametrize("asked", FITS)
+def test_public_records_make_public_models(table, tmp_path, asked):
+    """Said to be public, no fit warns, and its plans may be published; unsaid, each is marked."""
+    path, plan = tmp_path / "model.json", tmp_path / "plan.json"
+    options = ("--value", "word", "--person", "day", *FITS[asked], "--output", path, "--force")
+    for said, origin in ((("--public",), "public"), ((), "not public")):
+        result = call("fit", table, *options, *said)
+        assert result.exit_code == 0, result.output
+        assert result.stderr.startswith(WARNING) == (origin == "not public")
+        assert json.loads(path.read_text())["origin"] == origin
+        assert model_from_dict(json.loads(path.read_text())).origin == origin
+    refused = call("fit", table, *options, "--public", "--private", 0.1, "--ledger", "x.db")
+    assert refused.exit_code == 2
+    if asked == "one":
+        made = call("plan", "--model", path, "--count", "yes", "--limit", 1, "--output", plan)
+        assert "this plan is the curator's" in made.stdout
+        assert ut.Plan.from_json(plan.read_text()).audience == "curator"
+        certificate = ("--certificate", tmp_path / "proof.json")
+        denied = call("plan", "--model", path, "--count", "yes", "--limit", 1, *certificate)
+        assert denied.exit_code == 1
+        assert "fit --private" in denied.stderr
+        assert not (tmp_path / "proof.json").exists()
 
 
 def test_a_file_is_not_replaced_unless_forced(table, tmp_path):

@@ -39,6 +39,8 @@ def test_an_account_is_created_with_its_budget():
     assert said == {
         "dataset": "w25",
         "model": "Markov chain on 2 states, a stationary start, any length",
+        "origin": "hand",
+        "audience": "public",
         "against": "any",
         "unit": "record",
         "limit": 1.0,

@@ -24,10 +24,11 @@ from undertow.certifying.document import (
 from undertow.certifying.proving import Roots, SidePlan, find_roots
 from undertow.channels import RandomizedResponse
 from undertow.counts import BinaryHistogram, Count, Histogram
-from undertow.errors import InvalidCertificate, NothingToProtect, NotSupported
+from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.guarantees import PureDP
 from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism
 from undertow.models.markov import MarkovChain
+from undertow.models.origins import audience_of
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array
 from undertow.plan import Plan
@@ -79,7 +80,7 @@ def certify(
     3.47487338
     """
     if isinstance(mechanism, Plan):
-        _check_plan(mechanism)
+        _check_plan(mechanism.public())
         return certify(mechanism.mechanism, mechanism.model, mechanism.against)
     against = check_against(against)
     if not isinstance(against, str):
@@ -87,6 +88,12 @@ def certify(
     if not isinstance(model, MarkovChain):
         found = "no model" if model is None else f"a {type(model).__name__}"
         raise _refused(f"of {found}", "pass one MarkovChain")
+    if audience_of(model.origin) == "curator":
+        raise NoPublicForm(
+            "a certificate holds the model, for everybody to check, and this model was fitted to "
+            "private records without noise; certify a chain written by hand, or one fitted to "
+            "public records (public=True) or through noise ('undertow fit --private')"
+        )
     if not model.homogeneous:
         raise _refused("of a chain whose steps differ", "certify each of its steps as a chain")
     if model.size > STATES:

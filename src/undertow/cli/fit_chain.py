@@ -48,6 +48,7 @@ class ChainAsked:
     population: bool
     share: float | None
     least: int
+    public: bool
 
 
 @dataclass(frozen=True, slots=True)
@@ -205,7 +206,9 @@ def _fit(read: "Tally", asked: ChainAsked) -> ChainFit:
     given = read.states if len(read.states) > 1 else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
-        chain = MarkovChain.fit(read, given, prior=asked.prior, length=asked.length)
+        chain = MarkovChain.fit(
+            read, given, prior=asked.prior, length=asked.length, public=asked.public
+        )
     model: AnyModel = chain
     if asked.region:
         model = chain.region(asked.confidence)

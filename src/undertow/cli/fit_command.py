@@ -32,8 +32,9 @@ from undertow.cli.output import answer, say, strict_json, waiting
 __all__ = ["fit"]
 
 _WARNING = (
-    "a model fitted to private records is itself a disclosure, which no noise protects; "
-    "fit it to public or older records"
+    "a model fitted to private records is itself a disclosure, which no noise protects: plans and "
+    "reports made of it are the curator's; fit it through noise (--private), or to records that "
+    "are public, and say so (--public)"
 )
 
 
@@ -93,6 +94,7 @@ def fit(
     length: LengthOption = None,
     confidence: float = option("C", "Of the intervals and the region.", 0.95),
     region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
+    public: bool = option(None, "These records are public, and so may papers be.", False),
     figure: Path | None = option("FILE", "Draw the orders that --order auto compares."),
     output: Path | None = option("FILE", "Write the model there."),
     force: ForceOption = False,
@@ -104,8 +106,9 @@ def fit(
     in order; without, they count as they stand, and a table whose rows do not follow a column
     such as 'time' is refused. Missing records (empty, NA) end a series and are never bridged. With
     --columns a row is one draw of several records, such as a family, and rows are independent of
-    each other. The model is a disclosure if the records are private: fit it to public or old
-    data, or through noise that an account pays for (--private), which gives a region of chains.
+    each other. The model is a disclosure if the records are private, and plans and reports made of
+    it are the curator's: fit it to public records (--public), or through noise that an account
+    pays for (--private), which gives a region of chains.
     With --order 2 the next record depends on the last two; with hidden on one of two hidden states
     for each of two states, the likeliest such chain that plans can be made with; auto takes, of
     those and of order one, the one that describes the records best (BIC), and shows what higher
@@ -114,7 +117,7 @@ def fit(
     \b
     Examples:
       undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
-        --states inactive,active --output chain.json
+        --states inactive,active --public --output chain.json
       undertow fit ward.parquet --value steps --state 0.5 --person id --time at --every 5m \\
         --population --output population.json
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
@@ -143,6 +146,8 @@ def fit(
             "--order 2, hidden and auto go with the reading of the table, --states, --prior and "
             "--length: regions, populations, cohorts and private fits are of chains of order one"
         )
+    if learning.private is not None and public:
+        raise misuse("records are public, or the fit is private: not both")
     if figure is not None and order != "auto":
         raise misuse("--figure goes with --order auto: it draws the orders that are compared")
     check_written(output, force=force)
@@ -150,12 +155,12 @@ def fit(
     found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
     with waiting("fitting the model"):
         if reading.columns is not None:
-            found = fit_gaussian(data, names(reading.columns, "--columns"))
+            found = fit_gaussian(data, names(reading.columns, "--columns"), public)
         else:
             share, least = whom.share, whom.least
             asked = ChainAsked(
                 None if states is None else names(states, "--states"), prior, length, confidence,
-                region, whom.population, share, least,
+                region, whom.population, share, least, public,
             )  # fmt: skip
             table = reading.read(data)
             if learning.private is not None:
@@ -168,7 +173,7 @@ def fit(
                 found = fit_auto(table, asked, figure)
             else:
                 found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
-    warning = {} if learning.private is not None else {"warning": _WARNING}
+    warning = {"warning": _WARNING} if found.model.origin == "not public" else {}
     if warning:
         say(f"warning: {_WARNING}")
     from undertow.models.registry import model_to_dict

@@ -58,7 +58,7 @@ class GaussianFit:
         show_checks(model.checks)
 
 
-def fit_gaussian(path: Path, columns: list[str]) -> GaussianFit:
+def fit_gaussian(path: Path, columns: list[str], public: bool) -> GaussianFit:
     """Return the Gaussian model of some columns, one row being one draw of all of them."""
     from undertow.data.series import read_numbers
     from undertow.models.gaussian import MultivariateGaussian
@@ -69,5 +69,5 @@ def fit_gaussian(path: Path, columns: list[str]) -> GaussianFit:
     rows, missing = read_numbers(path, columns)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
-        model = MultivariateGaussian.fit(rows)
+        model = MultivariateGaussian.fit(rows, public=public)
     return GaussianFit(model, columns, len(rows), missing)

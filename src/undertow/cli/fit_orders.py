@@ -186,7 +186,9 @@ def fit_second(table: "Data", asked: ChainAsked) -> SecondFit:
     given = read.states if len(read.states) > 1 else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
-        chain = MarkovChain.fit(read, given, order=2, prior=asked.prior, length=asked.length)
+        chain = MarkovChain.fit(
+            read, given, order=2, prior=asked.prior, length=asked.length, public=asked.public
+        )
     return SecondFit(chain, asked.confidence)
 
 
@@ -205,7 +207,7 @@ def _regimes(table: "Data", asked: ChainAsked) -> HiddenFit:
         read = named(table.encoded(), table, asked.states)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
-        chain = HiddenChain.fit(read, attractive=True, length=asked.length)
+        chain = HiddenChain.fit(read, attractive=True, length=asked.length, public=asked.public)
     return HiddenFit(chain)
 
 
@@ -224,7 +226,7 @@ def fit_auto(table: "Data", asked: ChainAsked, figure: Path | None) -> AutoFit:
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)
-        found = compare_orders(read, prior=asked.prior)
+        found = compare_orders(read, prior=asked.prior, public=asked.public)
     chosen: ChainFit | SecondFit | HiddenFit
     if found.plannable.hidden:
         chosen = _regimes(table, asked)

@@ -331,13 +331,17 @@ def _refuse_second(where: str, dataset: str) -> None:
 
 
 def _terms(book: "Ledger") -> dict[str, Any]:
+    from undertow.models.origins import audience_of
+
     named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
     same = {name: getattr(book, name) for name in named}
     if book.protect.records > 1:
         same["protect_window"] = book.protect.records
     same["accepted"] = list(book.accepted)
     same["conditions"] = list(book.conditions())
-    return {"dataset": book.dataset, "model": book.model.describe(), **same}
+    origin = book.model.origin
+    told = {"model": book.model.describe(), "origin": origin, "audience": audience_of(origin)}
+    return {"dataset": book.dataset, **told, **same}
 
 
 def _beside(room: "Room | None") -> dict[str, Any]:
@@ -360,7 +364,9 @@ def _at(delta: float) -> str:
 
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
+    from undertow.models.origins import CURATORS, audience_of
 
+    curators = audience_of(book.model.origin) == "curator"
     leak = f"{below(book.limit)}{_at(book.delta)}"
     moved = f"a factor {odds(book.limit)} in the odds"
     if book.delta:
@@ -369,6 +375,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     return [
         ("data set", book.dataset),
         ("model", book.model.describe()),
+        *([("papers", f"the curator's: {CURATORS}")] if curators else []),
         ("attacker", words(book.against)),
         ("protects", book.protect.words() if book.unit == "record" else _PERSON),
         ("limit", "; ".join([f"a leakage of {leak}: {moved}", *book.conditions()])),

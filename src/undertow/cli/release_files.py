@@ -17,8 +17,9 @@ if TYPE_CHECKING:
 __all__ = ["AnswerFiles", "published"]
 
 _PUBLISHED = (
-    "question", "numbers", "probability", "records", "persons", "window", "groups", "made",
-    "recorded_earlier", "rounding", "model", "plan", "release_id", "ledger_entry", "versions",
+    "audience", "question", "numbers", "probability", "records", "persons", "window", "groups",
+    "made", "recorded_earlier", "rounding", "model", "plan", "release_id", "ledger_entry",
+    "versions",
 )  # fmt: skip
 
 

@@ -10,6 +10,7 @@ from undertow.ledger.currency import allowance
 from undertow.ledger.rules import Entry, Terms
 from undertow.mechanisms import DiscreteLaplace
 from undertow.models.checks import Check, privately, worst_of
+from undertow.models.origins import weakest
 from undertow.models.private_fits import PrivateFit
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
@@ -65,6 +66,8 @@ def believed(terms: Terms) -> AnyModel:
     model = model_from_dict(terms.model)
     tested = tuple(replace(check, leakage=None) for check in tested_of(terms))
     checks = worst_of([tested, privately(terms.missed) if terms.missed else ()])
+    if terms.missed:
+        model = model.with_origin(weakest((model.origin, "private")))
     return model.with_checks(checks) if checks else model
 
 

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
+from undertow.models.origins import Origin, check_origin
 from undertow.models.records import RecordDescription, StateRule
 from undertow.numerics import shown
 
@@ -25,7 +26,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_records")
+    __slots__ = ("_checks", "_origin", "_records")
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -84,6 +85,25 @@ class Model:
         """Return how a value becomes a state, None where nobody said or the members differ."""
         rules = {model.records.state for model in (self, *self.members())} - {None}
         return rules.pop() if len(rules) == 1 else None
+
+    @property
+    def origin(self) -> Origin:
+        """Where the model comes from: written by hand, or fitted to which kind of records."""
+        return getattr(self, "_origin", "hand")
+
+    def with_origin(self, origin: Origin) -> Self:
+        """Return the same model of another origin; two such models are equal."""
+        if check_origin(origin) == self.origin:
+            return self
+        other = copy(self)
+        object.__setattr__(other, "_origin", origin)
+        return other
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
+        made = super().__reduce_ex__(protocol)
+        known = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
+        return (_restored, (*made[:2], made[2], known)) if known else made
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
@@ -164,3 +184,16 @@ class Model:
             return self.states.index(state)
         known = ", ".join(map(repr, self.states[:12]))
         raise UnknownState(f"the model has no state {state!r}; its states are {known}")
+
+
+def _restored(make: Any, arguments: tuple[Any, ...], state: Any, known: dict[str, Any]) -> Any:
+    """Return a copied model with what was known of it beside its fields."""
+    model: Any = make(*arguments)
+    if hasattr(model, "__setstate__"):
+        model.__setstate__(state)
+    else:  # no dataclass: attributes, or these and slots
+        for part in state if isinstance(state, tuple) else (state,):
+            known = {**(part or {}), **known}
+    for name, value in known.items():
+        object.__setattr__(model, name, value)
+    return model

@@ -148,12 +148,14 @@ class ChainBox(Keyed, Model):
             if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
                 continue
             if one_closed_class(np.array(matrix)):
-                found.append(MarkovChain(np.array(matrix), self.states, length=self.length))
+                chain = MarkovChain(np.array(matrix), self.states, length=self.length)
+                found.append(chain.with_origin(self.origin))
         return found
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        return ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        box = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        return box.with_origin(self.origin)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners."""
@@ -260,7 +262,7 @@ class MixingClass(Model):
 
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""
-        return MixingClass(self.states, self.pi_min, self.gap)
+        return MixingClass(self.states, self.pi_min, self.gap).with_origin(self.origin)
 
     def reach(self) -> str:
         """Return how far back a record looks."""

@@ -11,11 +11,21 @@ from typing import TYPE_CHECKING, Any, Literal, get_args
 
 from undertow.errors import InvalidModel
 from undertow.models.described import fields, number, text
+from undertow.models.origins import Origin, weakest
 
 if TYPE_CHECKING:
     from undertow.models.base import Model
 
-__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "privately", "untested", "worst_of"]
+__all__ = [
+    "Basis",
+    "Check",
+    "Outcome",
+    "checks_from_list",
+    "origin_of",
+    "privately",
+    "untested",
+    "worst_of",
+]
 
 Outcome = Literal["passed", "failed", "not tested"]
 
@@ -134,6 +144,15 @@ def checks_from_list(described: Any) -> tuple[Check, ...]:
     if not isinstance(described, list) or len(described) > _MOST:
         raise InvalidModel(f"checks are a list of at most {_MOST}; found something else")
     return tuple(map(Check.from_dict, described))
+
+
+def origin_of(checks: Iterable[Check]) -> Origin:
+    """Return the origin of a model of which these checks are known.
+
+    >>> origin_of([Check("order", "passed", "no sign"), *privately(.05)])
+    'not public'
+    """
+    return weakest("not public" if one.basis == "not private" else one.basis for one in checks)
 
 
 def untested(public: bool, *names: str) -> tuple[Check, ...]:

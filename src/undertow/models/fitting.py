@@ -18,6 +18,7 @@ from undertow.errors import (
 from undertow.labels import square
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.models.origins import fitted_origin
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
 from undertow.models.rows import check_prior, warn_fitted
@@ -80,7 +81,6 @@ class FittedChain(MarkovChain):
     triples: Ints | None = field(repr=False)
     prior: float
     tally: Tally | None = field(repr=False)
-    public: bool
 
     def __init__(
         self,
@@ -102,7 +102,7 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
-        set_(self, "public", check_flag(public, "public"))
+        set_(self, "_origin", fitted_origin(check_flag(public, "public")))
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
@@ -116,7 +116,7 @@ class FittedChain(MarkovChain):
         if found is None:
             from undertow.models.checking import checks_of
 
-            found = checks_of(self, "public" if self.public else "not private")
+            found = checks_of(self, "public" if self.origin == "public" else "not private")
             object.__setattr__(self, "_checks", found)
         return found
 
@@ -180,17 +180,18 @@ class FittedChain(MarkovChain):
             f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
             "likelihood-ratio region: sampled, not a bound over the whole region",
         )
-        return sampled.with_checks(self.checks)
+        return sampled.with_checks(self.checks).with_origin(self.origin)
 
     def plausible(self, confidence: float) -> ChainBox:
         """Return the box of both rows' intervals of a chain on two states, as it stands."""
         ends = _clopper_pearson(self.counts, (1 - _confidence(confidence)) / 2)  # (2, 2, ends)
-        return ChainBox(
+        box = ChainBox(
             np.minimum(ends[..., 0], self.transition),
             np.maximum(ends[..., 1], self.transition),
             self.states,
             self.length,
         )
+        return box.with_origin(self.origin)
 
     def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
         """Return the checks for a model that accounts for one of them, and how it does."""
@@ -262,7 +263,8 @@ class FittedChain(MarkovChain):
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
         found = population(self.tally, share, confidence, least=least, length=self.length)
-        return found.with_checks(self._accounted("persons", f"the model {found.note}"))
+        checks = self._accounted("persons", f"the model {found.note}")
+        return found.with_checks(checks).with_origin(self.origin)
 
 
 def fit_chain(

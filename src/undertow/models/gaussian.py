@@ -13,6 +13,7 @@ from undertow.models.base import Model
 from undertow.models.checks import untested
 from undertow.models.definite import blocks, exponents, least_eigenvalue_lower
 from undertow.models.described import fields, number, numbers, whole
+from undertow.models.origins import fitted_origin
 from undertow.models.rows import warn_fitted
 from undertow.numerics import (
     SYMMETRY,
@@ -177,7 +178,8 @@ class MultivariateGaussian(Keyed, Model):
                 "independent rows can be inverted; leave a column out, or add rows"
             ) from None
         warn_fitted(public, stacklevel=2)
-        return model.with_checks(untested(public, "normal law", "independent rows"))
+        fitted = model.with_origin(fitted_origin(public))
+        return fitted.with_checks(untested(public, "normal law", "independent rows"))
 
 
 @dataclass(frozen=True, slots=True)

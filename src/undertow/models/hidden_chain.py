@@ -123,14 +123,16 @@ class HiddenChain(Keyed, Model):
         if isinstance(chain, HiddenChain):
             return chain
         if isinstance(chain, SecondOrderChain):
-            return cls.of_order(chain.transition, chain.states, chain.length)
+            found = cls.of_order(chain.transition, chain.states, chain.length)
+            return found.with_origin(chain.origin)
         law, stationary = chain.hidden_law(), chain.start
         if len(law.steps) > 1 or not isinstance(stationary, str):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
         shown = [chain.states[place] for place in law.owner]
-        return cls(law.steps[0], shown, chain.states, chain.length)
+        found = cls(law.steps[0], shown, chain.states, chain.length)
+        return found.with_origin(chain.origin)
 
     @classmethod
     def of_order(
@@ -261,7 +263,8 @@ class HiddenChain(Keyed, Model):
         True
         """
         matrix = backwards(self.transition, self.initial, self.initial)
-        return HiddenChain(matrix, self.symbols, self.states, self.length)
+        turned = HiddenChain(matrix, self.symbols, self.states, self.length)
+        return turned.with_origin(self.origin)
 
     def joint(self, records: int) -> Array:
         """Return the law of the first records, shape (k,) * records: for oracles of small sizes.
@@ -279,9 +282,10 @@ class HiddenChain(Keyed, Model):
     def first_order(self) -> MarkovChain:
         """Return the first-order chain with the same law of two neighbours."""
         pairs = self.joint(2)
-        return MarkovChain(
+        chain = MarkovChain(
             pairs / pairs.sum(axis=1, keepdims=True), self.states, length=self.length
         )
+        return chain.with_origin(self.origin)
 
     def autocorrelation(self) -> float:
         """Return the largest of `integrated`: about what small DP levels multiply by."""
@@ -355,7 +359,8 @@ class HiddenChain(Keyed, Model):
 
     def endless(self) -> "HiddenChain":
         """Return the chain for series of any length."""
-        return HiddenChain(self.transition, self.symbols, self.states)
+        chain = HiddenChain(self.transition, self.symbols, self.states)
+        return chain.with_origin(self.origin)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

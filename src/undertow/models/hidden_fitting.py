@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -14,6 +14,7 @@ from undertow.models.attractive_fitting import attractive_rows
 from undertow.models.checks import untested
 from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
+from undertow.models.origins import fitted_origin
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class
@@ -91,7 +92,6 @@ class FittedHiddenChain(HiddenChain):
     log_likelihood: float
     sample_size: int
     starts: int
-    public: bool = field(repr=False)
 
     @property
     def parameters(self) -> int:
@@ -156,7 +156,7 @@ def fit_hidden(
     HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
     likelihood = log_likelihood(chain, read)
     facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
-    for name, value in (facts | {"public": bool(public)}).items():
+    for name, value in (facts | {"_origin": fitted_origin(public)}).items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
     return fitted.with_checks(untested(public, "order", "time", "hours", "persons"))

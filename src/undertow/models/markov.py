@@ -196,10 +196,11 @@ class MarkovChain(Keyed, Model):
                [0.2, 0.8]])
         """
         if isinstance(self.start, str):
-            return MarkovChain(
+            turned = MarkovChain(
                 backwards(self.transition, self.initial, self.initial),
                 self.states, length=self.length,
             )  # fmt: skip
+            return turned.with_origin(self.origin)
         if self.length is None:
             raise InvalidModel(
                 "the last record of a chain of any length has no fixed law; give it a length"
@@ -209,7 +210,8 @@ class MarkovChain(Keyed, Model):
             backwards(self.step(record), laws[record], laws[record + 1])
             for record in reversed(range(self.length - 1))
         ]
-        return MarkovChain(np.array(stack), self.states, start=laws[-1] / laws[-1].sum())
+        turned = MarkovChain(np.array(stack), self.states, start=laws[-1] / laws[-1].sum())
+        return turned.with_origin(self.origin)
 
     def bridge(self, first: State, last: State, length: int) -> "MarkovChain":
         """Return the law of ``length`` records of which the first and the last are known.
@@ -222,7 +224,7 @@ class MarkovChain(Keyed, Model):
                [0.529, 0.471],
                [0.   , 1.   ]])
         """
-        return bridge(self, first, last, length)
+        return bridge(self, first, last, length).with_origin(self.origin)
 
     def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
@@ -250,12 +252,13 @@ class MarkovChain(Keyed, Model):
             return self
         if len(members) < 2:
             return None
-        return MarkovChain(
+        kept = MarkovChain(
             self.transition[np.ix_(members, members)],
             [self.states[member] for member in members],
             self.start if isinstance(self.start, str) else self.start[members],
             self.length,
         )
+        return kept.with_origin(self.origin)
 
     def dependent_records(self) -> int | None:
         """Return the longest stretch without a step that forgets everything.
@@ -278,7 +281,7 @@ class MarkovChain(Keyed, Model):
         """Return the chain for series of any length; none where steps differ."""
         if not self.homogeneous:
             return None
-        return MarkovChain(self.transition, self.states, self.start)
+        return MarkovChain(self.transition, self.states, self.start).with_origin(self.origin)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

@@ -17,6 +17,7 @@ from undertow.labels import parts
 from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
+from undertow.models.origins import fitted_origin
 from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class, stationary_law
@@ -260,7 +261,8 @@ class FittedContexts:
 
     def _marked(self, chain: ContextChain) -> ContextChain:
         """Return the chain that says it was fitted, and to what kind of records."""
-        return chain.with_checks(untested(self.public, "sample", "order", "time", "persons"))
+        tested = untested(self.public, "sample", "order", "time", "persons")
+        return chain.with_checks(tested).with_origin(fitted_origin(self.public))
 
 
 def fit_by_context(

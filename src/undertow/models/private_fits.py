@@ -17,6 +17,7 @@ from undertow.models.chain_classes import ChainBox
 from undertow.models.checks import Check, privately
 from undertow.models.markov import MarkovChain
 from undertow.models.noisy_limits import limits, sum_limit
+from undertow.models.origins import Origin, weakest
 from undertow.numerics import Array, check_count, check_positive, freeze
 from undertow.queries import State
 from undertow.rounding import above
@@ -92,6 +93,7 @@ class PrivateFit(MarkovChain):
         set_ = object.__setattr__
         whole = table.astype(np.int64)
         whole.setflags(write=False)
+        set_(self, "_origin", "private")
         set_(self, "noisy", whole)
         set_(self, "counts", counts)
         set_(self, "level", check_positive(level, "level"))
@@ -160,7 +162,11 @@ class PrivateFit(MarkovChain):
                 "the fit and the class that was stated beforehand exclude each other: no row of "
                 "probabilities is in both; state a wider class"
             ) from error
-        return box.with_checks(self.checks)
+        return box.with_checks(self.checks).with_origin(self._origin_within())
+
+    def _origin_within(self) -> Origin:
+        """Return the origin of the region: that of the class stated beforehand enters it, too."""
+        return self.origin if self.within is None else weakest((self.origin, self.within.origin))
 
     def _note(self) -> str:
         return (

@@ -10,7 +10,8 @@ from typing import Any
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.checks import checks_from_list
+from undertow.models.checks import checks_from_list, origin_of
+from undertow.models.origins import check_origin, weakest
 from undertow.models.records import RecordDescription
 
 __all__ = ["KINDS", "Kind", "law_to_dict", "model_from_dict", "model_to_dict", "prover"]
@@ -63,17 +64,24 @@ def model_from_dict(description: Any) -> Model:
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {', '.join(KINDS)}")
     module, name = KINDS[kind].model.split(":")
-    own = {key: value for key, value in description.items() if key not in ("checks", "records")}
+    own = {key: value for key, value in description.items() if key not in _BESIDE}
     found: Model = getattr(import_module(module), name).from_dict(own)
     if "records" in description:
         found = found.with_records(RecordDescription.from_dict(description["records"]))
+    if "origin" in description:
+        found = found.with_origin(check_origin(description["origin"]))
     if "checks" not in description:
         return found
-    return found.with_checks(checks_from_list(description["checks"]))
+    checks = checks_from_list(description["checks"])
+    return found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
+
+
+_BESIDE = ("checks", "origin", "records")
+"""What a file says of a model beside its own description."""
 
 
 def law_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as plans and ledgers hold it: its description, and what its records are.
+    """Return a model as plans and ledgers hold it: with what its records are, and its origin.
 
     >>> from undertow.models.groups import Groups
     >>> from undertow.models.records import RecordDescription
@@ -81,7 +89,8 @@ def law_to_dict(model: Model) -> dict[str, Any]:
     {'kind': 'groups', 'size': 3, 'records': {'unit': 'household'}}
     """
     records = model.records.to_dict()
-    return {**model.to_dict(), **({"records": records} if records else {})}
+    origin = {} if model.origin == "hand" else {"origin": model.origin}
+    return {**model.to_dict(), **({"records": records} if records else {}), **origin}
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:

@@ -93,7 +93,8 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
-        return cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+        found = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+        return found.with_origin(chain.origin)
 
     @classmethod
     def fit(
@@ -124,7 +125,8 @@ class SecondOrderChain(Keyed, Model):
 
         found = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(found.transition, found.states, found.length)
-        return chain.with_checks(untested(fitted.public, "order", "time", "hours", "persons"))
+        tested = untested(fitted.origin == "public", "order", "time", "hours", "persons")
+        return chain.with_checks(tested).with_origin(fitted.origin)
 
     @property
     def size(self) -> int:
@@ -142,7 +144,8 @@ class SecondOrderChain(Keyed, Model):
         sums = self.pair_law.sum(axis=1, keepdims=True)
         if not (sums > 0).all():
             raise InvalidModel("a state has probability 0; leave it out")
-        return MarkovChain(self.pair_law / sums, self.states, length=self.length)
+        chain = MarkovChain(self.pair_law / sums, self.states, length=self.length)
+        return chain.with_origin(self.origin)
 
     def pairs(self) -> MarkovChain:
         """Return the chain of pairs of neighbours, states (x, y) in the order x k + y.
@@ -151,7 +154,7 @@ class SecondOrderChain(Keyed, Model):
         ((0, 0), (0, 1), (1, 0), (1, 1))
         """
         names = [(x, y) for x in self.states for y in self.states]
-        return MarkovChain(self._on_pairs(), names)
+        return MarkovChain(self._on_pairs(), names).with_origin(self.origin)
 
     def reverse(self) -> "SecondOrderChain":
         """Return the law of the records read backwards.
@@ -164,7 +167,7 @@ class SecondOrderChain(Keyed, Model):
         sums = joint.sum(axis=2, keepdims=True)
         if not (sums > 0).all():
             raise InvalidModel("a pair of neighbours has probability 0; fit with a prior")
-        return SecondOrderChain(joint / sums, self.states, self.length)
+        return SecondOrderChain(joint / sums, self.states, self.length).with_origin(self.origin)
 
     def joint(self, records: int) -> Array:
         """Return the law of the first records, shape (k,) * records: for oracles of small sizes.
@@ -219,7 +222,7 @@ class SecondOrderChain(Keyed, Model):
 
     def endless(self) -> "SecondOrderChain":
         """Return the chain for series of any length."""
-        return SecondOrderChain(self.transition, self.states)
+        return SecondOrderChain(self.transition, self.states).with_origin(self.origin)
 
     def examples(self, query: BaseQuery) -> "list[Model]":
         """Return the chain itself."""

@@ -43,7 +43,6 @@ class FittedSecondOrderChain(SecondOrderChain):
     counts: Ints = field(repr=False)
     prior: float
     tally: Tally | None = field(repr=False)
-    public: bool
     first: FittedChain = field(repr=False)
     """The first-order chain fitted to the same records."""
 
@@ -67,7 +66,7 @@ class FittedSecondOrderChain(SecondOrderChain):
         chain = cls.__new__(cls)
         SecondOrderChain.__init__(chain, counts / sums[..., None], fitted.states, fitted.length)
         facts = {"counts": fitted.triples, "prior": weight, "tally": fitted.tally}
-        for name, value in (facts | {"public": fitted.public, "first": fitted}).items():
+        for name, value in (facts | {"_origin": fitted.origin, "first": fitted}).items():
             object.__setattr__(chain, name, value)
         return chain
 
@@ -81,7 +80,7 @@ class FittedSecondOrderChain(SecondOrderChain):
         """What the records say about the assumptions of the chain; computed once."""
         found: tuple[Check, ...] | None = getattr(self, "_checks", None)
         if found is None:
-            found = tuple(_checks(self, "public" if self.public else "not private"))
+            found = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
             object.__setattr__(self, "_checks", found)
         return found
 
@@ -151,6 +150,6 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
     for name in _CARRIED:
         check = carried.get(name)
         if check is None or check.outcome == "not tested":
-            yield check or untested(chain.public, name)[0]
+            yield check or untested(chain.origin == "public", name)[0]
         else:
             yield Check(name, check.outcome, check.words, basis)

@@ -9,6 +9,7 @@ from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.checks import Check, worst_of
 from undertow.models.described import fields, text
+from undertow.models.origins import Origin, weakest
 from undertow.models.registry import model_from_dict
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
@@ -77,6 +78,12 @@ class ModelSet(Model):
         own: tuple[Check, ...] | None = getattr(self, "_checks", None)
         return worst_of(member.checks for member in self.models) if own is None else own
 
+    @property
+    def origin(self) -> Origin:
+        """Where the set comes from, and its members: the one that discloses most."""
+        own: Origin = getattr(self, "_origin", "hand")
+        return weakest((own, *(member.origin for member in self.models)))
+
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
@@ -88,7 +95,9 @@ class ModelSet(Model):
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
         found = [member.endless() for member in self.models]
-        return ModelSet([m for m in found if m is not None], self.note) if all(found) else None
+        if not all(found):
+            return None
+        return ModelSet([m for m in found if m is not None], self.note).with_origin(self.origin)
 
     def describe(self) -> str:
         """Return the model in one sentence."""

@@ -27,7 +27,7 @@ def brief(release: "Release") -> str:
     rows = [(visible(label), text) for label, text in (*_answers(release), *_about(release))]
     width = max(len(label) for label, _ in rows)
     lines = [f"  {label:<{width}}  {text}".rstrip() for label, text in rows]
-    top = [release.plan.noise.query.words()]
+    top = [release.plan.noise.query.words(), *words.audience(release.plan)]
     if release.randomness != "secure":
         top.append(f"NOT PRIVATE: the noise was drawn from {release.randomness}")
     if release.replayed:

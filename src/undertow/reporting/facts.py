@@ -158,6 +158,7 @@ class Facts:
         return {
             "format": "undertow-report",
             "version": 1,
+            "audience": plan.audience,
             "question": plan.noise.query.words(),
             "numbers": [number.to_dict() for number in self.numbers],
             "probability": 1 - BETA,

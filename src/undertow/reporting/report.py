@@ -5,7 +5,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib import resources
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Self
 
 from undertow.errors import InvalidInput
 from undertow.plan import Plan
@@ -42,6 +42,11 @@ class Page:
         """Return everything the report says, for programs."""
         return self.facts.to_dict()
 
+    def public(self) -> Self:
+        """Return the report, which may be published; refuse one that is the curator's."""
+        self.facts.plan.public()
+        return self
+
     def drawing(self) -> tuple[str, int]:
         """Return the figure as an SVG element, and how many numbers it leaves out."""
         return "", 0
@@ -53,7 +58,8 @@ class Page:
     def text(self) -> str:
         """Return the report as plain text, no line longer than a page is wide."""
         title, said, shown = self._visible()
-        parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}", *(note.text for note in said)]
+        parts = [f"{title}\n{'=' * min(len(title), _WIDTH)}"]
+        parts += [textwrap.fill(note.text, _WIDTH, break_long_words=False) for note in said]
         parts += [_section_text(section) for section in shown]
         return "\n\n".join(parts) + "\n"
 

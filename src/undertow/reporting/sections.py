@@ -76,7 +76,8 @@ def notes(told: Any, drawn: str) -> list[Note]:
     """
     alarm = Note("warning", f"NOT PRIVATE: the {drawn} drawn from {told.randomness}")
     again = Note("note", f"Note: {scope.replay(told.made)}")
-    return [alarm] * (told.randomness != "secure") + [again] * told.replayed
+    whose = [Note("warning", said) for said in words.audience(told.plan)]
+    return [*whose, *[alarm] * (told.randomness != "secure"), *[again] * told.replayed]
 
 
 def sections(facts: Facts) -> list[Section]:

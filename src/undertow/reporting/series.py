@@ -68,6 +68,7 @@ class SeriesFacts:
         return {
             "format": "undertow-report",
             "version": 1,
+            "audience": plan.audience,
             "question": plan.query.words(),
             **occasion_fields(self),
             "randomness": self.randomness,

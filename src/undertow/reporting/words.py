@@ -8,6 +8,7 @@ from typing import Any
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.models.origins import CURATORS
 from undertow.numerics import down
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Linear, Mean, Sum
@@ -15,12 +16,14 @@ from undertow.rounding import above, below, odds, stated
 
 __all__ = [
     "attack",
+    "audience",
     "covered",
     "levels",
     "measure",
     "noise",
     "not_covered",
     "odds_sentence",
+    "promise",
     "record_ends",
     "rounding",
     "unit",
@@ -57,6 +60,32 @@ def noise(plan: Plan[Any]) -> str:
     name, more = _DRAWN[found.kind]
     steps = " of steps of the lattice" if more and not found.query.integral else ""
     return f"{name}, {found.measure} {above(found.amount)}{more}{steps}{then}"
+
+
+def audience(plan: Plan[Any]) -> tuple[str, ...]:
+    """Return the heading of a paper that is the curator's, nothing of one that is public.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
+    >>> print(audience(calibrate(Count(1), chain, limit=1.0))[0].partition(":")[0])
+    For the curator only
+    """
+    if plan.audience == "public":
+        return ()
+    advice = "Papers that can be published need a fit through noise ('undertow fit --private')."
+    return (f"For the curator only: {CURATORS}. {advice}",)
+
+
+def promise(plan: Plan[Any]) -> str:
+    """Return the guarantee without its leakage, which stands beside it, and with every condition.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
+    >>> promise(calibrate(Count(1), chain, limit=1.0)).partition("; ")[0]
+    'an attacker who knows any other records can raise the odds ... by at most a factor 2.72'
+    """
+    said, _, rest = plan.guarantee().partition(" (leakage")
+    return said + rest.partition(")")[2]
 
 
 def shortfall(most: float, sure: str) -> str:

@@ -15,6 +15,7 @@ from undertow.canonical import DEEPEST, depth
 from undertow.errors import InvalidInput, LedgerConflict, LedgerUnavailable
 from undertow.ledger.book import Ledger, Reservation, datasets
 from undertow.ledger.rules import Entry
+from undertow.models.origins import audience_of
 from undertow.serving.clients import Client
 from undertow.serving.requests import Amount, Records
 
@@ -67,7 +68,8 @@ class Accounts:
         book = self._book(dataset)
         leak, level = book.leakage(), book.level()
         return {
-            "dataset": dataset, "model": book.model.describe(), "against": book.against,
+            "dataset": dataset, "model": book.model.describe(), "origin": book.model.origin,
+            "audience": audience_of(book.model.origin), "against": book.against,
             "unit": book.unit, "protect_window": book.protect.records, "limit": book.limit,
             "delta": book.delta, "budget": book.budget,
             "level": level if math.isfinite(level) else None, "left": book.left(),

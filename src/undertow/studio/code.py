@@ -102,7 +102,8 @@ def model_commands(work: Work, model: AnyModel | None) -> list[str]:
     """Return the commands that make the model's file, none where no file is needed."""
     if model is None and work.source is not None and work.reading is not None:
         name = file_argument(work.source.name)
-        return [f"undertow fit {name} {work.reading.options('fit')} --output model.json"]
+        public = " --public" if work.simulated else ""
+        return [f"undertow fit {name} {work.reading.options('fit')}{public} --output model.json"]
     if model is None or _typed(model):
         return []
     return ["# save the model as model.json first (step 2)"]

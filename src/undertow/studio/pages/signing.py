@@ -90,7 +90,9 @@ async def released(request: Request, name: str) -> Response:
         studio.fail(job)
     studio.jobs.forget(_year_key(work, studio.plan(work)))
     studio.jobs.forget(_dry(studio, work)[0])  # it speaks of what was left before
-    return studio.page("released", work=work, released=found, plan=studio.plan(work))
+    plan = studio.plan(work)
+    whose = words.audience(plan)
+    return studio.page("released", work=work, released=found, plan=plan, whose=whose)
 
 
 @router.get("/w/{name}/report.{ending}")
@@ -140,10 +142,11 @@ async def statement(request: Request, name: str) -> Response:
 
 def promise(plan: "Plan[Any]") -> dict[str, Any]:
     """Return what a plan promises, and what that rests on, for templates."""
-    said, alone = plan.guarantee(), premise(plan)
+    said, alone = words.promise(plan), premise(plan)
     curator = plan.task == "answer"
     return {
         "plan": plan,
+        "whose": words.audience(plan),
         "promise": said[:1].upper() + said[1:] + ".",
         "means": [
             f"{alone[:1].upper()}{alone[1:]}{means[:1].lower()}{means[1:]}" if alone else means

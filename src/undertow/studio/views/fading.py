@@ -256,4 +256,4 @@ def _first(values: Array, below: float) -> int | None:
 
 
 def _basis(chain: MarkovChain) -> Basis:
-    return "public" if getattr(chain, "public", False) else "not private"
+    return "public" if chain.origin == "public" else "not private"
