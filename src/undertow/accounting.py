@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -25,7 +25,6 @@ from undertow.ledger.rules import (
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
-from undertow.models.registry import law_to_dict
 from undertow.numerics import divide_up
 from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
@@ -64,7 +63,8 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             f"the plan protects {Window(window).words()}, the ledger {kept.words()}; plan with "
             f"protect=Window({kept.records}), or keep another ledger"
         )
-    if _law(plan.model) != _law(ledger.model):
+    described = plan.model.records.contradicts(ledger.model.records)
+    if described or _law(plan.model) != _law(ledger.model):
         raise LedgerConflict(
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
@@ -89,6 +89,8 @@ def asking(
     and the public shape; nothing of it depends on a value.
     """
     about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
+    records = replace(plan.model.records, source=None).to_dict()
+    about |= {"records": records} if records else {}
     text = json.dumps([about, table.touched()], default=str, sort_keys=True)
     named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
     return request(named, level, table.scope(), about, kind, leakage, {"mu": mu, "rho": rho})
@@ -278,7 +280,7 @@ def _law(model: Any) -> Any:
 
     Neither are they by the names of states that groups may have.
     """
-    described = law_to_dict(model)
+    described = model.to_dict()
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
     if model.family == "groups":

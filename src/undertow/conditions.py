@@ -10,7 +10,10 @@ from typing import TYPE_CHECKING, Any
 if TYPE_CHECKING:
     from undertow.plan import Plan
 
-__all__ = ["conditions_of"]
+__all__ = ["SAME", "conditions_of"]
+
+SAME = "same-records"
+"""What a plan accepts that may be released from the very records its model was fitted to."""
 
 
 def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
@@ -41,4 +44,7 @@ def _values(plan: "Plan[Any]") -> tuple[str, ...]:
 
 def _records(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what the model says that its records are."""
-    return ()
+    said = str(plan.model.records)
+    accepted = "the model may be fitted to the very records that are released, which was accepted"
+    clauses = ((f"records are {said}" if said else ""), accepted * (SAME in plan.accepted))
+    return tuple(clause for clause in clauses if clause)

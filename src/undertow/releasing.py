@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
+from undertow.data.described import check_records
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.errors import InvalidInput
@@ -142,12 +143,16 @@ def prepare(
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    proof = covering(plan, shape, person=table.asked().get("person"))
+    conditions = check_records(plan, table)
+    asked = table.asked()
+    proof = covering(
+        plan, shape, person=asked.get("person"), ungrouped=asked.get("ungrouped", False)
+    )
     if ledger is None:
-        return Prepared(plan, table, shape, proof, None)
+        return Prepared(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series)
     entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
-    return Prepared(plan, table, shape, proof, entry)
+    return Prepared(plan, table, shape, proof, entry, conditions)
 
 
 def release(

@@ -34,6 +34,7 @@ from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
 from undertow.models.chain_classes import ChainBox
+from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive
 from undertow.queries import AnyQuery
@@ -208,7 +209,7 @@ class Ledger(KeyHolder):
                 "they show would miss more often than is said"
             )
         region = fit.region()
-        described = loads(canonical(region.to_dict(), "model"))
+        described = loads(canonical(law_to_dict(region), "model"))
         budget = affordable(old, model_from_dict(described))
         if budget <= old.budget:
             raise LedgerConflict(

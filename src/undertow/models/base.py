@@ -5,8 +5,8 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
-from undertow.errors import UnknownState
-from undertow.models.records import RecordDescription
+from undertow.errors import NotSupported, UnknownState
+from undertow.models.records import UNSTATED, RecordDescription
 from undertow.numerics import shown
 
 if TYPE_CHECKING:
@@ -47,6 +47,13 @@ class Model:
         def states(self) -> tuple[State, ...]:
             """The values that a record can have, () for numbers and where none are named."""
 
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        """Return what a copy is made of: the fields, and what is said beside the law."""
+        parts: Any = super().__reduce_ex__(protocol)
+        make, given, state = parts[:3]
+        beside = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
+        return _remade, (make, given, state, beside)
+
     @property
     def checks(self) -> "tuple[Check, ...]":
         """What was tested before the model was believed; () for one that was not fitted."""
@@ -61,7 +68,12 @@ class Model:
     @property
     def records(self) -> RecordDescription:
         """What one record of the model is: its step, its states, its series, its context."""
-        return getattr(self, "_records", RecordDescription())
+        return getattr(self, "_records", UNSTATED)
+
+    def _state_step(self, every: str | int | None) -> None:
+        """Keep the step between records, if it was said; for constructors."""
+        if every is not None:
+            object.__setattr__(self, "_records", RecordDescription(every=every))
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
@@ -106,6 +118,14 @@ class Model:
         """Return the chain of order one with the same pairs of neighbours, of a longer memory."""
         return None
 
+    def every_nth(self, step: int) -> "Model":
+        """Return the law of every ``step``-th record where it is a model of the same kind."""
+        raise NotSupported(
+            f"the records that are left of a {type(self).__name__} when only every nth is taken "
+            "follow no model of that kind; fit one to records at the longer step, or take a "
+            "MarkovChain of order one with a stationary start"
+        )
+
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
@@ -148,3 +168,12 @@ class Model:
             return self.states.index(state)
         known = ", ".join(map(repr, self.states[:12]))
         raise UnknownState(f"the model has no state {state!r}; its states are {known}")
+
+
+def _remade(make: Any, given: tuple[Any, ...], state: Any, beside: dict[str, Any]) -> Model:
+    """Return a copy of a model, with its checks and what its records are."""
+    other: Any = make(*given)
+    other.__setstate__(state)
+    for name, part in beside.items():
+        object.__setattr__(other, name, part)
+    return other  # type: ignore[no-any-return]

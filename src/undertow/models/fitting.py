@@ -103,6 +103,8 @@ class FittedChain(MarkovChain):
         set_(self, "prior", weight)
         set_(self, "tally", tally)
         set_(self, "public", check_flag(public, "public"))
+        if tally is not None:
+            set_(self, "_records", tally.described)
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
@@ -180,7 +182,7 @@ class FittedChain(MarkovChain):
             f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
             "likelihood-ratio region: sampled, not a bound over the whole region",
         )
-        return sampled.with_checks(self.checks)
+        return sampled.with_checks(self.checks).with_records(self.records)
 
     def plausible(self, confidence: float) -> ChainBox:
         """Return the box of both rows' intervals of a chain on two states, as it stands."""
@@ -190,7 +192,7 @@ class FittedChain(MarkovChain):
             np.maximum(ends[..., 1], self.transition),
             self.states,
             self.length,
-        )
+        ).with_records(self.records)
 
     def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
         """Return the checks for a model that accounts for one of them, and how it does."""
@@ -262,7 +264,8 @@ class FittedChain(MarkovChain):
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
         found = population(self.tally, share, confidence, least=least, length=self.length)
-        return found.with_checks(self._accounted("persons", f"the model {found.note}"))
+        accounted = self._accounted("persons", f"the model {found.note}")
+        return found.with_checks(accounted).with_records(self.records)
 
 
 def fit_chain(
@@ -308,9 +311,10 @@ def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
         asked: Tally = sequences.tally(None if states is None else given_states(states))
         return asked
     read = encode(sequences, states)
-    return tally(
+    found = tally(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
     )
+    return replace(found, described=read.described)
 
 
 def _whole(counts: Any) -> Ints:

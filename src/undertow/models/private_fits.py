@@ -160,7 +160,7 @@ class PrivateFit(MarkovChain):
                 "the fit and the class that was stated beforehand exclude each other: no row of "
                 "probabilities is in both; state a wider class"
             ) from error
-        return box.with_checks(self.checks)
+        return box.with_checks(self.checks).with_records(self.records)
 
     def _note(self) -> str:
         return (
