@@ -96,7 +96,8 @@ def test_a_narrowed_account_pays_for_fit_and_answer_together(ledger, tmp_path):
     with pytest.raises(LedgerConflict, match="narrowed by a fit before"):
         ledger.narrow(found.release_id)
     with pytest.raises(LedgerConflict, match="another model"):
-        ut.release(ut.calibrate(ut.Count("active"), ut.Groups(2), 0.1), RECORDS, ledger=ledger)
+        pairs = ut.calibrate(ut.Count("active"), ut.Groups(2), 0.1)
+        ut.release(pairs, ut.Data(RECORDS, ungrouped=True), ledger=ledger)
     again = ut.Ledger(tmp_path / "w.db", "w25", memory=False)  # found as it was left
     assert (again.model, again.budget, again.stated()) == (region, ledger.budget, WIDE)
     again.set_limit(1.5)

@@ -197,7 +197,9 @@ def test_groups_smaller_than_the_series_of_a_person():
     plan = ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0)
     with pytest.raises(InvalidInput, match="at most 2 records depend"):
         ut.release(plan, data())
-    assert ut.release(plan, [0, 1, 0, 1]).plan is plan  # nobody said that these are one person's
+    with pytest.raises(InvalidInput, match="which of 4 belong together"):
+        ut.release(plan, [0, 1, 0, 1])  # nobody said that these are two persons'
+    assert ut.release(plan, [0, 1]).plan is plan
 
 
 def test_wasserstein_and_quilts():

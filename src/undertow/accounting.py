@@ -4,7 +4,7 @@ import hashlib
 import json
 import math
 import warnings
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
@@ -26,7 +26,6 @@ from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.acceptance import SAME_RECORDS, accept_option, listed
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
-from undertow.models.registry import law_to_dict
 from undertow.numerics import divide_up
 from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
@@ -66,7 +65,8 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             f"the plan protects {Window(window).words()}, the ledger {kept.words()}; plan with "
             f"protect=Window({kept.records}), or keep another ledger"
         )
-    if _law(plan.model) != _law(ledger.model):
+    described = plan.model.records.contradicts(ledger.model.records)
+    if described or _law(plan.model) != _law(ledger.model):
         raise LedgerConflict(
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
@@ -109,6 +109,8 @@ def asking(
     """
     about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
     about |= {"accepted": list(plan.accepted)} if plan.accepted else {}
+    records = replace(plan.model.records, source=None).to_dict()
+    about |= {"records": records} if records else {}
     text = json.dumps([about, table.touched()], default=str, sort_keys=True)
     named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
     return request(named, level, table.scope(), about, kind, leakage, {"mu": mu, "rho": rho})
@@ -298,8 +300,7 @@ def _law(model: Any) -> Any:
 
     Neither are they by the names of states that groups may have, and by where the model comes from.
     """
-    described = law_to_dict(model)
-    described.pop("origin", None)
+    described = model.to_dict()
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
     if model.family == "groups":

@@ -8,7 +8,7 @@ what they say, so that nobody reads the number without it.
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
-from undertow.models.acceptance import failed, listed
+from undertow.models.acceptance import SAME_RECORDS, failed, listed
 from undertow.models.origins import CURATORS
 from undertow.rounding import above, odds
 
@@ -23,10 +23,10 @@ __all__ = [
     "claimed",
     "conditions_of",
     "doubts",
+    "largest_known",
     "premise",
     "reading_error",
     "readings_moved",
-    "weakest",
 ]
 
 UNBOUNDED = "not bounded: no bound covers all that the records suggest instead of the model"
@@ -38,7 +38,7 @@ def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
     return tuple(clause for part in parts for clause in part(plan))
 
 
-def weakest(plan: "Plan[Any]") -> tuple[float, bool]:
+def largest_known(plan: "Plan[Any]") -> tuple[float, bool]:
     """Return the largest leakage known, and whether it is a bound whatever failed checks suggest.
 
     Known is what is proved under the model, and of a check that failed what is proved, or else
@@ -82,7 +82,7 @@ def premise(plan: "Plan[Any]") -> str:
 
     "" where no failed check is known to cost more.
     """
-    known, bounded = weakest(plan)
+    known, bounded = largest_known(plan)
     return "" if bounded and known <= plan.leakage.upper else "if the model were true, "
 
 
@@ -188,4 +188,7 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
 
 def _records(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what the model says that its records are."""
-    return ()
+    said = str(plan.model.records)
+    accepted = "the model may be fitted to the very records that are released, which was accepted"
+    clauses = ((f"records are {said}" if said else ""), accepted * (SAME_RECORDS in plan.accepted))
+    return tuple(clause for clause in clauses if clause)

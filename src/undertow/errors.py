@@ -6,11 +6,13 @@ The tree::
     ├── InvalidInput (ValueError)      an argument is not what it must be
     │   ├── InvalidModel               a correlation model is malformed
     │   ├── UnknownState               a state that the model does not have
+    │   ├── RecordsDiffer              the records at hand are of another kind than the model's
     │   ├── InvalidPlan                a plan file is foreign, damaged or from another version
     │   └── InvalidCertificate         a certificate is malformed, or claims more than it proves
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   └── Infeasible             it would prove it for a larger epsilon only
+    │   ├── SameRecords                the records to be protected are those that were fitted
     │   ├── EffortSpent                the search needs more work than was allowed
     │   ├── NoPublicForm               it discloses something of private records: the curator's
     │   └── NothingToProtect           every record is certain under the model
@@ -29,6 +31,8 @@ The tree::
 A message says what is required, what was found and where, and what to do. It never contains a
 private data value.
 """
+
+from collections.abc import Sequence
 
 __all__ = [
     "AccountWarning",
@@ -51,6 +55,8 @@ __all__ = [
     "NoPublicForm",
     "NotSupported",
     "NothingToProtect",
+    "RecordsDiffer",
+    "SameRecords",
     "UndertowError",
     "UnknownState",
 ]
@@ -70,6 +76,21 @@ class InvalidModel(InvalidInput):
 
 class UnknownState(InvalidInput):
     """A state was named that the model does not have."""
+
+
+class RecordsDiffer(InvalidInput):
+    """The records at hand are not of the kind that the model is about.
+
+    ``differences`` are triples: what differs, what the model says, what the data say.
+    """
+
+    def __init__(self, differences: Sequence[tuple[str, str, str]], advice: str) -> None:
+        """Show both sides of everything that differs."""
+        shown = "; ".join(
+            f"{what}: {model} in the model, {data} in the data" for what, model, data in differences
+        )
+        super().__init__(f"the model is about records of another kind: {shown}; {advice}")
+        self.differences = tuple(differences)
 
 
 class InvalidPlan(InvalidInput):
@@ -95,6 +116,10 @@ class Infeasible(MethodRefused):
         """Keep the infimum of the feasible epsilons."""
         super().__init__(message)
         self.smallest = smallest
+
+
+class SameRecords(NotSupported):
+    """The records that are to be protected are those that the model was fitted to."""
 
 
 class EffortSpent(NotSupported):

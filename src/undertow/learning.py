@@ -31,6 +31,7 @@ from undertow.data.listed import Listed
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.ledger.rules import Entry, check_same
 from undertow.models.private_fits import PrivateFit, check_confidence
+from undertow.models.records import RecordDescription
 from undertow.numerics import check_positive
 from undertow.planning.levels import plan_at_level
 from undertow.queries import AnyQuery, State, Transitions
@@ -98,8 +99,11 @@ def private_fit(
     )  # fmt: skip
     shape, noise = table.shape(), plan.noise
     _check_useful(len(names), shape.rows - shape.persons, noise, spent)
+    own = table.described() if hasattr(table, "described") else None
+    described = own or RecordDescription()  # not which records they are: the account knows
     fitted = {
         "scale": noise.amount, "confidence": sure, "states": list(names), "records": shape.rows,
+        **({"described": described.to_dict()} if described else {}),
     }  # fmt: skip
     ready = _named(prepare(plan, table), fitted, release_id)
     noisy = _counts(ready, ledger, insecure_seed)
@@ -107,7 +111,7 @@ def private_fit(
         noisy, names, level=ready.level, scale=noise.amount, sample_size=shape.rows,
         confidence=sure, within=stated, prior=prior or 0.5, length=length,
         release_id=_asked(ready).release_id,
-    )  # fmt: skip
+    ).with_records(described)  # fmt: skip
 
 
 def _asked(ready: Prepared) -> Entry:

@@ -15,7 +15,7 @@ from undertow.base_query import State, Task, rest_of
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import UNBOUNDED, conditions_of, readings_moved, weakest
+from undertow.conditions import UNBOUNDED, conditions_of, largest_known, readings_moved
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import (
@@ -258,7 +258,7 @@ class Plan(Generic[M]):
 
     def _bound(self) -> str:
         """Return the weakest bound known: under the model, or what its failed checks suggest."""
-        own, (known, bounded) = self.leakage.upper, weakest(self)
+        own, (known, bounded) = self.leakage.upper, largest_known(self)
         if bounded and known <= own:
             return self._odds(own)
         said = [] if bounded else [UNBOUNDED]

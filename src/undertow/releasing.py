@@ -22,6 +22,7 @@ from undertow.accuracy import accuracy
 from undertow.base_query import rest_of
 from undertow.certificate import Leakage
 from undertow.data.codes import Lookup, Rule
+from undertow.data.described import check_records
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
 from undertow.data.types import check_kinds, kinds_of
@@ -154,12 +155,17 @@ def prepare(
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    proof = covering(plan, shape, person=table.asked().get("person"))
+    conditions = check_records(plan, table)
+    asked = table.asked()
+    proof = covering(
+        plan, shape, person=asked.get("person"), ungrouped=asked.get("ungrouped", False)
+    )
     if ledger is None:
-        return Prepared(plan, table, shape, proof, None)
+        return Prepared(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series)
     entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
-    return Prepared(plan, table, shape, proof, entry, account_conditions(plan, ledger))
+    conditions += account_conditions(plan, ledger)
+    return Prepared(plan, table, shape, proof, entry, conditions)
 
 
 def release(

@@ -16,6 +16,7 @@ from undertow.accounting import asking, check_ledger, local_terms, released, res
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, check_types, coded
+from undertow.data.described import check_records
 from undertow.data.grid import Shape
 from undertow.data.listed import Listed
 from undertow.data.outputs import OutputDigest
@@ -143,7 +144,8 @@ def redact(
 class PreparedSeries:
     """Series that nothing stands against randomising: what is read, asked and guaranteed.
 
-    ``entry`` is what a ledger is asked for, None without one.
+    ``entry`` is what a ledger is asked for, None without one; ``conditions`` are what the data did
+    not say, each a clause of the guarantee's first sentence.
     """
 
     plan: "Plan[Any]"
@@ -151,6 +153,7 @@ class PreparedSeries:
     shape: Shape
     read: Coded | CodedPieces
     entry: Entry | None
+    conditions: tuple[str, ...] = ()
 
 
 def prepare(
@@ -171,6 +174,7 @@ def prepare(
     2
     """
     proof = _checked(plan)
+    conditions = check_records(plan, data)
     check_types(data, plan.states)
     read = coded(data, _rule(plan, strict))
     table: Any = data
@@ -180,12 +184,16 @@ def prepare(
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(read.longest, int(shape.series)))
+    asked = table.asked()
+    if not asked.get("ungrouped", False):
+        whose = "series" if isinstance(table, Listed) else asked.get("person")
+        check_groups(plan.model, int(shape.series), person=whose)
     check_places(read.longest)
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series)
         entry = asking(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
-    return PreparedSeries(plan, table, shape, read, entry)
+    return PreparedSeries(plan, table, shape, read, entry, conditions)
 
 
 def carry_out(
@@ -446,7 +454,6 @@ def _check_lengths(plan: "Plan[Any]", _read: Coded | CodedPieces, longest: int) 
             "absent steps and records outside a window or its groups included; plan for that "
             "many, or for any length"
         )
-    check_groups(plan.model, longest)
 
 
 def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> None:

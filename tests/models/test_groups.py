@@ -152,11 +152,40 @@ def test_households_larger_than_the_groups_are_refused_before_anything_is_spent(
     assert out.proof.proves(1.0)
 
 
-def test_a_release_that_could_not_check_says_so():
+def test_a_group_needs_the_column_that_says_which():
+    """Without it all records are one group, and a group is no larger than the model says."""
+    plan = ut.calibrate(ut.Count("daily"), ut.Groups(3), 1.0)
+    flips = ut.calibrate(ut.Series(), HOUSEHOLDS, 3.0)
+    for data in (survey("smokes", None), SURVEY["smokes"], ut.Data(SURVEY["smokes"])):
+        with pytest.raises(InvalidInput, match=r"which of 8 belong together.*ungrouped=True"):
+            ut.release(plan, data)
+    with pytest.raises(InvalidInput, match="which of 8 belong together"):
+        ut.sanitize(flips, survey("smokes", None))
+    few = ut.release(plan, SURVEY["smokes"][:3]).report()
+    assert "all 3 records are one group of at most 3" in " ".join(str(few).split())
+    readings = ut.calibrate(ut.Count("daily"), ut.Groups(96), 1.0)
+    with pytest.raises(InvalidInput, match="which of 17376 belong together"):
+        ut.release(readings, ["daily", "never"] * 8688)
+
+
+def test_a_curator_may_vouch_for_groups_and_every_report_repeats_it(tmp_path):
     plan = ut.calibrate(ut.Count("daily"), ut.Groups(2), 1.0)
-    for data in (survey("smokes", None), SURVEY["smokes"]):
-        report = " ".join(str(ut.release(plan, data).report()).split())
-        assert "at most 2 records do was not checked" in report
+    table = pl.DataFrame(SURVEY)
+    for data in (
+        ut.Data(table, value="smokes", ungrouped=True),
+        ut.Data(SURVEY["smokes"], ungrouped=True),
+    ):
+        out = ut.release(plan, data)
+        report = " ".join(str(out.report()).split())
+        assert "at most 2 records do was not checked, the curator vouches" in report
+        assert any("ungrouped" in said for said in out.proof.assumptions)
+    ledger = ut.Ledger(tmp_path / "survey.db", "survey", ut.Groups(2), limit=2.0)
+    ut.release(plan, ut.Data(table, value="smokes", ungrouped=True), ledger)
+    assert ledger.entries()[0].about["asked"]["ungrouped"] is True
+    flips = ut.calibrate(ut.Series(), HOUSEHOLDS, 3.0)
+    assert len(ut.sanitize(flips, ut.Data(table, value="smokes", ungrouped=True))) == 8
+    with pytest.raises(InvalidInput, match="say one of both"):
+        ut.Data(table, value="smokes", person="household", ungrouped=True)
 
 
 def test_answers_are_those_of_the_table():

@@ -16,6 +16,7 @@ from undertow.auditing.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded_whole
+from undertow.data.described import check_kind
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.base import Model
 from undertow.numerics import Array, check_count, check_listed, check_positive
@@ -97,6 +98,7 @@ def attack(
     wanted = None
     if targets is not None:
         wanted = tuple(check_count(t, "target", 0) for t in check_listed(targets, "targets"))
+    check_kind(chain, truth)
     true = coded_whole(truth, _rule(chain, plan.rest), "an attack")
     guesses = (_answers if plan.task == "answer" else _series)(
         sanitised, plan, chain, truth, true, facts, attackers

@@ -288,7 +288,7 @@ def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
         "persons": ready.shape.persons,
         "foreign": None if task.records.strict else str(counted),
         "foreign_words": counted_words(counted) or None,
-        "promise": plan.guarantee(),
+        "promise": plan.guarantee(*ready.conditions),
         "against": adversary_fields(plan.against),
         "not_covered": [words for _, words in uncovered(plan)],
         "unit": plan.unit,
@@ -309,7 +309,7 @@ def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
         ("records", scope.records(ready.shape.rows, ready.shape.persons)),
         ("foreign", counted or "refused by their row, which depends on the records"),
         *measure_rows(plan),
-        ("guarantee", plan.guarantee()),
+        ("guarantee", plan.guarantee(*ready.conditions)),
         *uncovered(plan),
     ]
 

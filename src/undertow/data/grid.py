@@ -4,13 +4,13 @@ Times are whole numbers here: microseconds since 1970 in UTC, or the numbers of 
 """
 
 import datetime as dt
-import re
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 
 from undertow.data.objects import moment, plain, whole
 from undertow.errors import InvalidInput
+from undertow.models.records import duration, microseconds
 
 if TYPE_CHECKING:
     import polars as pl
@@ -64,10 +64,6 @@ _TOLD = {
 
 _JOINED: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
 
-_UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
-          "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
-_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
-
 
 def step_of(every: Any, *, clock: bool) -> int:
     """Return a time step as a whole number: microseconds for clock times, else the number itself.
@@ -81,8 +77,7 @@ def step_of(every: Any, *, clock: bool) -> int:
         if isinstance(every, dt.timedelta):
             step = every // dt.timedelta(microseconds=1)
         else:
-            found = _DURATION.fullmatch(every.strip()) if isinstance(every, str) else None
-            step = int(found[1]) * _UNITS[found[2]] if found else 0
+            step = (microseconds(every) or 0) if isinstance(every, str) else 0
         wanted = "a duration such as '30s', '5m', '1h' or '1d', because the times are clock times"
     else:
         step = whole(plain(every)) or 0
@@ -98,12 +93,7 @@ def step_words(step: int, *, clock: bool) -> int | str:
     >>> step_words(300_000_000, clock=True), step_words(3, clock=False)
     ('5m', 3)
     """
-    if not clock:
-        return step
-    unit, size = max(
-        ((unit, size) for unit, size in _UNITS.items() if step % size == 0), key=lambda fit: fit[1]
-    )
-    return f"{step // size}{unit}"
+    return duration(step) if clock else step
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,6 +14,8 @@ __all__ = ["Listed"]
 class Listed:
     """The public facts about plain series: all of them are whole, and each is a person's.
 
+    What one record is, is not asked of them: they take the model's word.
+
     >>> Listed((3, 5)).shape().longest
     5
     """

@@ -25,8 +25,9 @@ if TYPE_CHECKING:
     from undertow.data.grid import Grid
     from undertow.data.states import Record
     from undertow.data.table import Data
+    from undertow.models.base import Model
 
-__all__ = ["SHOWN", "Problem", "problems"]
+__all__ = ["SHOWN", "Problem", "problems", "record_problems"]
 
 SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
@@ -70,6 +71,23 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
             more = f"{count - len(rows_found)} more rows" if rows_found else f"{count} rows"
             listed.append(Problem(column, None, f"{more}: {what}"))
     return listed
+
+
+def record_problems(data: "Data", model: "Model") -> list[Problem]:
+    """Return in what the records are not those of a model, and whether it was fitted to them."""
+    from undertow.data.described import differences, source_of
+
+    found = [
+        Problem(
+            None, None, f"{what}: {said} in the plan's model, {here} here; a release is refused"
+        )
+        for what, said, here in differences(model, data)
+    ]
+    fitted = model.records.source
+    if fitted is not None and not data.source.listed and fitted.seen(source_of(data)) == "same":
+        what = "the plan's model was fitted to these very records"
+        found.append(Problem(None, None, what))
+    return found
 
 
 def _kinds(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Kind]:

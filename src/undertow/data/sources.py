@@ -47,7 +47,7 @@ class Source:
     A file or several (``paths``) hold it; one in several has a frame for each of its ``parts``.
     ``rows`` is how many rows there are where that is known without reading them, ``size`` about
     how many bytes a file takes in memory. What a pass over a file in pieces has shown is ``kept``
-    for the next question.
+    for the next question. ``listed``: it is a plain list of records.
     """
 
     title: str
@@ -60,6 +60,7 @@ class Source:
     rows: int | None = None
     size: int = 0
     kept: dict[Any, Any] = field(default_factory=dict, repr=False, compare=False)
+    listed: bool = False
 
     @property
     def named(self) -> str:
@@ -184,7 +185,8 @@ def open_source(source: Any, roles: Roles) -> Source:
         check_columns([RECORD], roles, "the list of records", header=True)
         column, parts = _parts(RECORD, listed, roles[RECORD])
         column = replace(column, types=types)
-        return Source("the list of records", pl.DataFrame(parts).lazy(), {RECORD: column})
+        frame = pl.DataFrame(parts).lazy()
+        return Source("the list of records", frame, {RECORD: column}, listed=True)
     return _foreign(source, roles)
 
 

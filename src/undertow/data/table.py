@@ -34,6 +34,8 @@ from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
 from undertow.data.types import check_fields
 from undertow.errors import InvalidInput
+from undertow.models.records import RecordDescription
+from undertow.numerics import check_flag
 from undertow.queries import AnyQuery, State
 
 if TYPE_CHECKING:
@@ -69,6 +71,9 @@ class Data:
     ``memory`` is how many bytes a file may take: one that would need more is read in pieces, in
     the order of its rows, which must then be sorted by person and time.
 
+    ``ungrouped=True`` vouches that no more records depend on each other than a model of groups
+    says, where no column says whose they are; every report repeats it.
+
     >>> rows = {"id": ["a", "a", "b"], "t": [0, 1, 0], "steps": [0, 14, None]}
     >>> import polars as pl
     >>> data = Data(pl.DataFrame(rows), value="steps", state="steps > 0", person="id", time="t")
@@ -86,6 +91,7 @@ class Data:
     value: str | None
     memory: int
     piece: int | None
+    ungrouped: bool
 
     def __init__(
         self,
@@ -100,9 +106,15 @@ class Data:
         gaps: State = "split",
         groups: Sequence[Any] | None = None,
         memory: int | str = DEFAULT,
+        ungrouped: bool = False,
     ) -> None:
         """Open the source and check all that follows from names and types; read no records."""
         check_arguments(value, person, time, every, by, gaps, groups)
+        if check_flag(ungrouped, "ungrouped") and person is not None:
+            raise InvalidInput(
+                f"ungrouped=True says that no column tells whose a record is, and person={person!r}"
+                " names one; say one of both"
+            )
         limit = limit_of(memory)
         value = RECORD if value is None and not isinstance(state, str) else value
         opened = open_source(source, roles_of(value, person, time, state, by))
@@ -115,7 +127,9 @@ class Data:
         names = None if by is None or groups is None else normalised(opened.columns[by], groups)
         made = record_of(state, value, opened.columns)
         piece = opened.pieces(limit)
-        fields = (opened, made, grid, moment, by, names, plain(gaps), value, limit, piece)
+        fields = (
+            opened, made, grid, moment, by, names, plain(gaps), value, limit, piece, ungrouped
+        )  # fmt: skip
         for name, content in zip(self.__slots__, fields, strict=True):
             object.__setattr__(self, name, content)
         self._try_out()
@@ -208,7 +222,30 @@ class Data:
             "every": None if grid.step is None else step_words(grid.step, clock=grid.clock),
             "gaps": as_json(self.gaps),
             "by": self.by,
+            **({"ungrouped": True} if self.ungrouped else {}),
         }
+
+    def described(self) -> "RecordDescription | None":
+        """Return what a record is here: its step, how its state is made, whose series it is in.
+
+        None for a plain list, which takes the word of a model. Compared with `Model.records`
+        before anything is spent; of values, only the declared type of their column is known.
+
+        >>> Data([0, 3, 7], state="record > 0").described().state.expression
+        'value > 0'
+        """
+        from undertow.data.described import described
+
+        return described(self)
+
+    def fitted(self) -> "RecordDescription":
+        """Return what a model says of its records that is fitted to these: and which they are."""
+        from undertow.data.described import source_of
+
+        found = self.described()
+        if found is None:
+            return RecordDescription()
+        return found if self.source.listed else replace(found, source=source_of(self))
 
     def identity(self) -> str | None:
         """Return a hash of the public shape of the whole table, None without persons and times.
@@ -305,7 +342,8 @@ class Data:
         """
         from undertow.data.series import encoded
 
-        return encoded(self, None if states is None else tuple(states))
+        found = encoded(self, None if states is None else tuple(states))
+        return replace(found, described=self.fitted())
 
     def tally(self, states: Sequence[State] | None = None) -> "Tally":
         """Return what a fit keeps of the records: counts, and nothing of a record by itself.
@@ -315,13 +353,15 @@ class Data:
         if self.piece is not None:
             from undertow.data.tallied import tallied
 
-            return tallied(self, None if states is None else tuple(states))
+            whole = tallied(self, None if states is None else tuple(states))
+            return replace(whole, described=self.fitted())
         from undertow.models.tallies import tally
 
         read = self.encoded(states)
-        return tally(
+        found = tally(
             read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
         )
+        return replace(found, described=read.described)
 
     def cohorts(self) -> "dict[Any, Data]":
         """Return the records of each group of persons apart, by the name of the group.
@@ -346,7 +386,8 @@ class Data:
     ) -> "list[Problem]":
         """Return what a curator may want to look at, by column and row; never a value.
 
-        With the plan's ``model``, also whether a pedigree's allele is as frequent as it says.
+        With the plan's ``model``, also whether records are of the kind that it is about, those
+        that it was fitted to, and whether a pedigree's allele is as frequent as it says.
         Depends on the records: for the curator's eyes, not for publication.
         """
         from undertow.data.problems import problems
@@ -355,8 +396,9 @@ class Data:
         if model is None:
             return found
         from undertow.data.frequencies import frequency_problems
+        from undertow.data.problems import record_problems
 
-        return found + frequency_problems(self, model)
+        return [*record_problems(self, model), *found, *frequency_problems(self, model)]
 
     # --- the frame of rows, for the modules that ask the questions
 

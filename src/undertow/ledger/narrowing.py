@@ -12,6 +12,7 @@ from undertow.mechanisms import DiscreteLaplace
 from undertow.models.checks import Check, privately, worst_of
 from undertow.models.origins import weakest
 from undertow.models.private_fits import PrivateFit
+from undertow.models.records import RecordDescription
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
 
@@ -55,7 +56,7 @@ def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
         noisy, states, level=entry.level, scale=scale, sample_size=said["records"],
         confidence=said["confidence"], within=model_from_dict(terms.model),
         release_id=entry.release_id,
-    )  # fmt: skip
+    ).with_records(RecordDescription.from_dict(said.get("described", {})))  # fmt: skip
 
 
 def believed(terms: Terms) -> AnyModel:

@@ -5,9 +5,9 @@ from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 from undertow.base_query import BaseQuery, State
-from undertow.errors import UnknownState
+from undertow.errors import NotSupported, UnknownState
 from undertow.models.origins import Origin, check_origin
-from undertow.models.records import RecordDescription, StateRule
+from undertow.models.records import UNSTATED, RecordDescription, StateRule
 from undertow.numerics import shown
 
 if TYPE_CHECKING:
@@ -62,7 +62,12 @@ class Model:
     @property
     def records(self) -> RecordDescription:
         """What one record of the model is: its step, its states, its series, its context."""
-        return getattr(self, "_records", RecordDescription())
+        return getattr(self, "_records", UNSTATED)
+
+    def _state_step(self, every: str | int | None) -> None:
+        """Keep the step between records, if it was said; for constructors."""
+        if every is not None:
+            object.__setattr__(self, "_records", RecordDescription(every=every))
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
@@ -141,6 +146,14 @@ class Model:
     def first_order(self) -> "MarkovChain | None":
         """Return the chain of order one with the same pairs of neighbours, of a longer memory."""
         return None
+
+    def every_nth(self, step: int) -> "Model":
+        """Return the law of every ``step``-th record where it is a model of the same kind."""
+        raise NotSupported(
+            f"the records that are left of a {type(self).__name__} when only every nth is taken "
+            "follow no model of that kind; fit one to records at the longer step, or take a "
+            "MarkovChain of order one with a stationary start"
+        )
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
         """Return laws of the class that data can be drawn from to answer a query, () if none."""

@@ -49,6 +49,8 @@ class ChainBox(Keyed, Model):
         A largest sum of the diagonal, None for none. With two states it is one more than the
         correlation of neighbours: chains that keep it forget at least that fast. Used for two
         states; a bound over the whole box holds with it all the more.
+    every
+        The step between neighbouring records, such as ``"5m"``; None: one row of the data.
 
     >>> box = ChainBox([[.87, .11], [.29, .68]], [[.89, .13], [.32, .71]])
     >>> box.describe()
@@ -73,6 +75,8 @@ class ChainBox(Keyed, Model):
         length: int | None = None,
         note: str | None = None,
         trace: float | None = None,
+        *,
+        every: str | int | None = None,
     ) -> None:
         """Check that every row holds a distribution, and freeze."""
         lower, states = square(lower, states, "the lower matrix")
@@ -108,6 +112,7 @@ class ChainBox(Keyed, Model):
             raise InvalidModel(f"the note of a box must be a text, found {type(note).__name__}")
         set_(self, "note", note)
         set_(self, "trace", None if trace is None else _check_trace(trace, low, high))
+        self._state_step(every)
 
     def _key(self) -> tuple[object, ...]:
         ends = self.lower.tobytes(), self.upper.tobytes()
@@ -224,8 +229,9 @@ class MixingClass(Model):
     length: int | None
 
     def __init__(
-        self, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None
-    ) -> None:
+        self, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None,
+        *, every: str | int | None = None,
+    ) -> None:  # fmt: skip
         """Check that such chains exist."""
         names = None if isinstance(states, int | np.integer) else states
         if names is None:
@@ -250,6 +256,7 @@ class MixingClass(Model):
         set_(self, "pi_min", least)
         set_(self, "gap", rate)
         set_(self, "length", frame.length)
+        self._state_step(every)
 
     @property
     def size(self) -> int:

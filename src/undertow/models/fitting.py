@@ -103,6 +103,8 @@ class FittedChain(MarkovChain):
         set_(self, "prior", weight)
         set_(self, "tally", tally)
         set_(self, "_origin", fitted_origin(check_flag(public, "public")))
+        if tally is not None:
+            set_(self, "_records", tally.described)
 
     @classmethod
     def from_dict(cls, description: Any) -> MarkovChain:
@@ -180,7 +182,7 @@ class FittedChain(MarkovChain):
             f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
             "likelihood-ratio region: sampled, not a bound over the whole region",
         )
-        return sampled.with_checks(self.checks).with_origin(self.origin)
+        return sampled.with_checks(self.checks).with_origin(self.origin).with_records(self.records)
 
     def plausible(self, confidence: float) -> ChainBox:
         """Return the box of both rows' intervals of a chain on two states, as it stands."""
@@ -191,7 +193,7 @@ class FittedChain(MarkovChain):
             self.states,
             self.length,
         )
-        return box.with_origin(self.origin)
+        return box.with_origin(self.origin).with_records(self.records)
 
     def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
         """Return the checks for a model that accounts for one of them, and how it does."""
@@ -264,7 +266,7 @@ class FittedChain(MarkovChain):
         """
         found = population(self.tally, share, confidence, least=least, length=self.length)
         checks = self._accounted("persons", f"the model {found.note}")
-        return found.with_checks(checks).with_origin(self.origin)
+        return found.with_checks(checks).with_origin(self.origin).with_records(self.records)
 
 
 def fit_chain(
@@ -310,9 +312,10 @@ def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
         asked: Tally = sequences.tally(None if states is None else given_states(states))
         return asked
     read = encode(sequences, states)
-    return tally(
+    found = tally(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
     )
+    return replace(found, described=read.described)
 
 
 def _whole(counts: Any) -> Ints:

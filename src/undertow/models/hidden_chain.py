@@ -74,6 +74,8 @@ class HiddenChain(Keyed, Model):
         symbols: Sequence[State],
         states: Sequence[State] | None = None,
         length: int | None = None,
+        *,
+        every: str | int | None = None,
     ) -> None:
         """Check the rows and the symbols, find the stationary law, and freeze."""
         transition, names = square(transition, None, "transition")
@@ -107,6 +109,7 @@ class HiddenChain(Keyed, Model):
         for state, share in zip(listed, self.marginal, strict=True):
             if share <= 0:
                 raise InvalidModel(f"no record is ever {state!r}; leave its hidden states out")
+        self._state_step(every)
 
     def _key(self) -> tuple[object, ...]:
         return self.transition.tobytes(), self.symbols, self.states, self.length

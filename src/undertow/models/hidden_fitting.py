@@ -15,6 +15,7 @@ from undertow.models.checks import untested
 from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.origins import fitted_origin
+from undertow.models.records import UNSTATED, RecordDescription
 from undertow.models.rows import warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class
@@ -49,6 +50,7 @@ class Unbroken:
     codes: npt.NDArray[np.int64]
     ends: npt.NDArray[np.int64]
     states: tuple[State, ...]
+    described: RecordDescription = UNSTATED
 
     @property
     def begins(self) -> npt.NDArray[np.int64]:
@@ -78,7 +80,7 @@ def unbroken(sequences: Any, states: Sequence[State] | None = None) -> Unbroken:
     ends = np.append(np.flatnonzero(kept)[1:], kept.size).astype(np.int64)
     if not kept.size:
         raise InvalidInput("there are no records to fit a model to")
-    return Unbroken(codes[there], ends, tuple(read.states))
+    return Unbroken(codes[there], ends, tuple(read.states), read.described)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -159,7 +161,8 @@ def fit_hidden(
     for name, value in (facts | {"_origin": fitted_origin(public)}).items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
-    return fitted.with_checks(untested(public, "order", "time", "hours", "persons"))
+    checks = untested(public, "order", "time", "hours", "persons")
+    return fitted.with_checks(checks).with_records(read.described)
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:

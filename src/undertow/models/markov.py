@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
 import numpy as np
 
 from undertow.base_query import BaseQuery, State
-from undertow.errors import InvalidInput, InvalidModel
+from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
-from undertow.models.records import RecordDescription
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
 from undertow.models.walks import MOST_RECORDS, backwards, bridge, simulate
@@ -105,8 +104,7 @@ class MarkovChain(Keyed, Model):
             law = _distribution(start, size)
             set_(self, "start", law)
             set_(self, "initial", law)
-        if every is not None:
-            set_(self, "_records", RecordDescription.from_dict({"every": every}))
+        self._state_step(every)
         refuse_rare_steps(matrix, self.initial, length, stationary=isinstance(self.start, str))
 
     def _key(self) -> tuple[object, ...]:
@@ -237,6 +235,41 @@ class MarkovChain(Keyed, Model):
             raise InvalidInput("the chain has no length; say how many records: simulate(1000)")
         self._check_record(length - 1)
         return simulate(self, length, seed)
+
+    def every_nth(self, step: int) -> "MarkovChain":
+        """Return the law of every ``step``-th record: exactly the chain of the matrix power.
+
+        Its records are as many times further apart; the checks of a fit stay. Entries are sums of
+        products of probabilities, so they keep their relative accuracy, but for the rounding of a
+        float matrix. Refused where steps differ or the start is given, and where probabilities
+        are too small for a float.
+
+        >>> chain = MarkovChain([[.9, .1], [.2, .8]], every="5m").every_nth(6)
+        >>> chain.records.every, chain.transition.round(4).tolist()
+        ('30m', [[0.7059, 0.2941], [0.5882, 0.4118]])
+        """
+        step = check_count(step, "step (records to go on by)", 1, MOST_RECORDS)
+        if not self.homogeneous or not isinstance(self.start, str):
+            raise NotSupported(
+                "every nth record is the chain of a matrix power where all steps have one matrix "
+                "and the start is stationary; fit a chain to records at the longer step"
+            )
+        length = None if self.length is None else (self.length - 1) // step + 1
+        if length is not None and length < 2:
+            raise InvalidInput(f"of {self.length} records every {step}th is one record alone")
+        power = np.linalg.matrix_power(self.transition, step)
+        links = np.eye(self.size, dtype=bool)  # where a path of that many steps leads
+        base, left = self.transition > 0, step
+        while left:
+            links = links @ base if left % 2 else links
+            base, left = base @ base, left // 2
+        if (links & (power < np.finfo(np.float64).tiny)).any():
+            raise NotSupported(
+                f"some state is reached in {step} steps with a probability too small for a float; "
+                "take a smaller step"
+            )
+        chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
+        return chain.with_checks(self.checks).with_records(self.records.thinned(step))
 
     def visited(self) -> "MarkovChain | None":
         """Return the chain on the states it can ever visit, or None if there is only one.
@@ -410,6 +443,8 @@ class MarkovChain(Keyed, Model):
         upper: Any,
         states: Sequence[State] | None = None,
         length: int | None = None,
+        *,
+        every: str | int | None = None,
     ) -> "ChainBox":
         """Return the class of all stationary chains between two matrices, entry by entry.
 
@@ -418,12 +453,13 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.chain_classes import ChainBox
 
-        return ChainBox(lower, upper, states, length)
+        return ChainBox(lower, upper, states, length, every=every)
 
     @classmethod
     def mixing(
-        cls, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None
-    ) -> "MixingClass":
+        cls, states: int | Sequence[State], pi_min: float, gap: float, length: int | None = None,
+        *, every: str | int | None = None,
+    ) -> "MixingClass":  # fmt: skip
         """Return the class of all reversible chains that mix at a known rate.
 
         Every stationary probability is at least ``pi_min``, the spectral gap at least ``gap``.
@@ -433,13 +469,13 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.chain_classes import MixingClass
 
-        return MixingClass(states, pi_min, gap, length)
+        return MixingClass(states, pi_min, gap, length, every=every)
 
     @classmethod
     def periodic(
         cls, matrices: Any, states: Sequence[State] | None = None, *, length: int | None = None,
         phase: int = 0, steps_per: int = 1, start: Any = None,
-        context: str = "time of the cycle",
+        context: str = "time of the cycle", every: str | int | None = None,
     ) -> "ContextChain":  # fmt: skip
         """Return the chain of ``length`` records that goes through its matrices in a cycle.
 
@@ -454,12 +490,12 @@ class MarkovChain(Keyed, Model):
         from undertow.models.periodic import periodic
 
         return periodic(matrices, states, length=length, phase=phase, steps_per=steps_per,
-                        start=start, context=context)  # fmt: skip
+                        start=start, context=context, every=every)  # fmt: skip
 
     @classmethod
     def by_context(
         cls, matrices: Any, context: Any, states: Sequence[State] | None = None,
-        start: Any = None, name: str = "context",
+        start: Any = None, name: str = "context", every: str | int | None = None,
     ) -> "ContextChain":  # fmt: skip
         """Return the chain whose step from record t has the matrix of the public ``context[t]``.
 
@@ -470,7 +506,7 @@ class MarkovChain(Keyed, Model):
         """
         from undertow.models.periodic import by_context
 
-        return by_context(matrices, context, states, start, name)
+        return by_context(matrices, context, states, start, name, every=every)
 
     @classmethod
     def fit_by_context(

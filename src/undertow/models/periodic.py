@@ -6,7 +6,7 @@ about what the context itself reveals.
 """
 
 from collections.abc import Hashable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, ClassVar
 
 import numpy as np
@@ -18,6 +18,7 @@ from undertow.models.checks import untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
 from undertow.models.origins import fitted_origin
+from undertow.models.records import UNSTATED, RecordDescription
 from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
 from undertow.models.sequences import MISSING, encode
 from undertow.models.stationary import one_closed_class, stationary_law
@@ -61,6 +62,8 @@ class ContextChain(MarkovChain):
         states: Sequence[State] | None = None,
         start: Any = None,
         context: Any = "context",
+        *,
+        every: str | int | None = None,
     ) -> None:
         """Check the matrices one by one, and put those of the steps in a row."""
         matrices, states = _read(matrices, states)
@@ -76,6 +79,7 @@ class ContextChain(MarkovChain):
         set_(self, "labels", labels)
         set_(self, "steps", order)
         set_(self, "context", context)
+        self._state_step(every)
 
     def _key(self) -> tuple[object, ...]:
         return (*MarkovChain._key(self), self.labels, self.steps.tobytes(), self.context)
@@ -137,6 +141,7 @@ def by_context(
     states: Sequence[State] | None = None,
     start: Any = None,
     name: str = "context",
+    every: str | int | None = None,
 ) -> ContextChain:
     """Return the chain whose steps have these contexts; see `MarkovChain.by_context`.
 
@@ -160,7 +165,7 @@ def by_context(
             raise InvalidModel(f"a chain by context has at most {_MOST_STEPS} steps")
     if not steps:
         raise InvalidModel("context must name the context of each step: one fewer than records")
-    return ContextChain(matrices, steps, states, start, name)
+    return ContextChain(matrices, steps, states, start, name, every=every)
 
 
 def periodic(
@@ -172,6 +177,7 @@ def periodic(
     steps_per: int = 1,
     start: Any = None,
     context: str = "time of the cycle",
+    every: str | int | None = None,
 ) -> ContextChain:
     """Return the chain that goes through its matrices in a cycle; see `MarkovChain.periodic`.
 
@@ -203,7 +209,7 @@ def periodic(
     if start is None:
         whole = (first + np.arange(cycle)) % cycle // each  # the cycle from the first record on
         start = _cyclic_law(table, whole)
-    return ContextChain(matrices, steps.tolist(), states, start, context)
+    return ContextChain(matrices, steps.tolist(), states, start, context, every=every)
 
 
 def _cyclic_law(table: Array, order: Any) -> Array:
@@ -234,6 +240,7 @@ class FittedContexts:
     states: tuple[State, ...]
     context: str
     public: bool = False
+    records: RecordDescription = UNSTATED
 
     def over(self, context: Iterable[Any], start: Any = None) -> ContextChain:
         """Return the chain whose steps have these contexts."""
@@ -262,7 +269,8 @@ class FittedContexts:
     def _marked(self, chain: ContextChain) -> ContextChain:
         """Return the chain that says it was fitted, and to what kind of records."""
         tested = untested(self.public, "sample", "order", "time", "persons")
-        return chain.with_checks(tested).with_origin(fitted_origin(self.public))
+        marked = chain.with_checks(tested).with_origin(fitted_origin(self.public))
+        return marked.with_records(replace(self.records, context=self.context))
 
 
 def fit_by_context(
@@ -309,7 +317,8 @@ def fit_by_context(
         count.setflags(write=False)
         matrices[label], counts[label] = freeze((count + weight) / totals), count
     warn_fitted(public, stacklevel=3)
-    return FittedContexts(matrices, counts, state_names(known, size), name, public)
+    named = state_names(known, size)
+    return FittedContexts(matrices, counts, named, name, public, read.described)
 
 
 def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[State] | None]:

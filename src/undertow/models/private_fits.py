@@ -162,7 +162,8 @@ class PrivateFit(MarkovChain):
                 "the fit and the class that was stated beforehand exclude each other: no row of "
                 "probabilities is in both; state a wider class"
             ) from error
-        return box.with_checks(self.checks).with_origin(self._origin_within())
+        box = box.with_checks(self.checks).with_origin(self._origin_within())
+        return box.with_records(self.records)
 
     def _origin_within(self) -> Origin:
         """Return the origin of the region: that of the class stated beforehand enters it, too."""

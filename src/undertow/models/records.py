@@ -6,17 +6,67 @@ whatever reads data compares it with the records at hand before anything is spen
 stated is None, and the promise says so.
 """
 
-from dataclasses import dataclass
-from typing import Any
+import re
+from collections.abc import Iterable
+from dataclasses import dataclass, replace
+from dataclasses import fields as fields_of
+from typing import Any, Literal
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
 from undertow.models.described import fields, names, numbers, text
 from undertow.state_numbers import farthest
 
-__all__ = ["RecordDescription", "StateRule"]
+__all__ = [
+    "MOST_PERSONS",
+    "UNSTATED",
+    "RecordDescription",
+    "RecordSource",
+    "StateRule",
+    "duration",
+    "microseconds",
+    "together",
+]
 
 Every = str | int | None
+
+MOST_PERSONS = 1024
+"""Persons that a source remembers: those with the smallest digests, a sample that any other table
+of the same persons has too."""
+
+_UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
+          "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
+_DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
+_LARGEST = 2**61
+_DIGEST = re.compile(r"[0-9a-f]{16}")
+
+Seen = Literal["same", "other", "unknown"]
+"""Whether records are those that were fitted, by public facts."""
+
+
+def microseconds(text: str) -> int | None:
+    """Return a duration such as "5m" in microseconds, None for a text that is none.
+
+    A day is 24 hours; there are no months, which differ in length.
+
+    >>> microseconds("5m"), microseconds("soon")
+    (300000000, None)
+    """
+    found = _DURATION.fullmatch(text.strip())
+    step = int(found[1]) * _UNITS[found[2]] if found and len(found[1]) < 20 else 0
+    return step if 0 < step < _LARGEST else None
+
+
+def duration(step: int) -> str:
+    """Return microseconds as a duration, in the largest unit that fits.
+
+    >>> duration(300_000_000)
+    '5m'
+    """
+    unit, size = max(
+        ((unit, size) for unit, size in _UNITS.items() if step % size == 0), key=lambda fit: fit[1]
+    )
+    return f"{step // size}{unit}"
 
 
 @dataclass(frozen=True, slots=True)
@@ -41,12 +91,27 @@ class StateRule:
         >>> str(StateRule(expression="value > 0", type="number"))
         'value > 0, of a number'
         """
-        rule = self.expression or "the value itself"
+        return self.rule if self.type is None else f"{self.rule}, of a {self.type}"
+
+    @property
+    def rule(self) -> str:
+        """How a state is made in words, whatever the type of the value."""
         if self.cuts:
-            rule = f"bins cut at {', '.join(f'{cut:g}' for cut in self.cuts)}"
-        elif self.mapping:
-            rule = ", ".join(f"{value!r} as {state!r}" for value, state in self.mapping)
-        return rule if self.type is None else f"{rule}, of a {self.type}"
+            return f"bins cut at {', '.join(f'{cut:g}' for cut in self.cuts)}"
+        if self.mapping:
+            return ", ".join(f"{value!r} as {state!r}" for value, state in self.mapping)
+        return self.expression or "the value itself"
+
+    def same(self, other: "StateRule") -> bool:
+        """Tell whether two rules make the same states; a type that was not declared is any.
+
+        >>> StateRule("value > 0", type="number", column="a").same(StateRule("value > 0"))
+        True
+        """
+        ways = [
+            (rule.expression, rule.cuts, sorted(map(repr, rule.mapping))) for rule in (self, other)
+        ]
+        return ways[0] == ways[1] and (None in (self.type, other.type) or self.type == other.type)
 
     def farthest(self, query: BaseQuery) -> float | None:
         """Return how far a reading is at most from the number that stands for its state.
@@ -99,13 +164,102 @@ class StateRule:
 
 
 @dataclass(frozen=True, slots=True)
+class RecordSource:
+    """Which records a model was fitted to, by public facts alone: files, persons and times.
+
+    ``files`` are digests of where the files are, never of what they hold. ``persons`` are digests
+    of identifiers with the first and the last time of each (None without times), of at most
+    `MOST_PERSONS` of the ``count`` persons. ``start`` and ``end`` bound the times of all of them,
+    whose kind is ``clock``: ``"microseconds"`` of a clock, or ``"numbers"``.
+    """
+
+    files: tuple[str, ...] = ()
+    persons: tuple[tuple[str, int | None, int | None], ...] = ()
+    count: int = 0
+    clock: str | None = None
+    start: int | None = None
+    end: int | None = None
+
+    def seen(self, other: "RecordSource") -> Seen:
+        """Return whether other records are among these.
+
+        They are where a person has records at overlapping times in both; where no persons are
+        known, where a file is the same and times do not exclude it. They are not where times
+        exclude it, or where persons are known in both and differ.
+
+        >>> day = RecordSource(("aa",), clock="numbers", start=0, end=9)
+        >>> day.seen(replace(day, start=10, end=19)), day.seen(day), day.seen(RecordSource())
+        ('other', 'same', 'unknown')
+        """
+        timed = self.clock is not None and self.clock == other.clock
+        if timed and not _overlap((self.start, self.end), (other.start, other.end)):
+            return "other"
+        file = bool(set(self.files) & set(other.files))
+        if self.persons and other.persons:
+            own = {digest: (first, last) for digest, first, last in self.persons}
+            both = [(own[name], ends) for name, *ends in other.persons if name in own]
+            if timed and any(_overlap(mine, theirs) for mine, theirs in both):
+                return "same"
+            if both and not timed:
+                return "same" if file else "unknown"
+            whole = len(self.persons) == self.count and len(other.persons) == other.count
+            return "other" if whole else "unknown"
+        return "same" if file else "unknown"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description with the parts that are known."""
+        found: dict[str, Any] = {
+            "files": list(self.files) or None,
+            "persons": [list(one) for one in self.persons] or None,
+            "count": self.count or None,
+            "clock": self.clock,
+            "start": self.start,
+            "end": self.end,
+        }
+        return {name: part for name, part in found.items() if part is not None}
+
+    @classmethod
+    def from_dict(cls, description: Any) -> "RecordSource":
+        """Return the source described by `to_dict`."""
+        parts = tuple(part.name for part in fields_of(cls))
+        read = fields(description, "a source of records", (), parts)
+        files, persons = read.get("files", []), read.get("persons", [])
+        if not isinstance(files, list) or not isinstance(persons, list):
+            raise InvalidModel("the files and persons of a source of records are lists")
+        if any(not isinstance(one, list) or len(one) != 3 for one in persons):
+            raise InvalidModel("a person of a source is a digest, a first and a last time")
+        for digest in (*files, *(one[0] for one in persons)):
+            if not isinstance(digest, str) or not _DIGEST.fullmatch(digest):
+                raise InvalidModel("files and persons of a source are digests of 16 hex digits")
+        ends = [read.get("start"), read.get("end"), *(end for one in persons for end in one[1:])]
+        if any(end is not None and type(end) is not int for end in ends):
+            raise InvalidModel("the times of a source of records are whole numbers")
+        count, clock = read.get("count", 0), read.get("clock")
+        if type(count) is not int or count < len(persons):
+            raise InvalidModel("a source of records counts all of its persons")
+        if clock not in (None, "microseconds", "numbers"):
+            raise InvalidModel("the clock of a source of records is 'microseconds' or 'numbers'")
+        listed = tuple((one[0], one[1], one[2]) for one in persons)
+        return cls(tuple(files), listed, count, clock, ends[0], ends[1])
+
+
+def _overlap(one: Iterable[int | None], other: Iterable[int | None]) -> bool:
+    """Return whether two spans of time have one in common; an end that is not known is open."""
+    (start, end), (first, last) = one, other
+    return (start is None or last is None or start <= last) and (
+        end is None or first is None or first <= end
+    )
+
+
+@dataclass(frozen=True, slots=True)
 class RecordDescription:
     """What one record of a model is.
 
     ``every`` is the step between neighbouring records (``"5m"``, or a whole number where times are
     numbers; None: one row, whatever the time between rows). ``state`` is how a value becomes a
     state, ``unit`` whose records form one series (``"person"``, ``"household"``), ``context`` the
-    public context that the transitions follow (``"hour"``).
+    public context that the transitions follow (``"hour"``). ``source`` says which records a model
+    was fitted to. Equal steps are written alike: "300s" becomes "5m".
 
     >>> RecordDescription(every="5m", unit="person").to_dict()
     {'every': '5m', 'unit': 'person'}
@@ -115,32 +269,140 @@ class RecordDescription:
     state: StateRule | None = None
     unit: str | None = None
     context: str | None = None
+    source: RecordSource | None = None
+
+    def __post_init__(self) -> None:
+        """Refuse a step that is none, and write it in one way."""
+        every = self.every
+        if every is None:
+            return
+        said = "the step of records is a duration such as '5m', or a positive whole number"
+        if isinstance(every, bool) or not isinstance(every, str | int):
+            raise InvalidModel(f"{said}; found a {type(every).__name__}")
+        step = microseconds(every) if isinstance(every, str) else every
+        if step is None or not 0 < step < _LARGEST:
+            raise InvalidModel(f"{said}; found {str(every)[:40]!r}")
+        object.__setattr__(self, "every", duration(step) if isinstance(every, str) else int(every))
+
+    def __str__(self) -> str:
+        """Return what was stated in words, '' for nothing.
+
+        >>> str(RecordDescription(every="300s", unit="person"))
+        'one record every 5m, series of a person'
+        """
+        step = "one record a row" if self.every is None else f"one record every {self.every}"
+        rule = "" if self.state is None else f"a state by {self.state}"
+        parts = [
+            step if self.every is not None or rule or self.unit else "",
+            rule,
+            f"series of a {self.unit}" if self.unit else "",
+            f"by {self.context}" if self.context else "",
+        ]
+        return ", ".join(part for part in parts if part)
 
     def __bool__(self) -> bool:
         """Tell whether anything was stated."""
         return self != RecordDescription()
 
+    def contradicts(self, other: "RecordDescription") -> bool:
+        """Tell whether both say something of a record, and not the same.
+
+        >>> RecordDescription(every="5m").contradicts(RecordDescription(every="30m"))
+        True
+        """
+        both = [
+            (getattr(self, part), getattr(other, part)) for part in ("every", "unit", "context")
+        ]
+        if any(None not in pair and pair[0] != pair[1] for pair in both):
+            return True
+        return (
+            self.state is not None and other.state is not None and not self.state.same(other.state)
+        )
+
+    def thinned(self, step: int) -> "RecordDescription":
+        """Return the description of every ``step``-th record: as many times further apart.
+
+        >>> RecordDescription(every="5m").thinned(6).every
+        '30m'
+        """
+        if isinstance(self.every, str):
+            return replace(self, every=duration((microseconds(self.every) or 0) * step))
+        return replace(self, every=None if self.every is None else self.every * step)
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""
         state = None if self.state is None else self.state.to_dict()
-        found = {"every": self.every, "state": state, "unit": self.unit, "context": self.context}
+        source = None if self.source is None else self.source.to_dict()
+        found = {
+            "every": self.every, "state": state, "unit": self.unit, "context": self.context,
+            "source": source,
+        }  # fmt: skip
         return {name: part for name, part in found.items() if part is not None}
 
     @classmethod
     def from_dict(cls, description: Any) -> "RecordDescription":
         """Return the description written by `to_dict`."""
-        read = fields(
-            description, "a description of records", (), ("every", "state", "unit", "context")
-        )
-        every, state = read.get("every"), read.get("state")
-        if every is not None and (isinstance(every, bool) or not isinstance(every, str | int)):
-            raise InvalidModel("the step of records is a duration such as '5m', or a whole number")
+        parts = tuple(part.name for part in fields_of(cls))
+        read = fields(description, "a description of records", (), parts)
+        state, source = read.get("state"), read.get("source")
         said = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of records")
             for name in ("unit", "context")
         }
         return cls(
-            every=text(every, "the step of records") if isinstance(every, str) else every,
+            every=read.get("every"),
             state=None if state is None else StateRule.from_dict(state),
+            source=None if source is None else RecordSource.from_dict(source),
             **said,
         )
+
+
+UNSTATED = RecordDescription()
+"""What a model says of its records where nobody has said anything."""
+
+
+def together(several: Iterable[RecordDescription]) -> RecordDescription:
+    """Return what models of the same records say together; refuse models that contradict others.
+
+    >>> together([RecordDescription(every="5m"), RecordDescription(unit="person")]).to_dict()
+    {'every': '5m', 'unit': 'person'}
+    """
+    found = RecordDescription()
+    for one in several:
+        if found.contradicts(one):
+            raise InvalidModel(
+                f"the models of a set are about the same records, and say of them: {found}; and "
+                f"{one}; fit them to records of one kind"
+            )
+        for part in ("every", "state", "unit", "context"):
+            if getattr(found, part) is None:
+                found = replace(found, **{part: getattr(one, part)})
+        found = replace(found, source=_joined(found.source, one.source))
+    return found
+
+
+def _joined(one: RecordSource | None, other: RecordSource | None) -> RecordSource | None:
+    """Return the source of the records of both."""
+    if one is None or other is None or one == other:
+        return one or other
+    ends: dict[str, tuple[int | None, int | None]] = {}
+    for name, first, last in (*one.persons, *other.persons):
+        start, end = ends.get(name, (first, last))
+        ends[name] = (_least(start, first), _most(end, last))
+    timed = one.clock == other.clock
+    listed = tuple((name, *ends[name]) for name in sorted(ends)[:MOST_PERSONS])
+    count = max(len(ends), one.count, other.count)
+    return RecordSource(
+        tuple(dict.fromkeys((*one.files, *other.files))), listed, count,
+        one.clock if timed else None,
+        _least(one.start, other.start) if timed else None,
+        _most(one.end, other.end) if timed else None,
+    )  # fmt: skip
+
+
+def _least(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else min(one, other)
+
+
+def _most(one: int | None, other: int | None) -> int | None:
+    return None if one is None or other is None else max(one, other)

@@ -42,6 +42,8 @@ class SecondOrderChain(Keyed, Model):
         k names, by default 0 .. k - 1.
     length
         The number of records; None means any length.
+    every
+        The step between neighbouring records, such as ``"5m"``; None: one row of the data.
 
     >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
     >>> chain.pair_law.round(3)
@@ -59,8 +61,9 @@ class SecondOrderChain(Keyed, Model):
     """Pr[X_t = x, X_{t+1} = y], shape (k, k)."""
 
     def __init__(
-        self, transition: Any, states: Sequence[State] | None = None, length: int | None = None
-    ) -> None:
+        self, transition: Any, states: Sequence[State] | None = None, length: int | None = None,
+        *, every: str | int | None = None,
+    ) -> None:  # fmt: skip
         """Check the rows, find the stationary law of the pairs, and freeze."""
         transition, states = square(transition, states, "transition")
         table = freeze(transition)
@@ -78,6 +81,7 @@ class SecondOrderChain(Keyed, Model):
         law = stationary_law(matrix)
         refuse_rare_steps(matrix, law, None, stationary=True)
         set_(self, "pair_law", freeze(law.reshape(table.shape[:2])))
+        self._state_step(every)
 
     def _key(self) -> tuple[object, ...]:
         return self.transition.shape, self.transition.tobytes(), self.states, self.length

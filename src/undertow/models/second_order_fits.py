@@ -68,6 +68,7 @@ class FittedSecondOrderChain(SecondOrderChain):
         facts = {"counts": fitted.triples, "prior": weight, "tally": fitted.tally}
         for name, value in (facts | {"_origin": fitted.origin, "first": fitted}).items():
             object.__setattr__(chain, name, value)
+        object.__setattr__(chain, "_records", fitted.records)
         return chain
 
     @classmethod

@@ -8,6 +8,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.models.records import UNSTATED, RecordDescription
 from undertow.models.rows import state_names
 from undertow.queries import State
 
@@ -26,7 +27,8 @@ class Encoded:
 
     ``codes`` are numbers of ``states``, `MISSING` where a record is not there; ``series`` and
     ``persons`` change where an unbroken series or a person ends (None: each series is of another
-    person); ``hours`` are those of the clock, None without clock times.
+    person); ``hours`` are those of the clock, None without clock times. ``described`` is what a
+    table says that its records are.
     """
 
     codes: npt.NDArray[Any]
@@ -34,6 +36,7 @@ class Encoded:
     series: npt.NDArray[Any]
     persons: npt.NDArray[Any] | None = None
     hours: npt.NDArray[Any] | None = None
+    described: RecordDescription = UNSTATED
 
     def placed(self, places: Sequence[int], states: Sequence[State]) -> "Encoded":
         """Return the same records with other states; ``places`` are the new ones of the old.

@@ -10,6 +10,7 @@ from undertow.models.base import Model
 from undertow.models.checks import Check, worst_of
 from undertow.models.described import fields, text
 from undertow.models.origins import Origin, weakest
+from undertow.models.records import RecordDescription, together
 from undertow.models.registry import model_from_dict
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
@@ -59,6 +60,7 @@ class ModelSet(Model):
                 "the models of a set must have the same state names in the same order, and the "
                 "same length: they describe the same records"
             )
+        together(member.records for member in members)  # refuses members about other records
         object.__setattr__(self, "models", members)
         object.__setattr__(self, "note", note)
 
@@ -84,6 +86,12 @@ class ModelSet(Model):
         own: Origin = getattr(self, "_origin", "hand")
         return weakest((own, *(member.origin for member in self.models)))
 
+    @property
+    def records(self) -> RecordDescription:
+        """What the records of the set are, or else what its members say of them together."""
+        own: RecordDescription | None = getattr(self, "_records", None)
+        return together(member.records for member in self.models) if own is None else own
+
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
@@ -98,6 +106,11 @@ class ModelSet(Model):
         if not all(found):
             return None
         return ModelSet([m for m in found if m is not None], self.note).with_origin(self.origin)
+
+    def every_nth(self, step: int) -> "ModelSet":
+        """Return the set of the laws of every ``step``-th record, if every member has one."""
+        found = ModelSet([member.every_nth(step) for member in self.models], self.note)
+        return found.with_checks(self.checks).with_records(self.records.thinned(step))
 
     def describe(self) -> str:
         """Return the model in one sentence."""

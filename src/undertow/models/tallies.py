@@ -12,6 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.base_query import State
+from undertow.models.records import UNSTATED, RecordDescription
 from undertow.models.sequences import MISSING
 
 __all__ = ["LONGEST_LAG", "MOST_CELLS", "MOST_TRIPLED", "Ints", "Tally", "tally"]
@@ -51,6 +52,7 @@ class Tally:
     - ``visits``: (k,) records in each state.
     - ``records``, ``missing``, ``series``: how many records there are, how many of them are
       missing, and how many unbroken series.
+    - ``described``: what a table says that its records are.
 
     >>> tally(np.array([0, 0, 1, 0]), ("a", "b"))
     Tally(2 states)
@@ -69,6 +71,7 @@ class Tally:
     records: int
     missing: int
     series: int
+    described: RecordDescription = UNSTATED
 
     def __post_init__(self) -> None:
         """Freeze the arrays."""

@@ -59,19 +59,23 @@ class Shaped(Protocol):
         ...
 
 
-def covering(plan: Plan[Any], shape: Shaped, *, person: str | None = None) -> Leakage:
+def covering(
+    plan: Plan[Any], shape: Shaped, *, person: str | None = None, ungrouped: bool = False
+) -> Leakage:
     """Return the certificate that covers a release of data of this shape, or refuse it.
 
     First the plan's own, proved again from its noise; then, for a window, the exact leakage of a
     count of any window; then what all algorithms of the noise's DP level leak on series as long
-    as these. ``person`` is the column that says whose the series are, None where none does.
+    as these. ``person`` is the column that says whose the series are, None where none does:
+    under a model of groups all records are one group then, unless the caller vouches that they are
+    ``ungrouped``, which the certificate repeats.
     """
     own = check_proof(plan)
     if plan.unit == "person":
         _check_contribution(plan, shape)
         return own
-    if person is not None:
-        check_groups(plan.model, shape.series)
+    if not ungrouped:
+        check_groups(plan.model, shape.series, person=person)
     return _with_groups(_covering(plan, shape, own), plan.model, shape, person)
 
 
@@ -171,18 +175,25 @@ def group_size(model: AnyModel) -> int | None:
     return min(sizes, default=None)
 
 
-def check_groups(model: AnyModel, largest: int) -> None:
+def check_groups(model: AnyModel, largest: int, *, person: str | None) -> None:
     """Refuse data with a larger group than the model has: sizes are public, and checked.
 
-    A group is what one value of the person's column holds: a household where it names households.
+    A group is what one value of the column ``person`` holds: a household where it names
+    households. Without the column all records together are one.
     """
     size = group_size(model)
-    if size is not None and largest > size:
+    if size is None or largest <= size:
+        return
+    if person is None:
         raise InvalidInput(
-            f"the model lets at most {size} records depend on each other, and one group of the "
-            f"data has {largest} (the rows with one person, or household); plan with "
-            f"Groups({largest})"
+            f"the model lets at most {size} records depend on each other, and no column says which "
+            f"of {largest} belong together; name it (person=..., --person), or vouch that no more "
+            "do: Data(..., ungrouped=True), --ungrouped, which every report repeats"
         )
+    raise InvalidInput(
+        f"the model lets at most {size} records depend on each other, and one group of the data "
+        f"has {largest} (the rows with one person, or household); plan with Groups({largest})"
+    )
 
 
 def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | None) -> Leakage:
@@ -191,11 +202,21 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
     if size is None:
         return proof
     said = (
-        f"no column says who belongs together: that at most {size} records do was not checked"
+        _alone(size, shape)
         if person is None
         else f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
     )
     return replace(proof, assumptions=(*proof.assumptions, said))
+
+
+def _alone(size: int, shape: Shaped) -> str:
+    """Return what is known of groups that no column names."""
+    if shape.series <= size:
+        return f"all {shape.series} records are one group of at most {size}"
+    return (
+        f"no column says who belongs together: that at most {size} records do was not checked, the "
+        "curator vouches for it (ungrouped)"
+    )
 
 
 def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:

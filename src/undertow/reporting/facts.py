@@ -274,6 +274,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
         "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
         "size": found.size,
         "found_in": found_in(fingerprint),
+        "records": replace(plan.model.records, source=None).to_dict() or None,
         "source": source,
     }
 

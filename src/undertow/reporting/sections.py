@@ -217,6 +217,7 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
         shown = ", ".join(str(state) for state in plan.states[:12])
         more = f" and {len(plan.states) - 12} more" if len(plan.states) > 12 else ""
         lines.append(("States", shown + more))
+    lines.append(("Records", str(plan.model.records) or "not stated"))
     found, place = parameters(plan.model), found_in(fingerprint)
     where = f"below, to six digits; exactly in {place}" if found.matrices else f"in {place}"
     lines += [

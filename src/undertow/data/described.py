@@ -1,0 +1,305 @@
+"""What the records of a table are, and whether they are what a model is about.
+
+Everything here is a public fact: what was named when the table was opened, the declared types of
+columns, persons and times. `check_records` is asked by whatever reads records under a plan, before
+anything is spent.
+"""
+
+import hashlib
+from collections.abc import Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.expressions import normalised
+from undertow.data.grid import GROUP, PERSON, TIME, step_words
+from undertow.data.pieces import pieces
+from undertow.errors import RecordsDiffer, SameRecords
+from undertow.models.acceptance import SAME_RECORDS
+from undertow.models.records import (
+    MOST_PERSONS,
+    RecordDescription,
+    RecordSource,
+    Seen,
+    StateRule,
+    microseconds,
+)
+
+if TYPE_CHECKING:
+    from undertow.data.table import Data
+    from undertow.models.base import Model
+    from undertow.plan import Plan
+
+__all__ = ["check_kind", "check_records", "described", "differences", "source_of", "spread"]
+
+_TYPES = {"number": "number", "text": "text", "truth": "truth value"}
+"""Declared types of columns; a CSV file and Python objects declare none."""
+
+_UNITS = (("week", 7 * 86_400_000_000), ("day", 86_400_000_000), ("hour", 3_600_000_000),
+          ("minute", 60_000_000), ("second", 1_000_000), ("millisecond", 1000),
+          ("microsecond", 1))  # fmt: skip
+_COUNTS = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight", "nine", "ten",
+           "eleven", "twelve")  # fmt: skip
+
+
+def described(data: "Data") -> RecordDescription | None:
+    """Return what a record of a table is; None for a plain list, which takes the model's word.
+
+    >>> import polars as pl
+    >>> from undertow.data.table import Data
+    >>> table = pl.DataFrame({"id": ["a", "a"], "t": [0, 1], "steps": [0, 14]})
+    >>> str(described(Data(table, value="steps", state="steps>0", person="id", time="t", every=1)))
+    'one record every 1, a state by value > 0, of a number, series of a person'
+    """
+    record, grid = data.record, data.grid
+    plain = record.text is None and not record.cuts and not record.mapping
+    if data.source.listed and plain:
+        return None
+    column = None if data.value is None else data.source.columns[data.value]
+    if column is None and len(data.source.columns) - _public(data) == 1:
+        column = next(c for name, c in data.source.columns.items() if name not in _roles(data))
+    rule = StateRule(
+        expression=None if record.text is None else normalised(record.text, data.value),
+        cuts=record.cuts,
+        mapping=record.mapping,
+        type=None if column is None else _TYPES.get(column.kind),
+        column=None if column is None or data.source.listed else column.name,
+    )
+    every = None if grid.step is None else step_words(grid.step, clock=grid.clock)
+    return RecordDescription(every, rule, None if grid.person is None else "person")
+
+
+def _roles(data: "Data") -> set[str | None]:
+    return {data.grid.person, data.grid.time, data.by}
+
+
+def _public(data: "Data") -> int:
+    return len(_roles(data) & set(data.source.columns))
+
+
+def spread(data: "Data") -> tuple[int, int] | None:
+    """Return the least and the largest step between neighbouring rows of a person, which is public.
+
+    None without times, without neighbours, and for a table that a cluster holds. A table in memory
+    is sorted once; one that is read in pieces is in order.
+
+    >>> import polars as pl
+    >>> from undertow.data.table import Data
+    >>> spread(Data(pl.DataFrame({"t": [0, 7, 54], "x": [0, 1, 0]}), value="x", time="t"))
+    (7, 47)
+    """
+    import polars as pl
+
+    if data.grid.time is None or data.source.spread:
+        return None
+    step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
+    ends = step.min().alias("least"), step.max().alias("most")
+    if data.piece is None:
+        rows = data.grid.windowed(data.rows()).sort(PERSON, TIME)
+        (found,) = data.source.collect(rows.select(ends))
+        least, most = found.row(0)
+        return None if least is None else (least, most)
+    known: list[tuple[int, int]] = []
+    last: pl.DataFrame | None = None
+    for part in pieces(data):
+        held = data.grid.windowed(part.lazy()).select(PERSON, TIME).collect()
+        both = held if last is None else pl.concat([last, held])
+        last = both[-1:]
+        least, most = both.select(ends).row(0)
+        known += [] if least is None else [(least, most)]
+    return (min(one for one, _ in known), max(one for _, one in known)) if known else None
+
+
+def source_of(data: "Data") -> RecordSource:
+    """Return which records a table holds, by public facts: files, persons and their times.
+
+    Files by where they are, persons by digests of their names. No value has a part in it, so that
+    neighbouring tables have the same source. One pass over persons and times.
+    """
+    import polars as pl
+
+    files = tuple(digest for path in data.source.paths for digest in _file_digests(path))
+    grid = data.grid
+    if (grid.person is None and grid.time is None) or data.source.spread:
+        return RecordSource(files)
+    time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
+    ends = time.min().alias("first"), time.max().alias("last")
+    if data.piece is None:
+        rows = grid.windowed(data.rows()).drop_nulls(GROUP if data.by is not None else PERSON)
+        (found,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
+    else:
+        parts = [
+            grid.windowed(rows.lazy()).drop_nulls(PERSON).group_by(PERSON).agg(*ends).collect()
+            for rows in pieces(data)
+        ]
+        merged = pl.col("first").min(), pl.col("last").max()
+        found = pl.concat(parts).group_by(PERSON).agg(*merged)
+    clock = None if grid.time is None else "microseconds" if grid.clock else "numbers"
+    start, end = found.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    if grid.person is None:
+        return RecordSource(files, (), 0, clock, start, end)
+    names = data.source.columns[grid.person].persons(found[PERSON].to_list())
+    digests = map(_digest, names)
+    listed = sorted(zip(digests, found["first"].to_list(), found["last"].to_list(), strict=True))
+    return RecordSource(files, tuple(listed[:MOST_PERSONS]), len(listed), clock, start, end)
+
+
+def _file_digests(path: Path) -> Iterator[str]:
+    """Yield digests of where a file is: of its path, and of its place on the device."""
+    yield _digest(f"path {path.resolve()}")
+    try:
+        found = path.stat()
+    except OSError:
+        return
+    yield _digest(f"place {found.st_dev} {found.st_ino} {found.st_mtime_ns}")
+
+
+def _digest(name: Any) -> str:
+    if isinstance(name, float) and name.is_integer():
+        name = int(name)
+    return hashlib.blake2b(str(name).encode("utf-8", "backslashreplace"), digest_size=8).hexdigest()
+
+
+def differences(model: "Model", data: "Data") -> list[tuple[str, str, str]]:
+    """Return in what the records of a table are not those of a model: what, the model's, these."""
+    said, own = model.records, described(data)
+    if own is None:
+        return []
+    found = []
+    if said.every is not None:
+        step = _other_step(said.every, own.every, data)
+        found += [] if step is None else [("the step", f"every {said.every}", step)]
+    if said.state is not None and own.state is not None and not said.state.same(own.state):
+        found.append(("the states", str(said.state), str(own.state)))
+    truths = bool(model.states) and all(isinstance(state, bool) for state in model.states)
+    if said.state is None and own.state is not None and truths and _bare_number(own.state):
+        states = " and ".join(map(str, model.states))
+        found.append(("the states", states, f"numbers of column {own.state.column!r}"))
+    if said.unit is not None and own.unit is None:
+        found.append(("the series", f"of a {said.unit} each", "no column says whose"))
+    return found
+
+
+def _bare_number(rule: StateRule) -> bool:
+    """Tell whether a record is the number of a column as it stands."""
+    return rule.same(StateRule(type="number")) and rule.type == "number"
+
+
+def _other_step(said: str | int, own: str | int | None, data: "Data") -> str | None:
+    """Return the step of a table in words where it is not the one that was said."""
+    if own is not None:
+        return None if own == said else f"every {own}"
+    ends = spread(data)
+    if ends is None or {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
+        return None
+    return f"rows {_apart(ends, clock=data.grid.clock)}, no step named"
+
+
+def check_kind(model: "Model", data: Any) -> None:
+    """Refuse a table whose records are of another kind than those of the model."""
+    if not hasattr(data, "described"):
+        return
+    found = differences(model, data)
+    if found:
+        raise RecordsDiffer(found, _advice(model, data))
+
+
+def _advice(model: "Model", data: "Data") -> str:
+    read, own = "read them as the model's records were read", described(data)
+    nth = None if own is None else _multiple(model.records.every, own.every)
+    if nth is not None and nth > 1:
+        return f"{read}, or plan for every {nth}th record of the model: model.every_nth({nth})"
+    return f"{read}, or fit a model to records of this kind"
+
+
+def _multiple(fine: str | int | None, coarse: str | int | None) -> int | None:
+    """Return how many steps of a model one step of a table is, None where it is no multiple."""
+    if isinstance(fine, str) is not isinstance(coarse, str):
+        return None
+    one = microseconds(fine) if isinstance(fine, str) else fine
+    many = microseconds(coarse) if isinstance(coarse, str) else coarse
+    return many // one if one and many and many % one == 0 else None
+
+
+def check_records(plan: "Plan[Any]", table: Any) -> tuple[str, ...]:
+    """Refuse records that a plan is not about; return what the table or the model did not say.
+
+    Refused are records of another kind than the model's, and those that the model was fitted to
+    unless the plan accepts them. The clauses belong into the first sentence of what is released.
+    """
+    found: list[str] = []
+    is_table = hasattr(table, "described")
+    if is_table:
+        check_kind(plan.model, table)
+        found += _unsaid(plan.model, table)
+    return (*found, *_overlap(plan, table if is_table else None))
+
+
+def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
+    """Yield what the model never said of its records, and what this table takes them for."""
+    said, own = model.records, described(data)
+    if own is None:
+        return
+    parts = []
+    if said.every is None and any(member.reach() for member in model.members()):
+        parts.append(f"one record = one row, {_step(data, own.every)}")
+    if said.every is not None and own.every is None and spread(data) is None:
+        yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
+    rule = own.state
+    if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
+        subject = "its state" if parts else "the state of a record is"
+        parts.append(f"{subject} by {rule.rule}")
+    if parts:
+        yield f"{', '.join(parts)}, in this table; the model does not say"
+    before = None if said.state is None else said.state.column
+    now = None if rule is None else rule.column
+    if before is not None and now is not None and before != now:
+        yield f"fitted on column {before!r}, and read from column {now!r}"
+
+
+def _step(data: "Data", every: str | int | None) -> str:
+    grid = data.grid
+    if grid.step is not None:
+        ends: tuple[int, int] | None = (grid.step, grid.step)
+    else:
+        ends = spread(data)
+    if ends is None:
+        return "whatever the time between rows"
+    return _apart(ends, clock=grid.clock)
+
+
+def _apart(ends: tuple[int, int], *, clock: bool) -> str:
+    """Return how far apart rows are, in words: five minutes, or 7 to 47 minutes."""
+    least, most = ends
+    if not clock:
+        return f"{least} apart" if least == most else f"{least} to {most} apart"
+    name, size = next((unit for unit in _UNITS if unit[1] <= max(least, 1)), _UNITS[-1])
+    if least == most:
+        exact = next(unit for unit in _UNITS if least % unit[1] == 0)
+        name, size = exact if least else (name, size)
+        count = least // size
+        shown = _COUNTS[count] if count < len(_COUNTS) else str(count)
+        return f"{shown} {name}{'' if count == 1 else 's'} apart"
+    return f"{least / size:.4g} to {most / size:.4g} {name}s apart"
+
+
+def _overlap(plan: "Plan[Any]", data: "Data | None") -> Iterator[str]:
+    """Yield what is known of whether the model was fitted to these records, or refuse them."""
+    model, fitted = plan.model, plan.model.records.source
+    checks = plan.checks or model.checks
+    if fitted is None and (not checks or all(check.basis == "private" for check in checks)):
+        return  # no fit, or one through noise that the account of these records has paid for
+    known: Seen = "unknown"
+    if fitted is not None and data is not None and not data.source.listed:
+        known = fitted.seen(source_of(data))
+    if known == "unknown":
+        yield "whether these are the records that were fitted is not known"
+    if known != "same":
+        return
+    if SAME_RECORDS not in plan.accepted:
+        raise SameRecords(
+            "the model was fitted to these very records (the same file, or the same persons at "
+            "overlapping times): it tells of them what the noise is to hide; fit it to older or "
+            "other records, fit it through noise (private=LEVEL and a ledger), or plan with "
+            f"accept=({SAME_RECORDS!r},), which every answer then says"
+        )
+    yield "these are the records that the model was fitted to"
