@@ -5,7 +5,7 @@ import pytest
 
 import undertow as ut
 from undertow.figures.orders import draw_orders
-from undertow.models.checking import Autocorrelation
+from undertow.models.autocorrelation import Autocorrelation
 from undertow.planning.orders import OrderCase, OrderTable
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
@@ -22,7 +22,9 @@ def table(planned=1.0):
         case("order 3", 3, 0, 1200.0, (7.5, None), np.inf),
         case("2 hidden per state", 0, 2, 1210.0, None, 2.0),
     )
-    return OrderTable(cases, 500, 1.0, "ignorant", Autocorrelation(9.0, 1.0, 4.0, 50), (), planned)
+    return OrderTable(
+        cases, 500, 1.0, "ignorant", Autocorrelation(9.0, 4.0, 50, 0.01, 3.0, 8), (), planned
+    )
 
 
 def points(axes, label):

@@ -25,6 +25,7 @@ from undertow.errors import (
 )
 from undertow.models.chain_classes import ChainBox
 from undertow.models.fitting import FittedChain, OrderTest
+from undertow.models.ratios import Difference
 from undertow.models.sets import model_from_dict
 
 ROOT = Path(__file__).parents[2]
@@ -449,17 +450,19 @@ def test_degrees_count_only_what_was_seen():
     chain = fit(["a", "b", "c", "b", "a", "b", "a", "b", "c", "b", "c", "b", "a"])
     assert chain.order_test().degrees == 1
     straight = fit(["a", "b", "a", "b", "a"])
-    assert straight.order_test() == OrderTest(0.0, 0, 1.0)
+    assert straight.order_test() == OrderTest(Difference(0.0, 0, 1.0))
     assert "cannot be tested" in straight.order_test().words()
     assert fit([["a", "b"], ["b", "a"]]).order_test().degrees == 0
 
 
 def test_the_order_is_told_in_words():
-    assert OrderTest(1.0, 2, 0.6).words() == (
+    assert OrderTest(Difference(1.0, 2, 0.6)).words() == (
         "no sign that more than the last record matters (p = 0.6)"
     )
-    assert "predict more than the last one (p = 0.01)" in OrderTest(9.2, 2, 0.01).words()
-    assert "(p < 1e-12)" in OrderTest(99.0, 2, 1e-30).words()
+    assert (
+        "predict more than the last one (p = 0.01)" in OrderTest(Difference(9.2, 2, 0.01)).words()
+    )
+    assert "(p < 1e-12)" in OrderTest(Difference(99.0, 2, 1e-30)).words()
 
 
 def test_the_order_needs_runs_of_three():

@@ -18,7 +18,7 @@ FOLDER = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "sh
 
 @pytest.fixture(scope="module")
 def series():
-    return TRUTH.simulate(4000, seed=2)
+    return TRUTH.simulate(4000, seed=3)
 
 
 def test_runs_of_three_are_counted(series):

@@ -226,3 +226,13 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch):
     assert run_distances(3600, 5).failures
     monkeypatch.setattr(ut, "leakage", lower)
     assert run_boxes(3600, 10).failures
+
+
+def test_checks_fail_few_true_chains():
+    """Null: a fit fails a check with probability 5%; 2,000 chains; false alarms below 1e-3."""
+    from scipy import stats
+
+    from tests.models.test_checks import failures
+
+    together, by_name = failures(2000, seed=2)
+    assert together <= stats.binom.isf(1e-3, 2000, 0.05), by_name

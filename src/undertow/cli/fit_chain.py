@@ -19,7 +19,8 @@ from undertow.errors import (
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
-    from undertow.models.fitting import FittedChain
+    from undertow.models.fitting import FittedChain, OrderTest
+    from undertow.models.persons import HomogeneityTest
     from undertow.models.sequences import Encoded
     from undertow.models.sets import AnyModel
     from undertow.models.tallies import Tally
@@ -273,7 +274,11 @@ def _order(chain: "FittedChain") -> dict[str, Any]:
         test = chain.order_test()
     except NotSupported as reason:
         return {"statistic": None, "degrees": None, "p_value": None, "words": str(reason)}
-    return {**asdict(test), "words": test.words()}
+    return {**_numbers(test), "words": test.words()}
+
+
+def _numbers(test: "OrderTest | HomogeneityTest") -> dict[str, Any]:
+    return {"statistic": test.statistic, "degrees": test.degrees, "p_value": test.p_value}
 
 
 def _persons(chain: "FittedChain", least: int) -> dict[str, Any]:
@@ -292,7 +297,7 @@ def _persons(chain: "FittedChain", least: int) -> dict[str, Any]:
     found["alone"] = alone
     try:
         test = chain.homogeneity_test()
-        found["test"] = asdict(test)
+        found["test"] = {"persons": test.persons, **_numbers(test), "drawn": test.drawn}
         found["words"].append(f"{test.persons}; {test.words()}")
         budgets = person_budgets(chain, _LIMIT, least=least)
         found["budgets"] = asdict(budgets)

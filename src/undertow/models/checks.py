@@ -50,6 +50,8 @@ class Check:
 
     ``alternative`` is the model that the records suggest instead. ``leakage`` holds what a plan
     leaks under it: what an attack attains, and what is proved (None where no bound is known).
+    ``p_value`` is that of the test by itself, None for what is no test; whether the check failed is
+    decided over all tests of a fit together (`undertow.models.checking`).
 
     >>> found = Check("order", "failed", "the last two records predict more than the last one")
     >>> print(found.said())
@@ -62,6 +64,7 @@ class Check:
     basis: Basis = "not private"
     alternative: "Model | None" = None
     leakage: tuple[float, float | None] | None = None
+    p_value: float | None = None
 
     def __post_init__(self) -> None:
         """Refuse outcomes and bases that there are not."""
@@ -115,6 +118,8 @@ class Check:
             described["alternative"] = self.alternative.to_dict()
         if self.leakage is not None:
             described["leakage"] = list(self.leakage)
+        if self.p_value is not None:
+            described["p_value"] = self.p_value
         return described
 
     @classmethod
@@ -122,9 +127,10 @@ class Check:
         """Return the check described by `to_dict`."""
         from undertow.models.registry import model_from_dict
 
-        needed, more = ("name", "outcome", "words", "basis"), ("alternative", "leakage")
+        needed, more = ("name", "outcome", "words", "basis"), ("alternative", "leakage", "p_value")
         read = fields(description, "a check", needed, more)
         other, found = read.get("alternative"), read.get("leakage")
+        p_value = read.get("p_value")
         return cls(
             name=text(read["name"], "the name of a check"),
             outcome=read["outcome"],
@@ -132,6 +138,7 @@ class Check:
             basis=read["basis"],
             alternative=None if other is None else model_from_dict(other),
             leakage=None if found is None else _ends(found),
+            p_value=None if p_value is None else number(p_value, "the p-value of a check"),
         )
 
 

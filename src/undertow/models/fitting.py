@@ -21,6 +21,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.origins import fitted_origin
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
+from undertow.models.ratios import Difference, differ
 from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
@@ -39,23 +40,36 @@ __all__ = ["FittedChain", "OrderTest", "clopper_pearson", "fit_chain"]
 class OrderTest:
     """Whether one record predicts the next as well as two do.
 
-    ``statistic`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)], compared with a
-    chi-square law of ``degrees`` degrees of freedom; a small ``p_value`` speaks against order 1.
+    ``difference`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)]; a small
+    ``p_value`` speaks against order 1.
 
-    >>> OrderTest(2.1, 2, 0.35).words()
+    >>> OrderTest(Difference(2.1, 2, 0.35)).words()
     'no sign that more than the last record matters (p = 0.35)'
     """
 
-    statistic: float
-    degrees: int
-    p_value: float
+    difference: Difference
 
-    def words(self) -> str:
-        """Return the outcome in plain words."""
+    @property
+    def statistic(self) -> float:
+        """The likelihood ratio."""
+        return self.difference.statistic
+
+    @property
+    def degrees(self) -> int:
+        """Its degrees of freedom."""
+        return self.difference.degrees
+
+    @property
+    def p_value(self) -> float:
+        """The probability of so large a ratio under order 1."""
+        return self.difference.p_value
+
+    def words(self, *, failed: bool | None = None) -> str:
+        """Return the outcome in plain words; by itself it fails at a p-value below 0.05."""
         if not self.degrees:
             return "the order cannot be tested: no record was reached in two different ways"
-        shown = f"p = {self.p_value:.2g}" if self.p_value >= 1e-12 else "p < 1e-12"
-        if self.p_value >= 0.05:
+        shown = self.difference.shown()
+        if not (self.p_value < 0.05 if failed is None else failed):
             return f"no sign that more than the last record matters ({shown})"
         return (
             f"the last two records predict more than the last one ({shown}): a chain of order 1 "
@@ -219,19 +233,7 @@ class FittedChain(MarkovChain):
                 "the order is tested on runs of three records, and only pairs were counted; use "
                 f"MarkovChain.fit on the records themselves, with at most {MOST_TRIPLED} states"
             )
-        from scipy.special import chdtrc
-
-        triples = self.triples.astype(np.float64)
-        pairs, ends = triples.sum(axis=2), triples.sum(axis=0)  # N_xy. and N_.yz
-        # (x, y, z): N_xy. N_.yz / N_.y.
-        expected = pairs[:, :, None] * ends[None] / np.maximum(ends.sum(axis=1), 1)[None, :, None]
-        seen = triples > 0
-        statistic = 2 * float((triples[seen] * np.log(triples[seen] / expected[seen])).sum())
-        ways = np.maximum((pairs > 0).sum(axis=0) - 1, 0) * np.maximum(
-            (ends > 0).sum(axis=1) - 1, 0
-        )
-        degrees, statistic = int(ways.sum()), max(statistic, 0.0)
-        return OrderTest(statistic, degrees, float(chdtrc(degrees, statistic)) if degrees else 1.0)
+        return OrderTest(differ(self.triples))  # tables by the first state of three
 
     def homogeneity_test(self) -> HomogeneityTest:
         """Return the likelihood-ratio test of one chain for all persons against one for each.

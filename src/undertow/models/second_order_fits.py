@@ -1,30 +1,31 @@
 """Chains of order two estimated from records: the counts behind them, and what was tested."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from dataclasses import dataclass, field, replace
+from typing import Any
 
 import numpy as np
 
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.checking import checks_of
-from undertow.models.checks import Basis, Check, untested
+from undertow.models.autocorrelation import Dynamics
+from undertow.models.checking import Hypothesis, decided, memory_test, sample, tests_of
+from undertow.models.checks import Basis, Check
 from undertow.models.fitting import FittedChain, clopper_pearson, fit_chain
 from undertow.models.hidden_chain import HiddenChain
+from undertow.models.ratios import Difference
 from undertow.models.rows import check_prior
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.tallies import Ints, Tally
 from undertow.numerics import Array
 from undertow.queries import State
 
-if TYPE_CHECKING:
-    from undertow.models.checking import Autocorrelation
-
 __all__ = ["FittedSecondOrderChain", "fit_second_order"]
 
 _CARRIED = ("time", "hours", "persons")
 """Checks of the first-order fit that speak of order two as well: they compare parts of the records
 by their pairs."""
+_RANK = 1e-12
+"""Relative variance below which a combination of scores is constant."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -130,27 +131,51 @@ def fit_second_order(
 
 def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
     """Yield the checks of a chain of order two: those that the counts of a fit allow."""
-    from undertow.models.checking import FEW, memory
-
     fewest = int(chain.counts.sum(axis=2).min())
-    said = f"every pair of neighbours was left at least {fewest} times"
-    if fewest >= FEW:
-        yield Check("sample", "passed", said, basis)
-    else:
-        few = f"some pair of neighbours was left {fewest} times, fewer than {FEW}"
-        yield Check("sample", "failed", few, basis)
-    yield Check("order", "not tested", "two records against three: runs of four are needed", basis)
-    found: Autocorrelation | None = None
-    if chain.tally is not None:
-        found = memory(chain.tally, chain.first_order(), HiddenChain.of(chain).integrated())
-    if found is None:
-        yield Check("memory", "not tested", "too few records follow each other", basis)
-    else:
-        yield found.check(basis, "a chain of order two")
-    carried = {check.name: check for check in checks_of(chain.first, basis)}
-    for name in _CARRIED:
-        check = carried.get(name)
-        if check is None or check.outcome == "not tested":
-            yield check or untested(chain.origin == "public", name)[0]
-        else:
-            yield Check(name, check.outcome, check.words, basis)
+    yield sample(fewest, f"every pair of neighbours was left at least {fewest} times", basis)
+    pairs = HiddenChain.of(chain)
+    model = Dynamics(pairs.transition, pairs.initial, pairs.shown)
+    stretch = _stretch(chain)
+    yield from decided(
+        [
+            Hypothesis(
+                "order", None, untested="two records against three: runs of four are needed"
+            ),
+            memory_test(chain.tally, model, "a chain of order two"),
+            *(
+                replace(
+                    test,
+                    found=test.found.stretched(stretch)
+                    if isinstance(test.found, Difference)
+                    else None,
+                    alternative=None,
+                )
+                for test in tests_of(chain.first)
+                if test.name in _CARRIED
+            ),
+        ],
+        basis,
+    )
+
+
+def _stretch(chain: FittedSecondOrderChain) -> float:
+    """Return by how much a likelihood ratio over pairs may be larger than under order one, at most.
+
+    Under order one the scores of a row, 1{X = x}(1{Y = y} - P(x, y)) over steps from X to Y, do not
+    depend on each other; under order two they do, and the ratio is a sum of squares weighted by the
+    eigenvalues of their long-run covariance against that of independent steps [rao1981]. The
+    largest eigenvalue bounds all of them.
+    """
+    size, rows = chain.size, chain.first_order().transition
+    step, law = chain.pairs().transition, chain.pair_law.reshape(-1)
+    # (pair, score): of the row of the first record
+    scores = np.zeros((size, size, size, size))
+    scores[np.arange(size), :, np.arange(size)] = np.eye(size) - rows[:, None, :]
+    flat = scores.reshape(size**2, size**2)
+    later = np.linalg.inv(np.eye(size**2) - step + law) - np.eye(size**2)
+    alone = flat.T @ (law[:, None] * flat)
+    cross = flat.T @ (law[:, None] * (later @ flat))
+    values, axes = np.linalg.eigh(alone)
+    kept = values > _RANK * values.max()
+    axes = axes[:, kept] / np.sqrt(values[kept])
+    return max(1.0, float(np.linalg.eigvalsh(axes.T @ (alone + cross + cross.T) @ axes).max()))

@@ -19,7 +19,7 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.checking import Autocorrelation, memory
+from undertow.models.autocorrelation import Autocorrelation, Dynamics, memory
 from undertow.models.fitting import FittedChain, fit_chain
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.hidden_fitting import Unbroken, fit_hidden, log_likelihood, unbroken
@@ -164,7 +164,7 @@ class OrderTable:
             "records": self.records,
             "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
-            "measured": None if found is None else [found.measured, found.error, found.lags],
+            "measured": None if found is None else [found.measured, found.lags],
             "notes": list(self.notes),
             "cases": [case.to_dict() for case in self.cases],
         }
@@ -261,7 +261,11 @@ def compare_orders(
         if tick is not None:
             tick()
     notes = (PIECES,) if _counted(data) and (wanted[-1] > 2 or hidden) else ()
-    measured = memory(counted, cases[0].model) if isinstance(cases[0].model, MarkovChain) else None
+    first = cases[0].model
+    measured = None
+    if isinstance(first, MarkovChain):
+        own = Dynamics(first.transition, first.initial, np.arange(first.size))
+        measured = memory(counted, own)
     return OrderTable(
         tuple(cases), int(counted.visits.sum()), limit, against, measured, notes,
         None if plan is None else plan.limit,
