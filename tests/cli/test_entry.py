@@ -3,6 +3,7 @@
 import gzip
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -63,6 +64,16 @@ def test_help_shows_an_example(command, option):
     result = call(command, option)
     assert result.exit_code == 0
     assert f"undertow {command}" in result.stdout.split("Example", 1)[1]
+
+
+def test_no_help_shows_an_escape():
+    pages = [[name] for name in COMMANDS]
+    while pages:  # and the commands that each has
+        page = pages.pop()
+        said = call(*page, "--help").stdout
+        assert not re.search(r"\\[a-z]\b|\\\\", said), page
+        listed = said.partition("\nCommands:\n")[2]
+        pages += [[*page, name] for name in re.findall(r"^  (\w\S*)", listed, re.MULTILINE)]
 
 
 def test_help_names_every_command_and_the_exit_codes():

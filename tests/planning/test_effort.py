@@ -16,6 +16,7 @@ import undertow as ut
 from tests.cli.calls import CHAIN, call, strict
 from undertow import progress
 from undertow.adversaries import Against
+from undertow.bounds.approximate.windows import choose_windows, side_options
 from undertow.bounds.chains.ceilings import ceiling_of_all
 from undertow.bounds.chains.contraction import block_upper, contraction_rate
 from undertow.bounds.enumeration import (
@@ -267,6 +268,29 @@ def test_thirteen_states_at_a_delta_for_several_releases_have_a_plan():
         ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, noise="gaussian", effort=0.01
     )
     assert check_proof(gaussian).proves(1.0)
+
+
+@pytest.mark.parametrize(
+    "guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.ZCDP(0.001), ut.GDP(0.03), ut.PureDP(0.1)]
+)
+def test_a_guarantee_at_a_delta_keeps_what_was_proved_before_its_effort_ended(guarantee):
+    chain = random_chain(13, 1)
+    leaks = [ut.leakage(guarantee, chain, delta=1e-5, effort=effort) for effort in (1e-3, 0.05, 1)]
+    assert leaks[0].unfinished
+    assert all(leak.upper < math.inf for leak in leaks)
+    for less, more in pairwise(leaks):
+        assert less.lower <= more.upper <= less.upper * (1 + 10 * GAP)
+    if isinstance(guarantee, ut.PureDP):  # what is proved at delta 0 holds at every delta
+        assert leaks[2].upper <= ut.leakage(guarantee, chain).upper * (1 + 1e-9)
+
+
+def test_the_reaches_and_options_of_a_sweep_are_counted():
+    chain, before = random_chain(30, 2), progress.spent()
+    sides = choose_windows(chain, 0.1, "any", None)
+    reaches = progress.spent() - before
+    assert reaches >= sides.reach * 30**3 / 3e4
+    side_options(sides.left, None, "any", (0, 1))
+    assert progress.spent() - before >= reaches + sides.reach * 30 / 3e4
 
 
 def test_a_plan_holds_wherever_it_is_proved_again():

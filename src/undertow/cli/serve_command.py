@@ -40,11 +40,11 @@ def serve(
     machine only, unless --behind-proxy says that a proxy with TLS stands before it. Every request
     is answered from the ledger; stop and start the service as you like.
 
-    \\b
+    \b
     Examples:
       undertow ledger client add clients.json airflow --roles spend --datasets w25
       undertow ledger serve year.db --clients clients.json
-      undertow ledger serve postgresql://ledger@db/privacy --clients clients.json \\\\
+      undertow ledger serve postgresql://ledger@db/privacy --clients clients.json \\
         --bind 0.0.0.0 --behind-proxy ledger.example.org
       undertow ledger serve year.db --openapi
     """
@@ -85,7 +85,7 @@ client_app = typer.Typer(
 def client() -> None:
     """Who may ask a served ledger for what.
 
-    \\b
+    \b
     Examples:
       undertow ledger client add clients.json airflow --roles spend --datasets w25
       undertow ledger client list clients.json
@@ -104,7 +104,7 @@ def add(
 ) -> None:
     """Add a client and print its token: the file keeps a hash of it, and nobody can show it again.
 
-    \\b
+    \b
     Example:
       undertow ledger client add clients.json airflow --roles spend --datasets w25
     """
@@ -128,7 +128,7 @@ def add(
 def list_clients(path: ClientsArgument, as_json: JsonOption = False) -> None:
     """The clients of a file, what they may do, and for which data sets.
 
-    \\b
+    \b
     Example:
       undertow ledger client list clients.json
     """
@@ -155,7 +155,7 @@ def list_clients(path: ClientsArgument, as_json: JsonOption = False) -> None:
 def remove(path: ClientsArgument, name: NameArgument, as_json: JsonOption = False) -> None:
     """Remove a client; a running service refuses its token from the next request on.
 
-    \\b
+    \b
     Example:
       undertow ledger client remove clients.json airflow
     """

@@ -4,7 +4,7 @@ Every bound here is true, so the least upper end and the largest lower end are t
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from dataclasses import replace
 from functools import lru_cache
@@ -19,11 +19,12 @@ from undertow.bounds.approximate.counts import CountWindows, choose_reach, count
 from undertow.certificate import Covers, Leakage, check_order
 from undertow.channels import LocalMechanism
 from undertow.curves import Curve, GaussianCurve
-from undertow.errors import NotSupported
+from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import Gaussian, Mechanism, MetricDP, Noise, PureDP, Scaled, TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.markov import MarkovChain
 from undertow.numerics import down, up
+from undertow.progress import SPENT
 
 if TYPE_CHECKING:
     from undertow.bounds.approximate.polygons import GaussianGrid, Polygon
@@ -92,21 +93,35 @@ def at_delta(
     found = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
         found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
-    if isinstance(model, MarkovChain) and sweepable(model, against, curve) and not closed:
-        swept = sweep_leakage(curve, model, delta, against)
-        if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
-            lower, witness = attained(curve, model, delta)
-            swept = replace(swept, lower=min(lower, swept.upper), witness=witness)
-        found.append(swept)
-    if isinstance(mechanism, Gaussian) and covers == "series" and not closed:
-        found += _exact(mechanism, model, against, delta)
+    points, more = closed_points(curve, rate), tuple[str, ...]()
+    try:
+        if not closed:
+            for leak in _searched(mechanism, curve, model, against, delta, covers):
+                found.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
+    except EffortSpent:  # what was proved by then holds
+        more = (SPENT,)
     reached = max(found, key=lambda leak: leak.lower)
-    proved = min(found, key=lambda leak: leak.upper)
+    proved = min(found, key=lambda leak: leak.upper).with_assumptions(more)
     check_order(reached, proved)
-    points = (*closed_points(curve, rate), (proved.upper, delta))
+    points = (*points, (proved.upper, delta))
     return replace(
         proved, lower=reached.lower, witness=reached.witness, curve=tuple(sorted({*points}))
     )
+
+
+def _searched(
+    mechanism: Mechanism, curve: Curve, model: Model, against: Against, delta: float,
+    covers: Covers,
+) -> Iterator[Leakage]:  # fmt: skip
+    """Yield what searches on a model prove, and what they attain."""
+    if isinstance(model, MarkovChain) and sweepable(model, against, curve):
+        swept = sweep_leakage(curve, model, delta, against)
+        yield swept
+        if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
+            lower, witness = attained(curve, model, delta)
+            yield replace(swept, lower=min(lower, swept.upper), witness=witness)
+    if isinstance(mechanism, Gaussian) and covers == "series":
+        yield from _exact(mechanism, model, against, delta)
 
 
 def _pure_level(mechanism: Mechanism, curve: Curve) -> float:

@@ -6,6 +6,7 @@ epsilon, because whoever knows more is answered by whoever knows the record at d
 """
 
 import math
+from collections.abc import Iterator
 from dataclasses import dataclass, field
 
 import numpy as np
@@ -20,6 +21,7 @@ from undertow.bounds.chains.side_laws import start_error
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count, log_ratio, pad_log
+from undertow.progress import spend
 
 __all__ = ["AttainedWindow", "ChainSides", "Curve", "SweptOrder", "choose_windows"]
 
@@ -39,6 +41,9 @@ SIMPLER = 0.02
 
 NEGLIGIBLE_ETA = 1e-6
 """Share of epsilon that truncation may cost; the reach is the first that does (upper side)."""
+
+_RATIO, _OPTION = 12.0, 75.0
+"""Work of a ratio of two probabilities, and of an option of a side, in multiplications."""
 
 Room = int | None
 """How many records lie on a side; None for more than the reach."""
@@ -93,7 +98,7 @@ def choose_windows(
         reach, eta = _choose_reach(forward, backward, NEGLIGIBLE_ETA * epsilon, most)
     else:
         reach = min(check_count(reach, "reach", 1), most)
-        eta = _etas(forward, backward, reach)[-1]
+        *_, eta = _etas(forward, backward, reach)
     rows = _rows(chain.length, reach)
     beyond = any(room is None for row in rows for room in row)
     if against == "ignorant" or not beyond:
@@ -116,11 +121,12 @@ def _size(room: Room) -> float:
     return math.inf if room is None else float(room)
 
 
-def _etas(forward: Array, backward: Array, most: int) -> list[float]:
-    """Return for reach 1 .. most how far ln P^d(a, z)/P^d(b, z) oscillates, both sides added."""
+def _etas(forward: Array, backward: Array, most: int) -> Iterator[float]:
+    """Yield for reach 1 .. most how far ln P^d(a, z)/P^d(b, z) oscillates, both sides added."""
     value, other = ordered_pairs(len(forward))
-    products, found = [np.eye(len(forward))] * 2, []
+    products = [np.eye(len(forward))] * 2
     for step in range(1, most + 1):
+        spend(_RATIO * len(value) * len(forward))
         total = 2.0 * pad_log(step, len(forward))
         for side, kernel in enumerate((forward, backward)):
             products[side] = products[side] @ kernel
@@ -130,15 +136,13 @@ def _etas(forward: Array, backward: Array, most: int) -> list[float]:
             ratios = log_ratio(products[side][value], products[side][other])  # (pairs, z)
             low, high = extremes(ratios, axis=1)
             total += float((high - low).max()) + pad_log(step, len(forward))
-        found.append(total)
-    return found
+        yield total
 
 
 def _choose_reach(
     forward: Array, backward: Array, negligible: float, most: int
 ) -> tuple[int, float]:
-    etas = _etas(forward, backward, most)
-    for reach, eta in enumerate(etas, start=1):
+    for reach, eta in enumerate(_etas(forward, backward, most), start=1):
         if eta <= negligible or reach == most:
             break
     return reach, eta
@@ -170,6 +174,7 @@ def side_options(side: SideKernels, room: Room, against: Against, pair: tuple[in
         distances, columns = np.append(distances, room), np.append(columns, states)
     elif against != "any":
         distances, columns = np.append(distances, reach), np.append(columns, states + 1)
+    spend(_OPTION * len(distances))
     return side.options(distances, columns, *pair)
 
 
