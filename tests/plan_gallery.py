@@ -33,6 +33,13 @@ SET = ut.ModelSet([SHORT, ut.Groups(2)], note="two good days")
 BOX = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], NAMES)
 ACTIVE = ut.Count("active")
 
+
+
+def ends(lower, upper):
+    """Return values of the two states that are as far apart as a range allows."""
+    return dict(zip(NAMES, (lower, upper), strict=True))
+
+
 ASKED: dict[str, tuple[Any, ...]] = {
     "exact": (ACTIVE, LONG, 1.0, "any", "exact"),
     "exact steps": (ACTIVE, STEPS, 1.0, "any", "exact"),
@@ -42,8 +49,8 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "exact pedigree": (ut.Histogram(), TRIO, 1.0, "any", "exact"),
     "exchange": (ut.Histogram(), THREE, 0.5, "ignorant", "exchange"),
     "exchange top": (ut.TopK(2, foreign="b"), THREE, 1.0, "any", "exchange"),
-    "exchange mean": (ut.Mean(0, 200), SHORT, 1.0, "any", "exchange"),
-    "exchange sum": (ut.Sum(-1, 4.5), LONG, 1.0, "informed", "exchange"),
+    "exchange mean": (ut.Mean(0, 200, ends(0, 200)), SHORT, 1.0, "any", "exchange"),
+    "exchange sum": (ut.Sum(-1, 4.5, ends(-1, 4.5)), LONG, 1.0, "informed", "exchange"),
     "exchange gaussian": (ut.Sum(0, 10), PAIR, 1.0, "any", "exchange"),
     "exchange network": (ut.Histogram(), NET, 1.0, "any", "exchange"),
     "exchange box": (ACTIVE, BOX, 1.0, "any", "exchange"),
@@ -71,7 +78,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
         ut.Sum(0, 200), ut.MultivariateGaussian([100, 87], [[225, 137], [137, 417]]), 1.0, "any",
         "gaussian-bound",
     ),
-    "linear": (ut.Linear([1.0, 0.1, -2.0], spread=0.5, lower=0.0), STEPS, 1.0),
+    "linear": (ut.Linear([1.0, 0.1, -2.0], 0.5, 0.0, ends(0, 0.5)), STEPS, 1.0),
     "flips": (ut.Series(), SHORT, 1.0),
     "flips of three": (ut.Series(), ut.MarkovChain(THREE.transition, length=4), 2.0),
     "flips exchange": (ut.Series(), SHORT, 1.0, "any", "exchange"),
@@ -87,7 +94,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
 
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "person": ((ACTIVE, SHORT, 0.5), {"unit": "person"}),
-    "person informed": ((ut.Sum(0, 1), SHORT, 1.0, "informed"), {"unit": "person"}),
+    "person informed": ((ut.Sum(0, 1, ends(0, 1)), SHORT, 1.0, "informed"), {"unit": "person"}),
     "quilt secrets": (
         (ut.Histogram(), ut.MarkovChain(THREE.transition, THREE.states, length=9), 2.0, "any",
          "quilt"),

@@ -87,10 +87,8 @@ def test_foreign_records_are_refused_or_counted_not_both():
         np.array([0, 1, 2], dtype=np.uint8),
         np.array([0, 1, -1]),
         np.array([0.0, 1.0, np.nan]),
-        np.array(["0", "1", "1"]),
         np.array([0, 1, None]),
         np.ma.MaskedArray([0, 1, 1], mask=[False, False, True]),
-        np.array([0, 1, 0], dtype="datetime64[s]"),
         pd.Series([0, 1, pd.NA], dtype="Int64"),
         pl.Series([0, 1, None]),
     ],
@@ -102,6 +100,18 @@ def test_foreign_records_of_arrays(records):
         sanitize(plan, records, strict=True)
     assert len(sanitize(plan, records, foreign=1)) == 3
     assert sanitize(plan, records)[2] == 1  # state 0, flipped for certain
+
+
+@pytest.mark.parametrize(
+    "records",
+    [
+        np.array(["0", "1", "1"]), np.array([0, 1, 0], dtype="datetime64[s]"), ["0", "1"],
+        [["0"], ["1", None]],
+    ],
+)  # fmt: skip
+def test_types_that_fit_no_state_are_refused(records):
+    with pytest.raises(InvalidInput, match="no such value is one of the states 0, 1"):
+        sanitize(plan_for(SURE.mechanism, ut.MarkovChain(P)), records)
 
 
 def test_foreign_must_be_a_state():

@@ -38,6 +38,9 @@ WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
 """The shapes from the fewest to the most."""
 
 
+READS_STATES = "the algorithm reads the states of records alone, not the readings within a state"
+"""What a level under a model with states is about: nothing is known of readings within a state."""
+
 UNSURE = (
     "it holds for each of the models that may be true, not for an attacker who is unsure which of "
     "them is: a mixture can leak more"

@@ -283,6 +283,9 @@ def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
     at its own unit, once where that covers a replaced record (two contributions or more, or a
     change), twice where it is one contribution.
 
+    What such a guarantee leaks under a model that has states is known for measurements that read
+    the states of records alone: map records to states first, as `Data.sequences` does.
+
     ``unit="person"`` takes the unit of a ``Context`` to be all records of a person, and replacing
     them as removing and adding them. For a measurement map the person's largest contribution
     yourself and pass ``PureDP(measurement.map(d_in), unit="person")``, or `ZCDP` and so on.

@@ -317,7 +317,7 @@ class _Records(Listed):
 
 
 def _exact(
-    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State
+    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State = "any"
 ) -> list[int]:
     """Return the exact answer about one series; each record is its state, where there are any."""
     if isinstance(query, Count | Histogram | Transitions):

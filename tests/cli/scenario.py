@@ -22,7 +22,7 @@ LEDGER = ("--ledger", "year.db", "--dataset", "w25")
 PLANS = {
     "count": ut.calibrate(ut.Count("active"), CHAIN, 0.5, method="exchange"),
     "histogram": ut.calibrate(ut.Histogram(), CHAIN, 0.5),
-    "sum": ut.calibrate(ut.Sum(0, 100), CHAIN, 0.5),
+    "sum": ut.calibrate(ut.Sum(0, 100, {"inactive": 0, "active": 40}), CHAIN, 0.5),
     "large": ut.calibrate(ut.Count("active"), CHAIN, 2.0, method="exchange"),
     "person": ut.calibrate(
         ut.Count("active"), ut.MarkovChain(CHAIN.transition, CHAIN.states, length=HOURS), 0.5,

@@ -11,6 +11,7 @@ from undertow.cli import compare_command
 from undertow.methods import methods_for
 from undertow.planning import comparison
 
+VALUES = ("--values", "inactive=0,active=1")
 SHORT = (*NAMED, "--length", 10)
 ASKED = ("compare", *SHORT, "--count", "active", "--limit", 1)
 CHAIN_10 = ut.MarkovChain(
@@ -113,7 +114,7 @@ def test_against():
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--histogram",), ("--sum", "0,5"), ("--mean", "0,1"), ("--count", "active")]
+    "arguments", [("--histogram",), ("--sum", "0,5", *VALUES), ("--mean", "0,1", *VALUES), ("--count", "active")]
 )
 def test_queries(arguments):
     result = call("compare", *SHORT, *arguments, "--limit", 1)

@@ -36,6 +36,10 @@ def test_words():
     assert said["method"].strip() in METHODS
 
 
+NUMBERED = ("--values", "inactive=0.5,active=3")
+NUMBERS = {"inactive": 0.5, "active": 3}
+
+
 @pytest.mark.parametrize(
     ("arguments", "query"),
     [
@@ -45,10 +49,10 @@ def test_words():
             ("--histogram", "--foreign", "inactive"),
             ut.BinaryHistogram("active", foreign="inactive"),
         ),
-        (("--sum", "0,200"), ut.Sum(0, 200)),
-        (("--sum", "-5,5"), ut.Sum(-5, 5)),
-        (("--sum", "0,5", "--steps", "5"), ut.Sum(0, 5, steps=5)),
-        (("--mean", "0,1"), ut.Mean(0, 1)),
+        (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
+        (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
+        (("--sum", "0,5", "--steps", "5", *NUMBERED), ut.Sum(0, 5, NUMBERS, steps=5)),
+        (("--mean", "0,1", "--values", "active=1,inactive=0"), ut.Mean(0, 1, {"inactive": 0, "active": 1})),
     ],
 )
 def test_queries(arguments, query):
@@ -67,6 +71,18 @@ def test_foreign_values_belong_to_a_histogram():
     said = call("plan", *NAMED, "--histogram", "--foreign", "asleep", "--limit", 1)
     assert said.exit_code == 1
     assert "no state of the model" in said.output
+
+
+def test_values_are_needed_where_states_are_no_numbers():
+    said = call("plan", *NAMED, "--sum", "0,5", "--limit", 1)
+    assert said.exit_code == 1
+    assert "--values" in said.output
+    for typed in ("inactive", "inactive=x"):
+        assert call("plan", *NAMED, "--sum", "0,5", "--values", typed, "--limit", 1).exit_code == 2
+    for typed in ("inactive=1", "inactive=1,asleep=2"):
+        assert call("plan", *NAMED, "--sum", "0,5", "--values", typed, "--limit", 1).exit_code == 1
+    said = call("plan", *NAMED, "--count", "active", *NUMBERED, "--limit", 1)
+    assert said.exit_code == 2
 
 
 def test_steps_belong_to_a_sum():

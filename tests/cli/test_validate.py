@@ -26,18 +26,25 @@ def test_a_clean_table():
     assert (found["rows"], found["persons"], found["gaps"]) == (4 * HOURS, 4, False)
 
 
+def readings():
+    """Write a plan for a sum of the readings themselves."""
+    plan = ut.calibrate(ut.Sum(0, 100), ut.Groups(HOURS), 0.5)
+    Path("range.plan").write_text(plan.to_json())
+
+
 def test_problems_name_column_and_row_and_no_value():
     lines = Path("steps.csv").read_text().splitlines()
     lines[3] = lines[3].rsplit(",", 1)[0] + ","
     lines[5] = lines[5].rsplit(",", 1)[0] + ",canary-77"
     Path("odd.csv").write_text("\n".join(lines) + "\n")
-    result = call("validate", "odd.csv", *STEPS, "--plan", "sum.plan", "--json")
+    readings()
+    result = call("validate", "odd.csv", *STEPS, "--plan", "range.plan", "--json")
     assert result.exit_code == 1
     assert not result.stderr
     found = {(p["column"], p["row"], p["what"]) for p in strict(result.stdout)["problems"]}
     assert ("steps", 2, "is missing") in found
     assert ("steps", 4, "is not a number") in found
-    told = call("validate", "odd.csv", *STEPS, "--plan", "sum.plan")
+    told = call("validate", "odd.csv", *STEPS, "--plan", "range.plan")
     assert told.exit_code == 1
     assert "for the curator's eyes only" in told.stdout
     assert "is missing" in told.stdout
@@ -46,7 +53,8 @@ def test_problems_name_column_and_row_and_no_value():
 
 def test_values_outside_the_range_are_told_apart():
     Path("high.csv").write_text("x\n5\n101\n-3\n")
-    result = call("validate", "high.csv", "--value", "x", "--plan", "sum.plan", "--json")
+    readings()
+    result = call("validate", "high.csv", "--value", "x", "--plan", "range.plan", "--json")
     assert [p["row"] for p in strict(result.stdout)["problems"]] == [1, 2]
 
 

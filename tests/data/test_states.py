@@ -37,7 +37,7 @@ def test_names_match_by_value_and_type(tmp_path):
     assert counts([0.0, -0.0, 0, False], (0, 1)) == [4, 0]
     assert counts(pl.DataFrame({"v": [1, 2, None]}), (1, 2.0)) == [1, 1]
     assert counts(pl.DataFrame({"v": [1, 2, None]}), (np.int64(1), np.float32(2))) == [1, 1]
-    assert counts(pl.DataFrame({"v": [1, 0, 5]}), (True, False)) == [1, 1]
+    assert "--state" in refusal(counts, pl.DataFrame({"v": [1, 0, 5]}), (True, False))
     assert counts(pl.DataFrame({"v": [1.5, math.inf]}), (1.5, math.inf)) == [1, 1]
     assert counts(pl.DataFrame({"v": ["1", "a"]}), ("1", 1)) == [1, 0]
     path = tmp_path / "table.csv"
@@ -82,13 +82,17 @@ def test_every_type_of_a_column():
 
 def test_truth_values_go_by_place_or_by_value():
     table = pl.DataFrame({"v": [True, True, False, None]})
-    assert counts(table, ("idle", "active")) == [1, 2]
+    assert counts(table, ("idle", "active"), state="v") == [1, 2]  # an expression, by place
     assert counts(table, (True, False)) == [2, 1]
     assert counts(table, (1, 0)) == [2, 1]
-    assert counts(table, ("0", "1")) == [1, 2]
-    assert "gives a truth value, and there are 3 states" in refusal(counts, table, ("a", "b", "c"))
+    assert counts(table, ("0", "1"), state="v") == [1, 2]
+    assert counts(table, ("idle", "active"), state={False: "idle", True: "active"}) == [1, 2]
+    assert "holds truth values" in refusal(counts, table, ("idle", "active"))
+    assert "gives a truth value, and there are 3 states" in refusal(
+        counts, table, ("a", "b", "c"), state="v"
+    )
     assert Data(table, value="v").answers(ut.Count(True)).numbers == [[2]]
-    assert "none of the names" in refusal(Data(table, value="v").answers, ut.Count("active"))
+    assert "holds truth values" in refusal(Data(table, value="v").answers, ut.Count("active"))
 
 
 def test_bins():
@@ -128,8 +132,8 @@ def test_mappings():
 
 def test_what_no_type_can_give_is_refused_at_once():
     texts, numbers = pl.DataFrame({"v": ["1"]}), pl.DataFrame({"v": [1]})
-    assert "column 'v' is a text, and none of the names" in refusal(counts, texts, (0, 1))
-    assert "column 'v' is a number, and none of the names" in refusal(counts, numbers, ("0", "1"))
+    assert "column 'v' holds text, and no such value" in refusal(counts, texts, (0, 1))
+    assert "column 'v' holds numbers, and no such value" in refusal(counts, numbers, ("0", "1"))
     assert "is text, and only numbers can be added up" in refusal(
         Data(texts, value="v").answers, ut.Sum(0, 1)
     )
@@ -198,7 +202,7 @@ def test_columns_that_do_not_convert_are_read_one_by_one(monkeypatch):
     source = table.to_arrow()
     asked: list[tuple[str, Any, Any]] = [
         ("x", ut.Sum(0, 2), ()), ("x", ut.Histogram(), (2, 1.5)), ("s", ut.Histogram(), ("b", "a")),
-        ("b", ut.Histogram(), ("no", "yes")),
+        ("b", ut.Histogram(), (False, True)),
     ]  # fmt: skip
 
     def answers():

@@ -126,6 +126,7 @@ def test_every_certificate_says_what_is_not_guaranteed():
     assert "Transition matrix of half of the day night" in str(out.report())
     assert ut.leakage(ut.PureDP(1.0), ut.MarkovChain(DAY)).assumptions == (
         "the records follow the stated Markov chain",
+        "the algorithm reads the states of records alone, not the readings within a state",
     )
 
 

@@ -130,14 +130,14 @@ def test_queries_of_every_kind_have_gaussian_noise():
     base = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="closed").mechanism.sigma
     kinds: dict[Any, float] = {
         ut.Histogram(): math.sqrt(2),
-        ut.Sum(0, 10): 10.0,
+        ut.Sum(0, 10, dict(zip(CHAIN.states, (0, 10), strict=True))): 10.0,
         ut.Query(len, sensitivity=3.0): 3.0,
     }
     for query, moved in kinds.items():
         plan = ut.calibrate(query, CHAIN, 1.0, delta=1e-6, method="closed")
         assert plan.mechanism.sigma == pytest.approx(moved * base, rel=1e-9)
     finite = ut.MarkovChain(CHAIN.transition, (0, 1), length=50)
-    mean = ut.calibrate(ut.Mean(0, 10), finite, 1.0, delta=1e-6, method="closed")
+    mean = ut.calibrate(ut.Mean(0, 10, {0: 0, 1: 10}), finite, 1.0, delta=1e-6, method="closed")
     assert mean.mechanism.sigma == pytest.approx(10 / 50 * base, rel=1e-6)
 
 

@@ -269,7 +269,7 @@ def test_tables_of_random_chains(q, r, length, epsilon, who):
     ids=["groups", "any-length", "absorbing", "varying", "set"],
 )
 def test_a_method_that_does_not_apply_is_a_row_with_the_reason(model):
-    for query in (ACTIVE, ut.Sum(0, 1)):
+    for query in (ACTIVE, ut.Sum(0, 1, dict(zip(STATES, (0, 1), strict=True)))):
         table = compare(query, model, 1.0)
         assert [row.method for row in table] == methods_for(model)
         for row in table:

@@ -136,12 +136,16 @@ def test_extreme_epsilons_are_answered(epsilon):
 # --- queries other than counts --------------------------------------------------------------------
 
 
+def ends(lower, upper):
+    """Return values of the two states that are as far apart as a range allows."""
+    return dict(zip(OBSERVED.states, (lower, upper), strict=True))
+
+
 def test_other_queries_go_through_their_sensitivity():
     budget = ut.dp_budget(OBSERVED, 1.0)
     for query, sensitivity in (
         (ut.Histogram(), 2.0),
-        (ut.Sum(-1, 4), 5.0),
-        (ut.Mean(0, 1), 1 / 15264),
+        (ut.Linear([1.0] * 15264, 5.0, -1.0, ends(-1, 4)), 5.0),
         (ut.Query(len, sensitivity=3.0), 3.0),
     ):
         plan = ut.calibrate(query, OBSERVED, 1.0)
@@ -271,7 +275,7 @@ def test_weights_must_fit_the_records():
 
 def test_a_mean_of_any_number_of_records_is_refused():
     with pytest.raises(InvalidInput, match="give the model a length"):
-        ut.calibrate(ut.Mean(0, 1), CHAIN, 1.0)
+        ut.calibrate(ut.Mean(0, 1, ends(0, 1)), CHAIN, 1.0)
 
 
 def test_the_group_method_needs_a_length():

@@ -19,7 +19,7 @@ from undertow.base_query import BaseQuery
 from undertow.bounds.ends import at_least, at_most
 from undertow.bounds.series.mechanisms import level_of
 from undertow.bounds.unions import members_leakages
-from undertow.certificate import UNSURE, Covers, Leakage, check_covers, worst
+from undertow.certificate import READS_STATES, UNSURE, Covers, Leakage, check_covers, worst
 from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
 from undertow.conditions import doubts
 from undertow.curves import check_delta
@@ -134,7 +134,7 @@ def leakage(
                 return _answered(mechanism, model, against, more, question)
         except EffortSpent:
             with progress.unmetered():
-                return _unfinished(asked, model, against, more)
+                return _unfinished(asked, mechanism, model, against, more)
 
 
 def _valued(mechanism: Mechanism, model: Model) -> Mechanism:
@@ -146,8 +146,9 @@ def _valued(mechanism: Mechanism, model: Model) -> Mechanism:
 
 
 def _unfinished(
-    asked: progress.Question, model: Model, against: Against, more: dict[str, Any]
-) -> Leakage:
+    asked: progress.Question, mechanism: Mechanism, model: Model, against: Against,
+    more: dict[str, Any],
+) -> Leakage:  # fmt: skip
     """Return the interval that a search leaves whose effort is spent: proved without a search."""
     lower, upper = asked.reached()
     found = Leakage(
@@ -155,7 +156,7 @@ def _unfinished(
         citation="Theorem 4.2 of [lange2024], and contraction of likelihood ratios (docs, theory)",
         secrets=Secrets(window=more["protect"].records), covers="any", delta=more["delta"],
     )  # fmt: skip
-    return assuming(found, model)
+    return assuming(found, model, mechanism)
 
 
 def _named(
@@ -193,29 +194,34 @@ def _answered(
             mechanism, model, against, delta, covers,
             lambda other: leakage(other, model, against, **more), closed=wide,
         )  # fmt: skip
-        found = assuming(found, model)
+        found = assuming(found, model, mechanism)
         return replace(found, secrets=Secrets(window=window.records)) if wide else found
     if wide:
-        return assuming(_wide(mechanism, model, against, window.records), model)
-    proved = assuming(_proved(mechanism, model, against, more["effort"], covers), model)
+        return assuming(_wide(mechanism, model, against, window.records), model, mechanism)
+    proved = _proved(mechanism, model, against, more["effort"], covers)
+    proved = assuming(proved, model, mechanism)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
     return replace(proved, covers="any") if everywhere else proved
 
 
-def assuming(found: Leakage, model: Model) -> Leakage:
+def assuming(found: Leakage, model: Model, mechanism: Mechanism) -> Leakage:
     """Return a leakage that also says what its model does not, and that it is one of many.
 
-    A level for whole persons, and plain differential privacy against an informed attacker, hold
+    All algorithms of a level are those that read the states alone, where a model has any. A level for whole persons, and plain differential privacy against an informed attacker, hold
     whatever the records have to do with each other.
     """
     if found.method == "person":
         return found
-    sure = found.against == "informed" or not model.several()
-    tested = found.against != "informed" and model.checks
-    known = doubts(tested) if tested else ()
-    return found.with_assumptions((*known, *model.disclaimers(), *(() if sure else (UNSURE,))))
+    informed = found.against == "informed"
+    notes = doubts(model.checks) if model.checks and not informed else ()
+    notes = (*notes, *model.disclaimers())
+    if model.states and not informed and not isinstance(mechanism, Noise | LocalMechanism):
+        notes = (*notes, READS_STATES)
+    if model.several() and not informed:
+        notes = (*notes, UNSURE)
+    return found.with_assumptions(notes)
 
 
 def _of_set(

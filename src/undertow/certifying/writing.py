@@ -72,7 +72,8 @@ def certify(
     For PureDP, counts and histograms with Laplace noise, and RandomizedResponse on a Markov chain
     whose steps are alike, against ``"any"``, ``"ignorant"`` or ``"informed"``; or for a `Plan` of
     one of these. Its ``upper`` is what the check itself arrives at: that of `leakage`, or a little
-    more (docs, "Certificates"). Cost as of one leakage.
+    more (docs, "Certificates"). What is certified of a level holds for algorithms that read the
+    states of records alone. Cost as of one leakage.
 
     >>> from undertow import MarkovChain, PureDP, verify
     >>> certificate = certify(PureDP(1.0), MarkovChain([[.882, .118], [.305, .695]]))

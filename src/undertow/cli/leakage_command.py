@@ -313,6 +313,7 @@ class _Asked:
 
 def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -> None:
     """Answer the inverse question: what to ask of a DP library."""
+    from undertow.certificate import READS_STATES
     from undertow.planning.budget import Budget, dp_budget
 
     limit, window = asked.limit, asked.window
@@ -327,6 +328,7 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
     told: dict[str, Any] = {"limit": limit, "against": adversary_fields(asked.against)}
     told |= {"at_delta": asked.delta} if asked.delta else {}
     told |= {"protect_window": window.records} if window.records > 1 else {}
+    told |= {"assumptions": [READS_STATES]} if asked.model.states else {}
     told |= {} if figure is None else {"figure": str(figure)}
     conditions = _conditions(asked, found)
     told["conditions"] = list(conditions)
@@ -365,6 +367,7 @@ def _tell_budget(
     asked: _Asked, found: "float | Budget", conditions: tuple[str, ...], figure: Path | None
 ) -> None:
     from undertow.adversaries import words
+    from undertow.certificate import READS_STATES
 
     level = found if isinstance(found, float) else found.epsilon
     at = f" at delta {stated(asked.delta)}" if asked.delta else ""
@@ -391,6 +394,8 @@ def _tell_budget(
             ("or for", f"GDP with mu {below(found.mu)}"),
             ("or add", f"Gaussian noise of sigma {above(found.sigma)} {_FOR_EACH}"),
         ]
+    if asked.model.states:
+        rows.append(("assumes", READS_STATES))
     if figure is not None:
         rows.append(("figure", str(figure)))
     show("What may be spent", rows)

@@ -46,9 +46,18 @@ def verify(
     claim = found.claim
     told = {
         "accepted": True, "claimed": claim.upper, "proved": proved, "against": claim.against,
-        "mechanism": claim.mechanism, "proof": found.proof,
+        "mechanism": claim.mechanism, "proof": found.proof, "assumptions": _assumed(found),
     }  # fmt: skip
     answer(told, lambda: _tell(found, proved), as_json=as_json)
+
+
+def _assumed(certificate: "Certificate") -> list[str]:
+    """Return what a claim about all algorithms of a level takes for granted."""
+    from undertow.certificate import READS_STATES
+
+    claim = certificate.claim
+    level = claim.mechanism["kind"] == "pure-dp" and claim.against != "informed"
+    return [READS_STATES] if level else []
 
 
 def _tell(certificate: "Certificate", proved: float) -> None:
@@ -63,6 +72,7 @@ def _tell(certificate: "Certificate", proved: float) -> None:
         ("claimed", f"at most {above(claim.upper)}"),
         ("proved", f"at most {above(proved)}"),
         ("proof", certificate.proof),
+        *(("assumes", each) for each in _assumed(certificate)),
     ]
     show("The certificate holds", rows)
 

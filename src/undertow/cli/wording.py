@@ -21,6 +21,13 @@ _VALUE = rf"(?:{_QUOTED}|\[[^\]]*\]|\([^)]*\)|\w+\((?:[^()]|\([^()]*\))*\)|\.\.\
 _ARGUMENT = rf"\b(?:{'|'.join((*_OPTIONS, *_RENAMED))})=(?:{_VALUE}(?: or {_QUOTED})*)?"
 
 _PHRASES = (
+    (r"\bvalues=\{[^{}]*\}", "--values STATE=NUMBER,..."),
+    (
+        r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
+        r"Data\(\.\.\., state=\{True: \.\.\.\}\)",
+        "--state 'value > 0'",
+    ),
+    (r"state='value > 0' or --state 'value > 0', or state=", "--state 'value > 0' or --state "),
     (r"'undertow plan' or calibrate\(\.\.\.\)", "'undertow plan'"),
     (r"write one with json\.dumps\(chain\.to_dict\(\)\)", "make one with 'undertow fit --output'"),
     (r"Data\(table, value=\.\.\., person=\.\.\., time=\.\.\.\)", "--value, --person and --time"),

@@ -90,7 +90,7 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
     try:
         found = [
-            assuming(table_leakage(noise, one, question.against, question.limit), one)
+            assuming(table_leakage(noise, one, question.against, question.limit), one, noise)
             for one in question.model.members()
         ]
     except NotSupported as reason:
