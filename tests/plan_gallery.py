@@ -41,7 +41,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "exact network": (ut.Count("ill"), NET, 1.0, "any", "exact"),
     "exact pedigree": (ut.Histogram(), TRIO, 1.0, "any", "exact"),
     "exchange": (ut.Histogram(), THREE, 0.5, "ignorant", "exchange"),
-    "exchange top": (ut.TopK(2, foreign="b"), THREE, 1.0, "any", "exchange"),
+    "exchange top": (ut.TopK(2), THREE, 1.0, "any", "exchange"),
     "exchange mean": (ut.Mean(0, 200), SHORT, 1.0, "any", "exchange"),
     "exchange sum": (ut.Sum(-1, 4.5), LONG, 1.0, "informed", "exchange"),
     "exchange gaussian": (ut.Sum(0, 10), PAIR, 1.0, "any", "exchange"),

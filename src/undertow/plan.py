@@ -56,8 +56,8 @@ class Plan(Generic[M]):
     ``releases`` it is that of as many releases of this noise on the same records together.
     ``checks`` are what was tested of a fitted model, with what each failure costs this plan;
     ``accepted`` names the failed ones that the caller took upon themselves. ``missing`` says what
-    a missing record is: ``"any"`` pattern of them is covered, ``"none"`` is said to occur, or they
-    are records in the state named.
+    a missing record is: ``"any"`` pattern of them is covered, ``"none"`` is said to occur (as of
+    flips and erasures, where nothing else is said), or they are records in the state named.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -78,6 +78,11 @@ class Plan(Generic[M]):
     checks: tuple[Check, ...] = ()
     accepted: tuple[str, ...] = ()
     missing: State = "any"
+
+    def __post_init__(self) -> None:
+        """Say of flips and erasures, whose records all have a state, that none is missing."""
+        if self.missing == "any" and self.task != "answer":
+            object.__setattr__(self, "missing", "none")
 
     @property
     def noise(self) -> Noise:
@@ -427,8 +432,6 @@ def _check_channel(plan: Plan[Any]) -> None:
 def _check_missing(plan: Plan[Any]) -> None:
     """Refuse a word about missing records that is no state of the model."""
     known = [(type(state), state) for state in (*plan.states, "any", "none")]
-    if plan.task != "answer":
-        known.remove((str, "any"))
     if (type(plan.missing), plan.missing) not in known:
         raise InvalidPlan("what it says of missing records is no state of the model")
 

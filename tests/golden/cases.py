@@ -452,7 +452,7 @@ def _plan(name: str) -> Any:
     """Return a plan whose noise is a round number, so that outputs stay."""
     query: Any = {
         "count": ut.Count("active"), "histogram": ut.Histogram(), "sum": ut.Sum(0, 8),
-        "top": ut.TopK(1, foreign="inactive"), "moves": ut.Transitions(),
+        "top": ut.TopK(1), "moves": ut.Transitions(),
     }.get(name)  # fmt: skip
     if query is not None:
         return ut.calibrate(query, ut.Groups(4, NAMES), limit=1.0)

@@ -213,7 +213,7 @@ def test_missing_is_one_word_of_the_plan():
     assert (
         "counts as 'rest'" in ut.calibrate(ut.Count("move"), chain, 1.0, missing="none").guarantee()
     )
-    for wrong in ("asleep", 1, True, None or 0.5, math.nan, ["move"]):
+    for wrong in ("asleep", 1, True, 0.5, math.nan, ["move"]):
         with pytest.raises((UnknownState, InvalidInput), match="'any', 'none' or a state"):
             ut.calibrate(ut.Count("move"), chain, 1.0, missing=wrong)
 
