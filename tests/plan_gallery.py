@@ -34,7 +34,6 @@ BOX = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], NAMES
 ACTIVE = ut.Count("active")
 
 
-
 def ends(lower, upper):
     """Return values of the two states that are as far apart as a range allows."""
     return dict(zip(NAMES, (lower, upper), strict=True))
@@ -48,7 +47,7 @@ ASKED: dict[str, tuple[Any, ...]] = {
     "exact network": (ut.Count("ill"), NET, 1.0, "any", "exact"),
     "exact pedigree": (ut.Histogram(), TRIO, 1.0, "any", "exact"),
     "exchange": (ut.Histogram(), THREE, 0.5, "ignorant", "exchange"),
-    "exchange top": (ut.TopK(2, foreign="b"), THREE, 1.0, "any", "exchange"),
+    "exchange top": (ut.TopK(2), THREE, 1.0, "any", "exchange"),
     "exchange mean": (ut.Mean(0, 200, ends(0, 200)), SHORT, 1.0, "any", "exchange"),
     "exchange sum": (ut.Sum(-1, 4.5, ends(-1, 4.5)), LONG, 1.0, "informed", "exchange"),
     "exchange gaussian": (ut.Sum(0, 10), PAIR, 1.0, "any", "exchange"),

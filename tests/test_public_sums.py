@@ -28,8 +28,13 @@ from undertow.sampling.totals import totalled
 STATES = ("inactive", "active")
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=STATES)
 THREE = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.2, 0.5]], states=("a", "b", "c"))
-PAIR = ut.Histogram(foreign="inactive")
+PAIR = ut.Histogram()
 ODD = ["active", "inactive", None, "asleep", ["active"], math.nan, "active"]
+
+
+def planned(query, model, limit, missing="inactive", **more):
+    """A plan in which every record has a state."""
+    return ut.calibrate(query, model, limit, missing=missing, **more)
 
 
 # --- two states -----------------------------------------------------------------------------------
@@ -37,10 +42,10 @@ ODD = ["active", "inactive", None, "asleep", ["active"], math.nan, "active"]
 
 def test_two_states_are_one_count():
     """The activity chain at limit 1: scale 3.99 on one number, not 7.99 on each of two."""
-    plan = ut.calibrate(PAIR, CHAIN, 1.0)
+    plan = planned(PAIR, CHAIN, 1.0)
     count = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
     apart = ut.calibrate(ut.Histogram(), CHAIN, 1.0)
-    assert plan.query == ut.BinaryHistogram("active", foreign="inactive")
+    assert plan.query == ut.BinaryHistogram("active", rest="inactive")
     assert plan.mechanism.scale == count.mechanism.scale == pytest.approx(3.994794, rel=1e-6)
     assert apart.mechanism.scale == pytest.approx(7.989588, rel=1e-6)
     assert plan.leakage.upper == count.leakage.upper
@@ -51,15 +56,13 @@ def test_two_states_are_one_count():
 
 
 def test_both_are_told():
-    plan = ut.calibrate(PAIR, CHAIN, 1.0)
+    plan = planned(PAIR, CHAIN, 1.0)
     count = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
     out = ut.release(plan, ODD * 20, insecure_seed=5)
     same = ut.release(count, ODD * 20, insecure_seed=5)  # missing and foreign values are not in it
     assert list(out.value) == [*STATES]
     assert out.value == {"inactive": len(ODD) * 20 - same.value, "active": same.value}
-    other = ut.release(
-        ut.calibrate(ut.Histogram(foreign="active"), CHAIN, 1.0), ODD * 20, insecure_seed=5
-    )
+    other = ut.release(planned(PAIR, CHAIN, 1.0, missing="active"), ODD * 20, insecure_seed=5)
     assert sum(other.value.values()) == len(ODD) * 20
     assert abs(other.value["active"] - len(ODD) * 20 * 6 / 7) < 60  # all but 'inactive'
     assert "what 'active' leaves of the number of records is 'inactive'" in " ".join(
@@ -73,7 +76,7 @@ def test_both_are_told():
 def test_what_is_told_leaks_what_was_proved(query, n):
     """The second number is a function of the first and of n: the pair leaks what a count does."""
     chain = ut.MarkovChain(CHAIN.transition, STATES, length=n)
-    scale = ut.calibrate(query, chain, 1.0).mechanism.scale
+    scale = planned(query, chain, 1.0).mechanism.scale
     world = chain_law(chain, n)
     assert joint_leakage(world, [Noisy(tuple(range(n)), (0, 1), scale)]) <= 1.0 + ERROR
     assert joint_leakage(world, histogram(range(n), 2, scale)) > 1.5  # two noises of that scale
@@ -81,24 +84,27 @@ def test_what_is_told_leaks_what_was_proved(query, n):
 
 def test_other_plans_of_two_states():
     terms: dict[str, Any] = {"delta": 1e-6, "releases": 20, "method": "closed"}
-    normal = ut.calibrate(PAIR, CHAIN, 1.0, **terms)
+    normal = planned(PAIR, CHAIN, 1.0, **terms)
     query: Any = normal.query
     assert normal.noise == ut.Gaussian(query, normal.noise.amount)
     several = ut.calibrate(ut.Count("active"), CHAIN, 1.0, **terms)
     assert normal.noise.amount == several.noise.amount
     people = ut.MarkovChain(CHAIN.transition, STATES, length=3)
-    person = ut.calibrate(PAIR, people, 1.0, unit="person")
+    person = planned(PAIR, people, 1.0, unit="person")
     assert person.mechanism.scale == ut.calibrate(
         ut.Count("active"), people, 1.0, unit="person"
     ).mechanism.scale  # fmt: skip
-    least = ut.calibrate(PAIR, people, 1.0, method="optimal")
-    assert least.expected_error < ut.calibrate(PAIR, people, 1.0).expected_error
+    least = planned(PAIR, people, 1.0, method="optimal")
+    assert least.expected_error < planned(PAIR, people, 1.0).expected_error
     assert sum(ut.release(least, ODD[:3]).value.values()) == 3
     homes = ut.Groups(3, states=STATES)
-    assert ut.calibrate(PAIR, homes, 1.0).mechanism.scale == 3.0
-    rows = {row.method: row for row in ut.compare(PAIR, people, 1.0, methods=["exact", "quilt"])}
+    assert planned(PAIR, homes, 1.0).mechanism.scale == 3.0
+    rows = {
+        row.method: row
+        for row in ut.compare(PAIR, people, 1.0, methods=["exact", "quilt"], missing="inactive")
+    }
     assert rows["exact"].plan.query == normal.query
-    level = ut.calibrate(PAIR, CHAIN, 1.0, covers="any")
+    level = planned(PAIR, CHAIN, 1.0, covers="any")
     assert level.leakage.covers == "any"
     assert level.mechanism.scale == pytest.approx(3.994794, rel=1e-6)
 
@@ -112,8 +118,8 @@ def test_groups_windows_and_gaps():
         "what": ["active", "inactive", None, "asleep", "active", *ODD[:3], "active"],
     })  # fmt: skip
     asked: dict[str, Any] = {"person": "who", "time": "at", "value": "what", "every": 1}
-    plan = ut.calibrate(PAIR, CHAIN, 1.0, covers="any")
-    three = ut.calibrate(ut.Histogram(foreign="b"), THREE, 1.0, covers="any")
+    plan = planned(PAIR, CHAIN, 1.0, covers="any")
+    three = planned(PAIR, THREE, 1.0, missing="b", covers="any")
     for gaps, rows in (("split", {"one": 5, "two": 4}), ("inactive", {"one": 6, "two": 4})):
         data = ut.Data(frame, by="cohort", gaps=gaps, **asked)
         out = ut.release(plan, data)
@@ -127,14 +133,12 @@ def test_groups_windows_and_gaps():
     }
     window = ut.release(three, ut.Data(frame, gaps="split", **asked).window(1, 4))
     assert sum(window.value.values()) == window.rows == 5
-    exact = ut.Data(frame, gaps="split", **asked).answers(ut.Histogram(foreign="inactive"), STATES)
+    exact = ut.Data(frame, gaps="split", **asked).answers(PAIR, STATES, "inactive")
     assert exact.numbers == [[5, 4]]
-    with pytest.raises(UnknownState, match="not among"):
-        ut.Data(frame, gaps="split", **asked).answers(ut.Histogram(foreign="z"), STATES)
 
 
 def test_a_ledger_accounts_for_one_count(tmp_path):
-    plan = ut.calibrate(PAIR, CHAIN, 1.0)
+    plan = planned(PAIR, CHAIN, 1.0)
     ledger = ut.Ledger(str(tmp_path / "year.db"), dataset="d", model=CHAIN, limit=1.0)
     out = ut.release(plan, ODD * 9, ledger=ledger)
     (entry,) = ledger.entries()
@@ -146,7 +150,7 @@ def test_a_ledger_accounts_for_one_count(tmp_path):
 
 
 def test_attackers_read_the_count():
-    plan = ut.calibrate(PAIR, CHAIN, 1.0)
+    plan = planned(PAIR, CHAIN, 1.0)
     out = ut.release(plan, ["active"] * 30)
     assert read_answers(out, plan, 1).tolist() == [[float(out.value["active"])]]
     by_group = {"one": {"inactive": 3, "active": 7}, "two": {"inactive": 1, "active": 2}}
@@ -161,8 +165,7 @@ def test_attackers_read_the_count():
 
 def test_more_states_keep_their_noise():
     plan, plain = (
-        ut.calibrate(query, THREE, 1.0, method="exchange")
-        for query in (ut.Histogram(foreign="b"), ut.Histogram())
+        planned(PAIR, THREE, 1.0, missing=missing, method="exchange") for missing in ("b", "any")
     )
     assert plan.mechanism.scale == plain.mechanism.scale
     assert plan.expected_error < plain.expected_error
@@ -200,7 +203,7 @@ def test_what_is_told_of_three_states_leaks_no_more():
     world = chain_law(THREE, n)
     raw = joint_leakage(world, histogram(range(n), 3, scale))
     chain = ut.MarkovChain(THREE.transition, THREE.states, length=n)
-    leak = ut.leakage(ut.DiscreteLaplace(ut.Histogram(foreign="a"), scale), chain)
+    leak = ut.leakage(ut.DiscreteLaplace(ut.Histogram(totalled=True), scale), chain)
     counts = np.array([
         np.bincount(series, minlength=3) for series in itertools.product(range(3), repeat=n)
     ])  # fmt: skip
@@ -244,7 +247,7 @@ def test_errors_are_those_of_what_is_told(kind, amount):
     The alarm is false with a probability of 2e-6; noise 0.7 or 1.3 times as large is told apart.
     """
     size, draws = 3, 8_000
-    query = ut.Histogram(foreign="a")
+    query = ut.Histogram(totalled=True)
 
     def told(factor):
         bits = Insecure(int(10 * factor)) if kind is ut.Gaussian else Secure()
@@ -275,7 +278,7 @@ def test_errors_are_those_of_what_is_told(kind, amount):
 def test_errors_in_closed_form():
     """A share 1 - 1/k of the variance, and what rounding adds; dense noise in proportion."""
     for size, scale in ((3, 4.0), (5, 71.5), (4, 1000.0)):
-        noise = ut.DiscreteLaplace(ut.Histogram(foreign=0), scale)
+        noise = ut.DiscreteLaplace(ut.Histogram(totalled=True), scale)
         mean, square = errors(noise, size)
         least = (1 - 1 / size) * noise.variance()
         assert least < square <= least + 0.25 * max(1.0, (scale / 128) ** 2)
@@ -289,32 +292,33 @@ def test_errors_in_closed_form():
 # --- files and refusals ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("query", [PAIR, ut.Histogram(foreign="active"), ut.Histogram()])
-def test_plan_files(query):
-    plan = ut.calibrate(query, CHAIN, 1.0)
+@pytest.mark.parametrize("missing", ["inactive", "active", "none", "any"])
+def test_plan_files(missing):
+    plan = planned(PAIR, CHAIN, 1.0, missing)
     assert ut.Plan.from_json(plan.to_json()) == plan
 
 
 def test_plan_file_of_three_states():
-    more = ut.calibrate(ut.Histogram(foreign="b"), THREE, 1.0, method="exchange")
+    more = planned(PAIR, THREE, 1.0, missing="b", method="exchange")
     assert ut.Plan.from_json(more.to_json()) == more
-    assert more.query == ut.Histogram(foreign="b")
+    assert more.query == ut.Histogram(totalled=True)
 
 
 @pytest.mark.parametrize(
     "said",
     [
-        {"kind": "histogram", "foreign": "asleep"},
-        {"kind": "histogram", "foreign": "inactive"},  # of two states: it is one count
-        {"kind": "histogram", "foreign": None},
-        {"kind": "histogram", "foreign": ["inactive"]},
-        {"kind": "binary-histogram", "counted": "active", "foreign": "asleep"},
-        {"kind": "binary-histogram", "counted": "active", "foreign": "active"},
+        {"kind": "histogram"},  # of two states that are all: it is one count
+        {"kind": "histogram", "totalled": True},
+        {"kind": "histogram", "totalled": 1},
+        {"kind": "histogram", "foreign": "inactive"},
+        {"kind": "binary-histogram", "counted": "active", "rest": "asleep"},
+        {"kind": "binary-histogram", "counted": "active", "rest": "active"},
+        {"kind": "binary-histogram", "counted": "inactive", "rest": "active"},
         {"kind": "binary-histogram", "counted": "active"},
     ],
 )
 def test_files_of_other_states_are_refused(said):
-    body = json.loads(ut.calibrate(PAIR, CHAIN, 1.0).to_json())
+    body = json.loads(planned(PAIR, CHAIN, 1.0).to_json())
     body["query"] = said
     body["checksum"] = checksum(body)
     with pytest.raises(InvalidPlan):
@@ -322,15 +326,15 @@ def test_files_of_other_states_are_refused(said):
 
 
 def test_refusals():
-    with pytest.raises(UnknownState, match="which is no state"):
-        ut.calibrate(ut.Histogram(foreign="asleep"), CHAIN, 1.0)
+    with pytest.raises(UnknownState, match="a state of the model"):
+        planned(PAIR, CHAIN, 1.0, missing="asleep")
     with pytest.raises(UnknownState, match="needs a model with these two states"):
-        ut.calibrate(ut.BinaryHistogram("a", foreign="b"), THREE, 1.0)
-    with pytest.raises(InvalidInput, match="unhashable"):
-        ut.Histogram(foreign=["inactive"])
-    for states, foreign in (("a", "a"), (["a", "b"], "c"), ("a", None)):
+        ut.calibrate(ut.BinaryHistogram("a", rest="b"), THREE, 1.0)
+    for states, rest in (("a", "a"), (["a", "b"], "c"), ("a", None)):
         with pytest.raises(InvalidInput, match="counts one"):
-            ut.BinaryHistogram(states, foreign=foreign)
+            ut.BinaryHistogram(states, rest=rest)
+    with pytest.raises(InvalidInput, match="totalled"):
+        ut.Histogram("inactive")
     assert repr(ut.Histogram()) == "Histogram()"
-    assert repr(PAIR) == "Histogram(foreign='inactive')"
-    assert ut.Histogram(foreign="x").on(()) == ut.Histogram(foreign="x")
+    assert repr(ut.Histogram(totalled=True)) == "Histogram(totalled=True)"
+    assert ut.Histogram(totalled=True).on(()) == ut.Histogram()

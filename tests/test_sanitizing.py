@@ -277,7 +277,7 @@ def test_a_refused_record_does_not_move_a_stream():
         device.push(SECRET)
     assert SECRET not in str(caught.value)
     assert device.records == 1
-    assert stream(SURE, foreign="active").push(SECRET) == "idle"
+    assert stream(replace(SURE, missing="active")).push(SECRET) == "idle"
 
 
 def test_a_stream_is_not_copied():

@@ -167,7 +167,7 @@ def test_questions_that_make_no_sense():
     with pytest.raises(NotSupported, match="names no states"):
         ut.calibrate(ut.TopK(1), ut.Groups(3), 1.0)
     with pytest.raises(UnknownState, match="'sit'"):
-        ut.calibrate(ut.TopK(1, foreign="sit"), CHAIN, 1.0)
+        ut.calibrate(ut.TopK(1), CHAIN, 1.0, missing="sit")
     with pytest.raises(InvalidInput, match="answered by Selection"):
         ut.Laplace(ut.TopK(1), scale=1.0)
     with pytest.raises(InvalidInput, match="answered by Selection"):
@@ -208,7 +208,7 @@ def test_a_release_through_the_ledger_with_groups_windows_and_missing_values(tmp
     assert ledger.entries()[0].level == plan.mechanism.level_upper()
     early = ut.release(plan, data.window(0, 50), ledger=ledger)
     assert early.value == {"x": ["run"], "y": ["walk"]}
-    counted = ut.calibrate(ut.TopK(1, foreign="idle"), CHAIN, limit=8.0, covers="any")
+    counted = ut.calibrate(ut.TopK(1), CHAIN, limit=8.0, covers="any", missing="idle")
     assert ut.release(counted, data.window(200, 290)).value == {"x": ["idle"], "y": ["idle"]}
     report = out.report()
     assert "falls short by" in report.text()

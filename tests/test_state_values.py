@@ -137,7 +137,10 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
         for place, other in itertools.product(range(3), BINS.states):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
-            exact = [_Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0] for s in (one, two)]
+            exact = [
+                _Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0]
+                for s in (one, two)
+            ]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)
     assert level <= noise.level_upper(6) <= level * (1 + 1e-6)

@@ -66,8 +66,8 @@ class Plan(Generic[M]):
     ``releases`` it is that of as many releases of this noise on the same records together.
     ``checks`` are what was tested of a fitted model, with what each failure costs this plan;
     ``accepted`` names the failed ones that the caller took upon themselves. ``missing`` says what
-    a missing record is: ``"any"`` pattern of them is covered, ``"none"`` is said to occur, or they
-    are records in the state named.
+    a missing record is: ``"any"`` pattern of them is covered, ``"none"`` is said to occur (as of
+    flips and erasures, where nothing else is said), or they are records in the state named.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -90,9 +90,14 @@ class Plan(Generic[M]):
     missing: State = "any"
 
     def __post_init__(self) -> None:
-        """Take over what was tested of the model, where nothing else is said."""
+        """Take over what was tested of the model; no record of a series to be flipped is missing.
+
+        Flips and erasures are of records that all have a state.
+        """
         if not self.checks and self.model.checks:
             object.__setattr__(self, "checks", self.model.checks)
+        if self.missing == "any" and self.task != "answer":
+            object.__setattr__(self, "missing", "none")
 
     def check_accepted(self) -> None:
         """Refuse a plan of whose model a check failed that nobody accepted.
@@ -502,8 +507,6 @@ def _check_channel(plan: Plan[Any]) -> None:
 def _check_missing(plan: Plan[Any]) -> None:
     """Refuse a word about missing records that is no state of the model."""
     known = [(type(state), state) for state in (*plan.states, "any", "none")]
-    if plan.task != "answer":
-        known.remove((str, "any"))
     if (type(plan.missing), plan.missing) not in known:
         raise InvalidPlan("what it says of missing records is no state of the model")
 

@@ -427,15 +427,11 @@ def test_more_about_answers():
 
 def test_foreign_records_count_as_when_they_were_flipped():
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], states=("rest", "move"))
-    plan = ut.calibrate(ut.Series(), chain, limit=2.0)
+    plan = ut.calibrate(ut.Series(), chain, limit=2.0, missing="move")
     truth = [*chain.simulate(300, seed=1), None, "swim"]
-    shown = ut.sanitize(plan, truth, foreign="rest", insecure_seed=2)
-    with pytest.raises(InvalidInput, match="foreign="):
-        ut.attack(shown, plan, truth=truth)
-    with pytest.raises(InvalidInput, match="not among the model's"):
-        ut.attack(shown, plan, truth=truth, foreign="swim")
-    found = ut.attack(shown, plan, truth=truth, foreign="rest")
-    plain = ut.attack(shown, plan, truth=[*truth[:-2], "rest", "rest"])
+    shown = ut.sanitize(plan, truth, insecure_seed=2)
+    found = ut.attack(shown, plan, truth=truth)
+    plain = ut.attack(shown, plan, truth=[*truth[:-2], "move", "move"])
     assert found == plain
 
 

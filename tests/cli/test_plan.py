@@ -46,13 +46,16 @@ NUMBERS = {"inactive": 0.5, "active": 3}
         (("--count", "active"), ut.Count("active")),
         (("--histogram",), ut.Histogram()),
         (
-            ("--histogram", "--foreign", "inactive"),
-            ut.BinaryHistogram("active", foreign="inactive"),
+            ("--histogram", "--missing", "inactive"),
+            ut.BinaryHistogram("active", rest="inactive"),
         ),
         (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
         (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
         (("--sum", "0,5", "--steps", "5", *NUMBERED), ut.Sum(0, 5, NUMBERS, steps=5)),
-        (("--mean", "0,1", "--values", "active=1,inactive=0"), ut.Mean(0, 1, {"inactive": 0, "active": 1})),
+        (
+            ("--mean", "0,1", "--values", "active=1,inactive=0"),
+            ut.Mean(0, 1, {"inactive": 0, "active": 1}),
+        ),
     ],
 )
 def test_queries(arguments, query):
@@ -64,13 +67,19 @@ def test_queries(arguments, query):
     assert call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1).exit_code == 0
 
 
-def test_foreign_values_belong_to_a_histogram():
-    said = call("plan", *NAMED, "--count", "active", "--foreign", "inactive", "--limit", 1)
-    assert said.exit_code == 2
-    assert "--foreign goes with --histogram" in said.output
-    said = call("plan", *NAMED, "--histogram", "--foreign", "asleep", "--limit", 1)
+def test_what_missing_records_are():
+    for missing, state in (("any", None), ("none", "inactive"), ("active", "active")):
+        said = call(
+            "plan", *NAMED, "--count", "active", "--missing", missing, "--limit", 1, "--json"
+        )
+        plan = ut.Plan.from_json(said.stdout)
+        assert (plan.missing, plan.rest) == (missing, state)
+    said = call("plan", *NAMED, "--histogram", "--missing", "asleep", "--limit", 1)
     assert said.exit_code == 1
-    assert "no state of the model" in said.output
+    assert "a state of the model" in said.output
+    said = call("plan", *NAMED, "--series", "--missing", "any", "--limit", 3)
+    assert said.exit_code == 1
+    assert "--missing none" in said.output
 
 
 def test_values_are_needed_where_states_are_no_numbers():

@@ -161,7 +161,6 @@ USAGE = {
     "gaps become records": (*OUT, "--gaps", "inactive"),
     "seeded flips": (*OUT, "--insecure-seed", "7"),
     "half a window": (*OUT, "--window", "2025-01-06"),
-    "strict and not": (*OUT, "--strict", "--foreign", "active"),
 }
 
 

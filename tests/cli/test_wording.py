@@ -18,7 +18,7 @@ from undertow.cli.wording import in_cli_words
 from undertow.errors import DisclosureWarning
 
 PYTHON = re.compile(
-    r"\b(method|against|unit|gaps|time|by|groups|every|model|limit|release_id|foreign|state|states|"
+    r"\b(method|against|unit|gaps|time|by|groups|every|model|limit|release_id|missing|state|states|"
     r"value|person|length|start|protect|known|prior|dataset|covers|pairs|lower|upper)=(?!=)"
     r"|\b(calibrate|Data|Redacted|Series|set_limit|to_dict|verify|release|sanitize|redact)\("
     r"|\brelease_id\b|\bset_limit\b"
@@ -109,7 +109,6 @@ MISTAKES = [
     ("release", "steps.csv", "--plan", "chain.json", *ACTIVE),
     ("sanitize", "steps.csv", "--plan", "count.plan", *ACTIVE),
     ("sanitize", "missing.csv", "--plan", "flips.plan", *ACTIVE, "--strict", "--output", "o.csv"),
-    ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *OUT, "--foreign", "x"),
     ("attack", "steps.csv", "--plan", "flips.plan", "--truth", "missing.csv", *ACTIVE),
     ("estimate", "steps.csv", "--plan", "count.plan", "--value", "steps"),
     ("estimate", "steps.csv", "--plan", "flips.plan", "--value", "cohort", "--transitions"),

@@ -166,8 +166,7 @@ def query(rng: np.random.Generator, states: int, n: int) -> Any:
         counted = [x for x in range(states) if rng.random() < 0.4] or [int(rng.integers(states))]
         return ut.Count(counted[: states - 1])
     if draw < 0.82:
-        foreign = int(draw * 1000) % states  # half of them have a public sum
-        return ut.Histogram() if draw < 0.71 else ut.Histogram(foreign=foreign)
+        return ut.Histogram()
     if draw < 0.92:
         return ut.Sum(0, states - 1, steps=states - 1)
     if draw < 0.96:

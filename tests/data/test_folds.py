@@ -90,7 +90,7 @@ QUESTIONS = {
     "shape": lambda data: data.shape(),
     "identity": lambda data: data.identity(),
     "count": lambda data: data.answers(Count((1, 2)), STATES),
-    "histogram": lambda data: data.answers(Histogram(foreign=2), STATES),
+    "histogram": lambda data: data.answers(Histogram(), STATES, 2),
     "transitions": lambda data: data.answers(Transitions(), STATES),
     "sum": lambda data: data.answers(Sum(0, 3)),
     "state sum": lambda data: data.answers(Sum(0, 3), STATES, "none"),

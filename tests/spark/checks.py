@@ -68,7 +68,7 @@ QUESTIONS: dict[str, Callable[[ut.Data], Any]] = {
     "shape": lambda data: data.shape(),
     "identity": lambda data: data.identity(),
     "histogram": lambda data: data.answers(ut.Histogram(), STATES),
-    "foreign": lambda data: data.answers(ut.Histogram(foreign="idle"), STATES),
+    "foreign": lambda data: data.answers(ut.Histogram(), STATES, "idle"),
     "transitions": lambda data: data.answers(ut.Transitions(), STATES),
 }
 MOODS = {"value": "mood", "person": "id", "time": "ts"}

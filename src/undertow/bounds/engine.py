@@ -16,6 +16,7 @@ from undertow.adversaries import (
     check_window,
 )
 from undertow.base_query import BaseQuery
+from undertow.bounds.attractive.missing import COMPLETE, over_patterns
 from undertow.bounds.ends import at_least, at_most
 from undertow.bounds.series.mechanisms import level_of
 from undertow.bounds.unions import members_leakages
@@ -131,7 +132,8 @@ def leakage(
     ) as asked:
         try:
             with progress.granting(effort):
-                return _answered(mechanism, model, against, more, question)
+                found = _answered(mechanism, model, against, more, question)
+                return _of_complete(found, mechanism, model)
         except EffortSpent:
             with progress.unmetered():
                 return _unfinished(asked, mechanism, model, against, more)
@@ -143,6 +145,13 @@ def _valued(mechanism: Mechanism, model: Model) -> Mechanism:
         return mechanism
     query = model.valued(mechanism.query)
     return mechanism if query is mechanism.query else replace(mechanism, query=query)
+
+
+def _of_complete(found: Leakage, mechanism: Mechanism, model: Model) -> Leakage:
+    """Return a leakage that says that every record has a value, where its proof needs that."""
+    if not isinstance(mechanism, Noise) or over_patterns(found, mechanism, model):
+        return found
+    return found.with_assumptions((COMPLETE,))
 
 
 def _unfinished(

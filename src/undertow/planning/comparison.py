@@ -10,6 +10,7 @@ import numpy as np
 from undertow import progress
 from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
+from undertow.base_query import State
 from undertow.conditions import checked, claimed, doubts, largest_known
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
@@ -99,7 +100,8 @@ class Comparison:
         plans = [
             row.plan
             for row in self.rows
-            if row.certified and row.meets and row.plan and not known[row.method].asked
+            if row.certified and row.meets and row.plan and not row.complete
+            if not known[row.method].asked
         ]
         return least_error(plans) if plans else None
 
@@ -175,6 +177,7 @@ class Comparison:
     def __str__(self) -> str:
         """Return the table as plain text."""
         local = self.query.task != "answer"
+        whole = [row.method for row in self.rows if row.complete]
         measured: tuple[str, ...] = ("noise", "amount", "error", "95% within")
         if not self.delta:
             measured = ("scale", "error", "95% within")
@@ -206,6 +209,9 @@ class Comparison:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
             lines.append((row.method, *numbers, leaks, whom + mark, basis))
+        if whole:
+            named = ", ".join(dict.fromkeys(whole))
+            notes.append(f"{named}: on the assumption that no value is missing")
         tested = [f"checked: {check.said()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
         first = f"{self._promise()}; {'; '.join(self.conditions())}"
@@ -231,6 +237,7 @@ def compare(
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
+    missing: State | None = None,
     each: Callable[[Row], object] | None = None,
     effort: float = 1.0,
     partial: bool = False,
@@ -245,6 +252,9 @@ def compare(
     ``protect=Window(12)`` asks what the history of so many records in a row costs; methods for one
     record say so. For a count the method ``optimal`` finds the least error that any noise can
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
+
+    ``missing`` is that of `calibrate`: by default each row covers any pattern of missing records,
+    or says that it assumes that none is; such rows are not the best.
 
     Each row is given to ``each`` as soon as it is found, in the order of the table. A method that
     would take more than the ``effort`` of a row (a multiple of a few seconds; it is counted, and so
@@ -264,8 +274,9 @@ def compare(
     ('exchange', 15.939, 'ignorant')
     """
     question = check_question(
-        query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases
-    )
+        query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases,
+        missing=missing,
+    )  # fmt: skip
     asked = [
         (method, shaped(question, shape))
         for shape in shapes_of(question, noise)

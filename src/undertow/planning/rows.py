@@ -36,7 +36,8 @@ class Row:
     where none is known; of Gaussian noise, and of several releases, it is what the method proves.
     ``noise`` is the kind of noise, None for a series. ``failure`` is what was raised where that is
     no refusal: the memory did not suffice, a number left its range, or there is a defect. If the
-    plan stands, its sharper leakage failed.
+    plan stands, its sharper leakage failed. ``complete`` says that the plan assumes that no value
+    is missing, which was not asked for.
     """
 
     method: str
@@ -49,6 +50,7 @@ class Row:
     seconds: float
     noise: Shape | None = None
     failure: Exception | None = None
+    complete: bool = False
 
     @property
     def scale(self) -> float | None:
@@ -101,6 +103,7 @@ class Row:
             "leakage": None if leak is None else [leak.lower, leak.upper],
             "assumptions": [] if self.plan is None else list(self.plan.leakage.assumptions),
             "reason": self.reason,
+            **({"complete": True} if self.complete else {}),
             "seconds": self.seconds,
             **({} if self.failure is None else {"failure": type(self.failure).__name__}),
         }
@@ -127,10 +130,12 @@ def row_of(
     if plan is not None:
         truth = _tried(lambda: _truth(plan, against))
     leak = truth.value
+    complete = question.missing is None and plan is not None and plan.missing == "none"
+    complete = complete and question.query.task == "answer"
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     return Row(
         method.name, method.certified, whom, guards and plan is not None and kept, plan,
-        found.reason, leak, seconds, shape, found.failure or truth.failure,
+        found.reason, leak, seconds, shape, found.failure or truth.failure, complete,
     )  # fmt: skip
 
 
