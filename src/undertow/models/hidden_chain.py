@@ -124,6 +124,8 @@ class HiddenChain(Keyed, Model):
             return chain
         if isinstance(chain, SecondOrderChain):
             return cls.of_order(chain.transition, chain.states, chain.length)
+        if not isinstance(chain, MarkovChain):
+            raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.hidden_law(), chain.start
         if len(law.steps) > 1 or not isinstance(stationary, str):
             raise InvalidModel(
