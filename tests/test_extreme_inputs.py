@@ -10,18 +10,22 @@ import datetime
 import math
 import re
 import signal
+import tempfile
 import warnings
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from decimal import Decimal
 from fractions import Fraction
+from pathlib import Path
 from types import FrameType
 from typing import Any
 
 import numpy as np
+import polars
 import pytest
 
 import undertow as ut
+from undertow.data.scopes import Scope
 from undertow.errors import AccountWarning, DisclosureWarning, UndertowError
 
 SECONDS = 60
@@ -109,6 +113,31 @@ MODELS: dict[str, Any] = {
 }
 
 
+FRAME = polars.DataFrame({
+    "id": ["a", "a", "b", "b"], "at": [0, 1, 0, 1], "v": RECORDS, "group": ["x", "x", "y", "y"],
+})  # fmt: skip
+BY_LEVEL = ut.calibrate(ut.Count(1), ENDLESS, 1.0, method="exchange")
+TABLE = ut.calibrate(ut.Count(1), CHAIN, 1.0, method="optimal").noise
+assert isinstance(TABLE, ut.TabulatedNoise)
+
+
+TRIO = "f bob 0 0 1 0\nf ann 0 0 2 0\nf kim bob ann 0 0\n"
+
+
+def account(**terms: Any) -> Any:
+    """Return a ledger of its own."""
+    where = f"{tempfile.mkdtemp(dir='.')}/year.db"
+    return ut.Ledger(
+        where, **{"dataset": "w", "model": ENDLESS, "limit": 1.0, "memory": False, **terms}
+    )
+
+
+def recorded(release_id: Any, result: Any) -> Any:
+    ledger = account()
+    ledger.reserve("week", 0.1)
+    return ledger.confirm(release_id, result)
+
+
 def refit(sequences: Any = (0, 1, 0, 0, 1, 1), **more: Any) -> Any:
     return ut.MarkovChain.fit(sequences, public=True, **more)
 
@@ -126,12 +155,13 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "DiscreteGaussian": (ut.DiscreteGaussian, {"query": ut.Count(1), "sigma": 1.0}),
     "TabulatedNoise": (
         ut.TabulatedNoise,
-        {"query": ut.Count(1), "first": -1, "weights": (1, 2, 1), "ratio": 0.5},
+        {"query": ut.Count(1), "first": TABLE.first, "weights": TABLE.weights,
+         "ratio": TABLE.ratio},
     ),
     "RandomizedResponse": (ut.RandomizedResponse, {"matrix": ROWS, "outputs": ["a", "b"]}),
     "binary flips": (ut.RandomizedResponse.binary, {"rho0": 0.1, "rho1": 0.2}),
     "XorNoise": (ut.XorNoise, {"rho0": 0.1, "rho1": 0.2}),
-    "Redaction": (ut.Redaction, {"probabilities": ROWS, "protect": 1}),
+    "Redaction": (ut.Redaction, {"probabilities": [[0.1, 0.2], [1.0, 1.0]], "protect": 1}),
     "Count": (ut.Count, {"states": 1}),
     "BinaryHistogram": (ut.BinaryHistogram, {"states": 1, "rest": 0}),
     "Histogram": (ut.Histogram, {"totalled": True}),
@@ -142,7 +172,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
     "Query": (ut.Query, {"function": max, "sensitivity": 1.0}),
     "Redacted": (ut.Redacted, {"protect": 1, "length": 4}),
     "Adversary": (ut.Adversary, {"target": 1, "known": [0]}),
-    "Window": (ut.Window, {"records": 3, "every": "5m"}),
+    "Window": (ut.Window, {"records": "1 hour", "every": "5m"}),
     "MarkovChain": (
         ut.MarkovChain,
         {"transition": ROWS, "states": ["a", "b"], "start": [0.5, 0.5], "length": 4},
@@ -261,7 +291,7 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"sanitised": RECORDS, "plan": FLIPS, "truth": RECORDS, "known": [0], "targets": [1],
          "confidence": 0.9},
     ),
-    "audit": (ut.audit, {"plan": PLAN, "draws": 500, "seed": 1, "confidence": 0.9, "limit": 1.0}),
+    "audit": (ut.audit, {"plan": PLAN, "draws": 1000, "seed": 1, "confidence": 0.9, "limit": 1.0}),
     "robustness": (
         ut.robustness,
         {"plan": PLAN, "factors": (1.0,), "confidence": 0.9, "others": [ENDLESS]},
@@ -274,7 +304,51 @@ CALLS: dict[str, tuple[Callable[..., Any], dict[str, Any]]] = {
         {"data": RECORDS * 3, "limit": 1.0, "orders": (1,), "hidden": (), "prior": 1.0,
          "public": True},
     ),
-    "Data": (ut.Data, {"source": {"v": RECORDS}, "value": "v", "every": None, "memory": 10**9}),
+    "Data": (
+        lambda source, **how: ut.release(BY_LEVEL, ut.Data(source, **how)),
+        {"source": FRAME, "value": "v", "person": "id", "time": "at", "state": None, "every": 1,
+         "by": "group", "gaps": "split", "groups": None, "memory": 10**9},
+    ),
+    "window": (
+        lambda a, b: ut.Data(FRAME, value="v", person="id", time="at", every=1).window(a, b),
+        {"a": 0, "b": 2},
+    ),
+    "Scope": (Scope, {"by": "group", "groups": ["x"], "start": 0, "end": 7, "clock": "day"}),
+    "Ledger": (
+        account,
+        {"dataset": "w", "model": ENDLESS, "limit": 1.0, "delta": None, "pure": None,
+         "against": "any", "unit": "record", "protect": None, "create": True, "key": None,
+         "memory": False},
+    ),
+    "Ledger at": (
+        lambda where: account() and ut.Ledger(where, "w", model=ENDLESS, limit=1.0, memory=False),
+        {"where": "year.db"},
+    ),
+    "reserve": (
+        lambda **asked: account(delta=1e-6).reserve(**asked),
+        {"release_id": "week", "level": 0.01, "scope": None, "about": {"a": 1}, "mu": None,
+         "rho": None, "delta": None, "kind": "release", "leakage": None, "unit": "record"},
+    ),
+    "confirm": (recorded, {"release_id": "week", "result": {"a": 1}}),
+    "proves": (ut.leakage(ut.PureDP(1.0), CHAIN).proves, {"epsilon": 2.0}),
+    "reaches": (ut.leakage(ut.PureDP(1.0), CHAIN).reaches, {"covers": "windows"}),
+    "hidden of": (ut.HiddenChain.of, {"chain": ENDLESS}),
+    "from_fit": (
+        ut.SecondOrderChain.from_fit,
+        {"fitted": ut.MarkovChain.fit(RECORDS * 3, public=True), "prior": 1.0},
+    ),
+    "pedigree file": (
+        lambda path, **more: Path("trio.ped").write_text(TRIO) and ut.Pedigree.read(path, **more),
+        {"path": "trio.ped", "allele_frequency": 0.3, "latent": ()},
+    ),
+    "marginals": (ENDLESS.marginals, {"records": 3}),
+    "set_limit": (lambda **asked: account().set_limit(**asked), {"limit": 2.0, "delta": 1e-6}),
+    "page": (lambda **asked: account().page(**asked), {"after": None, "most": 9, "size": 99}),
+    "left": (lambda scope: account().left(scope), {"scope": None}),
+    "release from a ledger": (
+        lambda ledger, **more: ut.release(BY_LEVEL, RECORDS, ledger, **more),
+        {"ledger": None, "release_id": "week"},
+    ),
     "Plan.from_json": (ut.Plan.from_json, {"text": PLAN.to_json()}),
     "from_opendp": (ut.from_opendp, {"measurement": None}),
     "from_tumult": (ut.from_tumult, {"budget": None}),
@@ -377,6 +451,21 @@ def outcome(name: str, argument: str, value: Any) -> str | None:
     return None
 
 
+@pytest.fixture(autouse=True)
+def elsewhere(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Go where files may be made."""
+    monkeypatch.chdir(tmp_path)
+
+
+@pytest.mark.parametrize("name", [name for name in CALLS if not name.startswith("from_")])
+def test_the_call_itself_is_answered(name: str) -> None:
+    """A call that is refused as it stands would show nothing of its other arguments."""
+    call, arguments = CALLS[name]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore")
+        call(**arguments)
+
+
 @pytest.mark.parametrize(("name", "argument"), CASES)
 def test_extreme_arguments(name: str, argument: str) -> None:
     faults = {
@@ -396,7 +485,7 @@ def test_every_public_call_is_in_the_table() -> None:
         "Selection", "__version__",
     }  # fmt: skip
     other = {
-        "ChainBox": "box", "MixingClass": "mixing", "GaussianClass": "bounded", "Ledger": "",
+        "ChainBox": "box", "MixingClass": "mixing", "GaussianClass": "bounded",
         "Series": "", "Transitions": "", "spark_session": "",
     }  # fmt: skip
     missing = {name for name in ut.__all__ if name not in CALLS} - results - set(other)

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.adversaries import Window, words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
-from undertow.errors import AccountWarning, LedgerConflict, LedgerError, NotSupported
+from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
 from undertow.ledger.keys import released
 from undertow.ledger.requests import request
@@ -54,6 +54,10 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
 
     Levels are exchanged under the ledger's model, so the series must be among those of the model.
     """
+    from undertow.ledger.book import Ledger
+
+    if not isinstance(ledger, Ledger):
+        raise InvalidInput(f"ledger must be a Ledger, found {type(ledger).__name__}")
     if plan.unit != ledger.unit:
         raise LedgerConflict(
             f"the plan protects one {plan.unit}, the ledger accounts by {ledger.unit}; plan with "
@@ -112,7 +116,7 @@ def asking(
     records = replace(plan.model.records, source=None).to_dict()
     about |= {"records": records} if records else {}
     text = json.dumps([about, table.touched()], default=str, sort_keys=True)
-    named = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
+    named = release_id if release_id is not None else hashlib.sha256(text.encode()).hexdigest()[:32]
     return request(named, level, table.scope(), about, kind, leakage, {"mu": mu, "rho": rho})
 
 

@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
 from undertow.errors import Contradiction
-from undertow.numerics import GAP, check_choice
+from undertow.numerics import GAP, check_choice, check_number
 from undertow.progress import SPENT
 from undertow.queries import State
 
@@ -211,7 +211,7 @@ class Leakage:
 
     def proves(self, epsilon: float) -> bool:
         """Return whether the leakage is certainly at most ``epsilon``."""
-        return self.upper <= epsilon
+        return self.upper <= check_number(epsilon, "epsilon")
 
     def with_assumptions(self, more: tuple[str, ...]) -> "Leakage":
         """Return the same certificate with further assumptions, each said once."""
@@ -224,6 +224,7 @@ class Leakage:
         >>> Leakage(1.0, 1.0, "exchange", "any", covers="any").reaches("windows")
         True
         """
+        check_covers(covers)
         return WIDTHS.index(self.covers) >= WIDTHS.index(covers)
 
     @property

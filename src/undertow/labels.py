@@ -60,10 +60,9 @@ def labels_of(values: Any) -> tuple[Names | None, Names | None]:
         columns = _plain(values.columns) if hasattr(values, "columns") else None
         if _numbered(rows) and (columns is None or _numbered(columns)):
             return None, None
-        # beside the labels 1, 0 on one axis, 0, 1 are labels on the other
-        if _numbered(rows) and columns is not None and {*columns} != {*rows}:
+        if columns is not None and _numbered(rows) and not _other_order(columns, rows):
             return None, columns
-        if columns is not None and _numbered(columns) and {*rows} != {*columns}:
+        if columns is not None and _numbered(columns) and not _other_order(rows, columns):
             return rows, None
         return rows, columns
     listed = getattr(values, "column_names", getattr(values, "columns", ()))
@@ -128,6 +127,11 @@ def along(
     >>> along(pd.Series([.2, .8], index=["b", "a"]), ("a", "b"), "start")
     (array([0.8, 0.2]), ('a', 'b'))
     """
+    if isinstance(values, Mapping):
+        raise InvalidInput(
+            f"{what} must be a list in the order of the states, or a series with labels, found a "
+            "dictionary"
+        )
     if not labelled(values):
         return values, states
     rows, columns = labels_of(values)
@@ -237,6 +241,20 @@ def _plain(labels: Any) -> Names:
 def _numbered(labels: Names) -> bool:
     """Return whether labels are the numbers 0, 1, .. that nobody chose."""
     return all(type(label) is int for label in labels) and labels == tuple(range(len(labels)))
+
+
+def _other_order(labels: Names, numbers: Names) -> bool:
+    """Return whether labels are numbers in another order, which makes labels of the numbers too.
+
+    They may be written as texts: readers of files name columns so.
+
+    >>> _other_order(("1", "0"), (0, 1)), _other_order(("0", "1"), (0, 1))
+    (True, False)
+    """
+    if {*labels} == {*numbers}:
+        return True
+    texts = tuple(map(str, numbers))
+    return labels != texts and {*labels} == {*texts}
 
 
 def _shown(labels: Names) -> str:

@@ -107,8 +107,10 @@ def test_answers():
     picture = ask("--figure", "a.svg", "--limits", "1", data="answer.json", plan="count.plan")
     assert picture.exit_code == 0
     assert "bayes" in Path("a.svg").read_text()
-    Path("no.json").write_text("{}")
-    assert "release --output" in refused(ask(data="no.json", plan="count.plan"))
+    huge = '{"numbers": [{"value": 1' + "0" * 400 + "}]}"
+    for content in ("{}", "[" * 100_000, huge):
+        Path("no.json").write_text(content)
+        assert "release --output" in refused(ask(data="no.json", plan="count.plan"))
     assert "cannot read" in refused(ask(data="none.json", plan="count.plan"))
 
 

@@ -170,6 +170,27 @@ def test_numbers_as_labels() -> None:
     assert ut.MarkovChain(pl.DataFrame(ROWS)) == ut.MarkovChain(ROWS)
 
 
+def test_numbers_as_texts_beside_the_default_numbering() -> None:
+    """Readers of files name columns by texts: 1, 0 is another order than that of the rows."""
+    table = pd.DataFrame([[0.1, 0.9], [0.7, 0.3]], columns=["1", "0"])
+    assert ut.MarkovChain(table).transition.tolist() == [[0.9, 0.1], [0.3, 0.7]]
+    with pytest.raises(InvalidModel, match="'1', '0'"):
+        ut.MarkovChain(pd.DataFrame([[0.1, 0.9], [0.7, 0.3]], index=["1", "0"]))
+    in_order = pd.DataFrame([[0.9, 0.1], [0.3, 0.7]], columns=["0", "1"])
+    assert ut.MarkovChain(in_order).transition.tolist() == [[0.9, 0.1], [0.3, 0.7]]
+
+
+def test_a_dictionary_is_no_list_in_order() -> None:
+    """Its keys were taken for the entries."""
+    rows = pd.DataFrame([[0.9, 0.1], [0.3, 0.7]], index=["a", "b"], columns=["a", "b"])
+    with pytest.raises(InvalidInput, match="dictionary"):
+        ut.HiddenChain(rows, {"b": "x", "a": "y"})
+    with pytest.raises(InvalidInput, match="dictionary"):
+        ut.MarkovChain(rows, start={"b": 0.8, "a": 0.2})
+    with pytest.raises(InvalidInput, match="dictionary"):
+        ut.calibrate(ut.Series(), ut.MarkovChain(rows), 2.0, objective={"b": 1.0, "a": 2.0})
+
+
 def test_a_label_twice() -> None:
     frame = pd.DataFrame(ROWS, index=list("aab"), columns=list("aab"))
     with pytest.raises(InvalidModel, match="twice"):

@@ -293,6 +293,29 @@ def test_the_reaches_and_options_of_a_sweep_are_counted():
     assert progress.spent() - before >= reaches + sides.reach * 30 / 3e4
 
 
+@pytest.mark.parametrize("against", ["any", "ignorant", ut.Adversary(5, [1, 9])])
+def test_flips_of_many_states_have_intervals_within_their_effort(against):
+    size = 9
+    chain = random_chain(size, 1, length=12)
+    flips = ut.RandomizedResponse(0.3 * np.eye(size) + 0.7 / size)
+    leaks = [ut.leakage(flips, chain, against, effort=effort) for effort in (1e-3, 1e-2, 1.0)]
+    assert leaks[0].unfinished
+    assert not leaks[2].unfinished
+    for less, more in pairwise(leaks):
+        assert less.lower <= more.upper
+        assert more.lower <= less.upper < math.inf
+
+
+def test_flips_of_many_states_have_a_plan_within_its_effort():
+    chain, before = random_chain(20, 1), progress.spent()
+    plan = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.02)
+    assert progress.spent() - before <= 0.02 * progress.EFFORT * 1.5
+    assert plan.leakage.proves(2.0)
+    assert any("effort" in words for words in plan.leakage.assumptions)
+    more = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.3)
+    assert more.expected_flips <= plan.expected_flips
+
+
 def test_a_plan_holds_wherever_it_is_proved_again():
     chain = random_chain(12, 3)
     for effort in (1e-3, 0.03, 1.0, math.inf):

@@ -27,6 +27,7 @@ def test_a_file_goes_round_and_holds_no_token(tmp_path):
         "", "[]", "{}", '{"format": "undertow-clients-1"}',
         '{"format": "undertow-clients-1", "clients": [{"name": "a"}]}',
         '{"format": "undertow-clients-1", "clients": [1]}',
+        '{"format": "undertow-clients-1", "clients": ' + "[" * 100_000,
     ],
 )  # fmt: skip
 def test_what_is_no_file_of_clients_is_refused(tmp_path, content):

@@ -230,6 +230,23 @@ def test_half_a_character_is_refused_and_spends_nothing(service, method, path, b
     assert service("reader", "POST", "/v1/verify").json() == {"verified": True, "events": 3}
 
 
+@pytest.mark.parametrize(
+    ("method", "path"),
+    [
+        ("PUT", f"{WEEK}%ff"),
+        ("PUT", f"{WEEK}%ed%a0%80"),
+        ("GET", "/v1/datasets/w%c3"),
+        ("GET", "/v1/datasets/w25/releases?after=%fe"),
+    ],
+)
+def test_an_address_that_is_no_text_is_refused(service, method, path):
+    """Each would be read with a mark in place of its bytes: several ids as one."""
+    found = service("airflow", method, path, {"level": 0.1} if method == "PUT" else None)
+    assert (found.status_code, found.json()["error"]) == (400, "BadRequest")
+    assert not service("reader", "GET", "/v1/datasets/w25/releases").json()["releases"]
+    assert service("airflow", "PUT", f"{WEEK}%c3%a9", {"level": 0.1}).status_code == 201
+
+
 POISONS = {
     "text": ('"poison"', '"\\ud800"', {"dag": "?", "client": "airflow"}),
     "name": ('"dag":"poison"', '"\\ud800":"poison"', {"?": "poison", "client": "airflow"}),

@@ -61,10 +61,9 @@ def test_every_refusal_is_in_the_schema(served, method, path):
     answers = served[0].raw_schema["paths"][path][method.lower()]["responses"]
     refusals = {int(code) for code in answers if int(code) >= 400}
     written = method == "PUT" or path.endswith(("/begin", "/confirm", "/cancel", "/verify"))
-    wanted = {403, 413, 421, 422, 500}
+    wanted = {400, 403, 413, 421, 422, 500}
     wanted |= set() if path == "/v1/health" else {401, 429, 503}
     wanted |= {404} if "{dataset}" in path or path == "/v1/verify" else set()
-    wanted |= {400} if written or path.endswith("/left") else set()
     wanted |= {409} if written else set()
     assert refusals == wanted
     for code in refusals:

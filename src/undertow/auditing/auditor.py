@@ -238,7 +238,8 @@ def audit(
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     draws = check_count(draws, "draws", LEAST_DRAWS, _MOST_DRAWS)
-    if not 0 < check_number(confidence, "confidence") < 1:
+    confidence = check_number(confidence, "confidence")
+    if not 0 < confidence < 1:
         raise InvalidInput(f"confidence must lie between 0 and 1, found {confidence}")
     claimed = min(plan.limit, plan.leakage.upper)
     guaranteed = claimed if limit is None else check_positive(limit, "limit")

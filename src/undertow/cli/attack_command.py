@@ -141,7 +141,7 @@ def _answers(path: Path) -> list[float]:
         return [float(number["value"]) for number in said["numbers"]]
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {reason(error)}") from error
-    except (ValueError, KeyError, TypeError) as error:
+    except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
         raise InvalidInput(form) from error
 
 

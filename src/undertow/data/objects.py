@@ -176,6 +176,8 @@ def whole(value: Any) -> int | None:
         return int(value) if _reads_whole(value) else None
     if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
         return None
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None
     if not -LARGEST < value < LARGEST:
         return None
     number = int(value)

@@ -12,7 +12,7 @@ from typing import Any
 
 from undertow.data.columns import iso
 from undertow.errors import InvalidInput
-from undertow.numerics import check_count
+from undertow.numerics import check_count, check_listed
 
 __all__ = ["HIGH", "LOW", "Scope", "as_scope", "check_name", "group_key"]
 
@@ -56,9 +56,8 @@ class Scope:
         clock: str = "time",
     ) -> None:
         """Check and normalise: groups become sorted keys."""
-        if isinstance(groups, str):
-            raise InvalidInput("groups must be a list of names, found one text; write groups=[...]")
-        keys = None if groups is None else tuple(sorted({group_key(name) for name in groups}))
+        listed = None if groups is None else check_listed(groups, "groups")
+        keys = None if listed is None else tuple(sorted({group_key(name) for name in listed}))
         if keys is not None and by is None:
             raise InvalidInput("groups are given without by, the column that forms them; name it")
         if keys == ():
@@ -144,7 +143,7 @@ def group_key(name: object) -> str:
     >>> [group_key(name) for name in (1, "01", 1.0, True, " A", "b2", "0.10", date(2025, 1, 6))]
     ['1', '1', '1', 'true', 'a', 'b2', '1/10', '2025-01-06']
     """
-    plain = name.item() if hasattr(name, "item") else name
+    plain = name.item() if hasattr(name, "item") and getattr(name, "size", 1) == 1 else name
     if not isinstance(plain, str | int | float | date):
         raise InvalidInput(
             f"a group is named by a text, a number or a date, found {type(name).__name__}"

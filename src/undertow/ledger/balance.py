@@ -6,7 +6,7 @@ from typing import Literal
 
 from undertow.certificate import Leakage
 from undertow.conditions import at_most, checked
-from undertow.data.scopes import Scope, as_scope, check_name
+from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
 from undertow.ledger.currency import exchanged, exchanged_at_delta
@@ -17,6 +17,7 @@ from undertow.ledger.rules import Entry, Layout, Terms, region
 from undertow.ledger.store import Store, Transaction
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel
+from undertow.numerics import check_count
 
 __all__ = ["Balance", "Named"]
 
@@ -143,6 +144,7 @@ class Balance:
         At most so many, of so many characters together (one at least): what a reader asks for costs
         no more, however long the account is.
         """
+        most, size = check_count(most, "most", 1, HIGH - 1), check_count(size, "size", 1)
         first = 0
         with self._store.reading() as transaction:
             self._account(transaction)

@@ -36,7 +36,7 @@ from undertow.mechanisms import Unit
 from undertow.models.chain_classes import ChainBox
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
-from undertow.numerics import check_positive
+from undertow.numerics import check_choice, check_flag, check_positive
 from undertow.queries import AnyQuery
 from undertow.rounding import above, below
 
@@ -136,6 +136,7 @@ class Ledger(KeyHolder):
     ) -> None:
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
+        create = check_flag(create, "create")
         wanted = wanted_terms(model, limit, against, unit, delta, pure, protect, accept)
         self._store = Store(where, read_key(key))
         remembered = memory_at(memory)
@@ -297,9 +298,9 @@ class Ledger(KeyHolder):
         """
         beside = {"mu": mu, "rho": rho, "delta": delta}
         entry = request(release_id, level, scope, about, kind, leakage, beside)
-        unit = getattr(level, "unit", unit) if unit is None else unit
-        if unit not in (None, "record", "person"):
-            raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+        unit = getattr(level, "unit", None) if unit is None else unit
+        if unit is not None:
+            check_choice(unit, "unit", ("record", "person"))
         if unit == "record" and self.unit == "person":
             raise LedgerConflict(
                 "this ledger hides all records of a person, the release hides one record: its "

@@ -232,7 +232,7 @@ def _read(path: Path) -> tuple[list[str], Key] | None:
             whose, secret = held["release"], held["secret"]
             if held == _content(whose, secret) and [*map(type, whose)] == [str] * 3:
                 return whose, Key(bytes.fromhex(secret))
-        except (ValueError, KeyError, TypeError, InvalidInput):  # damaged
+        except (ValueError, KeyError, TypeError, RecursionError, InvalidInput):  # damaged
             pass
     return None
 

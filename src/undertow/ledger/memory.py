@@ -151,6 +151,22 @@ def _opened(path: Path, writing: bool) -> Iterator[sqlite3.Connection | None]:
         file.execute("COMMIT")
 
 
+def file_name(where: object) -> str | None:
+    """Return the name of a file as text, None for what no file can be called.
+
+    >>> file_name(Path("year.db")), file_name(" "), file_name("\\ud800")
+    ('year.db', None, None)
+    """
+    text = os.fspath(where) if isinstance(where, str | os.PathLike) else None
+    if not isinstance(text, str) or not text.strip() or "\0" in text:
+        return None
+    try:
+        os.fsencode(text)
+    except UnicodeEncodeError:
+        return None
+    return text
+
+
 def memory_at(memory: object) -> Memory:
     """Return the memory at a path, at the default place (None), or none (False).
 
@@ -160,9 +176,10 @@ def memory_at(memory: object) -> Memory:
     if memory is False:
         return Memory(None)
     if memory is not None:
-        if not isinstance(memory, str | os.PathLike):
+        named = file_name(memory)
+        if named is None or not Path(named).name:
             raise InvalidInput("memory must be a file name, None, or False to turn it off")
-        return Memory(Path(os.fspath(memory)))
+        return Memory(Path(named))
     folder = os.environ.get(STATE_VARIABLE)
     if folder:
         return Memory(Path(folder) / _NAME)

@@ -15,7 +15,7 @@ from undertow.ledger.rules import Entry, Terms, exact_level
 from undertow.models.acceptance import accept_option, accepted, check_accepted
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_positive, up
+from undertow.numerics import check_choice, check_number, check_positive, up
 
 __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
 
@@ -28,10 +28,10 @@ def wanted_terms(
 
     ``checks`` are those of the model, and ``accepted`` the names among ``accept`` that failed.
     """
-    if against not in (None, "any", "ignorant", "informed"):
-        raise InvalidInput("a ledger is kept against 'any', 'ignorant' or 'informed'")
-    if unit not in (None, "record", "person"):
-        raise InvalidInput(f"unit must be 'record' or 'person', found {unit!r}")
+    if against is not None:
+        check_choice(against, "against, of a ledger,", ("any", "ignorant", "informed"))
+    if unit is not None:
+        check_choice(unit, "unit", ("record", "person"))
     if protect is not None and not isinstance(protect, Window):
         raise InvalidInput(
             f"protect must be a Window, found {type(protect).__name__}: a ledger protects every "
@@ -50,9 +50,11 @@ def wanted_terms(
     checks = () if model is None else model.checks
     checked = None if limit is None else check_positive(limit, "the limit")
     rare = None if delta is None else check_delta(delta)
+    share = None if pure is None else check_number(pure, "the pure level")
+    share = check_positive(share, "the pure level") if share else share
     return {
         "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
-        "pure": pure if pure is None or pure == 0 else check_positive(pure, "the pure level"),
+        "pure": share,
         "window": None if protect is None else protect.records,
         "checks": checks, "accepted": accepted(checks, accept, all_of=False),
     }  # fmt: skip
@@ -100,11 +102,12 @@ def request(
         raise InvalidInput(f"about must be a dictionary, found {type(about).__name__}")
     said = loads(canonical(dict(about or {}), "description in about"))
     given = {name: part for name, part in (beside or {}).items() if part is not None}
+    check_choice(kind, "kind", ("release", "redaction"))
     if kind == "redaction":
         if given or (level is not None and level != math.inf):
             raise InvalidInput("a redaction has no finite DP level; pass level=None")
         return Entry(key, "redaction", None, check_positive(leakage, "its leakage"), where, said)
-    if kind != "release" or leakage is not None:
+    if leakage is not None:
         raise InvalidInput(
             "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
             "releases are not added, they do not compose"

@@ -24,6 +24,7 @@ from sqlalchemy.pool import NullPool
 from undertow import ledger
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerUnavailable
 from undertow.ledger.faults import file_exists, refusal, sync_directory
+from undertow.ledger.memory import file_name
 from undertow.ledger.roles import grants
 from undertow.ledger.seals import Seal
 from undertow.ledger.tables import LEDGER, MIGRATIONS, VERSION, fill, migrate
@@ -62,8 +63,8 @@ class Store:
     def __init__(self, where: object, key: bytes | None = None) -> None:
         """Say where, and the key it is kept under; nothing is opened yet."""
         self._key = key
-        text = os.fspath(where) if isinstance(where, str | os.PathLike) else None
-        if not isinstance(text, str) or not text.strip() or "\0" in text:
+        text = file_name(where)
+        if text is None:
             raise InvalidInput("a ledger is a file name or a postgresql:// address")
         url = _url(text) if "://" in text else None
         self.path: Path | None = None  # of a server

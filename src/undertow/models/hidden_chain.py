@@ -128,6 +128,8 @@ class HiddenChain(Keyed, Model):
         if isinstance(chain, SecondOrderChain):
             found = cls.of_order(chain.transition, chain.states, chain.length)
             return found.with_origin(chain.origin)
+        if not isinstance(chain, MarkovChain):
+            raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.hidden_law(), chain.start
         if len(law.steps) > 1 or not isinstance(stationary, str):
             raise InvalidModel(

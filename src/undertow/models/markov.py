@@ -15,7 +15,7 @@ from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
-from undertow.models.walks import MOST_RECORDS, backwards, bridge, simulate
+from undertow.models.walks import MOST_DRAWN, MOST_RECORDS, backwards, bridge, simulate
 from undertow.numerics import Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
@@ -149,7 +149,7 @@ class MarkovChain(Keyed, Model):
         """
         if not self.homogeneous:
             raise InvalidModel("powers need one transition matrix; use between(first, last)")
-        powers = np.empty((check_count(most, "most", 0) + 1, self.size, self.size))
+        powers = np.empty((check_count(most, "most", 0, MOST_DRAWN) + 1, self.size, self.size))
         powers[0] = np.eye(self.size)
         for step in range(most):
             powers[step + 1] = powers[step] @ self.transition
@@ -162,7 +162,7 @@ class MarkovChain(Keyed, Model):
         array([[1. , 0. ],
                [0.9, 0.1]])
         """
-        records = check_count(records, "records", 1)
+        records = check_count(records, "records", 1, MOST_DRAWN)
         self._check_record(records - 1)
         if isinstance(self.start, str):
             return np.tile(self.initial, (records, 1))

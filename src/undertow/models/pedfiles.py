@@ -2,6 +2,7 @@
 
 import csv
 import gzip
+import os
 import zlib
 from collections.abc import Iterable
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Any
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.network import Node
 from undertow.models.pedigree import Pedigree
+from undertow.numerics import check_listed
 
 __all__ = ["read_pedigree"]
 
@@ -30,6 +32,8 @@ def read_pedigree(
     path: str | Path, allele_frequency: Any = 0.5, latent: Iterable[Node] = ()
 ) -> Pedigree:
     """Return the pedigree of a file; see `Pedigree.read`."""
+    if not isinstance(path, str | os.PathLike):
+        raise InvalidInput(f"a path of a PED or FAM file is required, found {type(path).__name__}")
     rows = list(_rows(_lines(Path(path))))
     if not rows:
         raise InvalidInput(f"the pedigree file {Path(path).name} names nobody")
@@ -62,7 +66,9 @@ def read_pedigree(
     absent = dict.fromkeys(
         parent for pair in parents.values() for parent in pair if parent and parent not in listed
     )
-    return Pedigree(parents, allele_frequency, people, sexes, [*absent, *latent])
+    return Pedigree(
+        parents, allele_frequency, people, sexes, [*absent, *check_listed(latent, "latent")]
+    )
 
 
 def _lines(path: Path) -> list[str]:
@@ -71,6 +77,8 @@ def _lines(path: Path) -> list[str]:
         if raw[:2] == b"\x1f\x8b":
             raw = gzip.decompress(raw)
         return raw.decode("utf-8-sig").splitlines()
+    except UnicodeEncodeError:
+        raise InvalidInput("cannot read the pedigree file: no file has such a name") from None
     except (OSError, EOFError, zlib.error) as error:
         reason = getattr(error, "strerror", None) or "it is damaged"
         raise InvalidInput(

@@ -127,6 +127,8 @@ class SecondOrderChain(Keyed, Model):
         """
         from undertow.models.second_order_fits import FittedSecondOrderChain
 
+        if not hasattr(fitted, "triples"):
+            raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
         found = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(found.transition, found.states, found.length)
         tested = untested(fitted.origin == "public", "order", "time", "hours", "persons")

@@ -22,6 +22,7 @@ from undertow.numerics import Array, freeze
 from undertow.planning.channel_cuts import Cut, CutSet
 from undertow.planning.flip_aims import Aim
 from undertow.planning.kary_flips import grained_channel
+from undertow.progress import spend
 
 __all__ = ["FIRST_BOX", "Certified", "ChannelSearch", "found_cuts"]
 
@@ -42,6 +43,9 @@ _CLOSE = 1e-11
 
 _GAIN = 1e-6
 """Relative gain below which steps get smaller."""
+
+_ENTRY, _PROGRAM = 800.0, 40.0
+"""Work of a linear program for each of its entries, in multiplications, and of any, in calls."""
 
 _MISSED = 1e-6
 """Share of limit by which attacks not yet known may exceed it when the search ends."""
@@ -137,11 +141,13 @@ class ChannelSearch:
                 row[x, z], row[x, x] = 1.0, -1.0
                 rows.append(np.append(row.ravel(), 0.0)[None])
                 limits.append(channel[x, x] - channel[x, z])
+        left = np.concatenate(rows)
+        spend(_ENTRY * left.size, calls=_PROGRAM)
         even = np.kron(np.eye(size), np.ones(size))  # (states, entries): rows keep their sum
         solve: Any = linprog
         found = solve(
             np.append(np.zeros(size * size), 1.0),
-            A_ub=np.concatenate(rows), b_ub=np.array(limits),
+            A_ub=left, b_ub=np.array(limits),
             A_eq=np.hstack([even, np.zeros((size, 1))]), b_eq=np.zeros(size),
             bounds=[*zip(-reach, reach, strict=True), (None, None)],
         )  # fmt: skip

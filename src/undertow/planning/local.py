@@ -1,18 +1,19 @@
 """Flipped series: the channel that serves best among those that keep a guarantee."""
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from typing import TypeVar
 
 import numpy as np
 
+from undertow import progress
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.engine import leakage
 from undertow.bounds.series.local import worst_attacks
 from undertow.certificate import Leakage
 from undertow.channels import Flips, RandomizedResponse, XorNoise, flips_epsilon_upper
-from undertow.errors import InvalidPlan, MethodRefused, NothingToProtect, NotSupported
+from undertow.errors import EffortSpent, InvalidPlan, MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.second_order import SecondOrderChain
@@ -53,6 +54,10 @@ CERTAIN = (
     "flips are needed"
 )
 SILENT = "no output that says anything keeps this promise: the outputs do not depend on the records"
+SPENT = (
+    "the search for better flips ended with its effort spent: effort=10 allows ten times as much, "
+    "effort=math.inf any"
+)
 SEARCHED = "found by search: the leakage is proved, that no channel serves better is not"
 WHOLE = "one party holds the whole series and draws the noise"
 PUBLISHED = (
@@ -256,41 +261,63 @@ def _guess(task: _FlipTask) -> tuple[float, float] | None:
 
 
 def _exact_many(task: _FlipTask) -> Solution:
-    """Return the best channel that a search finds, first on short series, then on the whole one."""
+    """Return the best channel that a search finds, first on short series, then on the whole one.
+
+    The search may take half the effort, the other half is for the proof of what it finds.
+    """
+    search, notes = ChannelSearch(task.limit, task.aim), [SEARCHED]
+    channel: Array | None = None
+    try:
+        with progress.allowing(progress.left() / 2):
+            for better in _improved(task, search):
+                channel = better
+    except EffortSpent:
+        notes.append(SPENT)
+    if channel is None:
+        return _even(task, None, notes)
+    found = search.certified(channel, task.oracle, task.chains)
+    if found is None or task.aim.cost(found[0].matrix) > task.aim.cost(search.even(task.size)):
+        return _even(task, found, notes)
+    return _found(task, *found, *notes)
+
+
+def _improved(task: _FlipTask, search: ChannelSearch) -> Iterator[Array]:
+    """Yield channels that keep the guarantee against all attacks found so far, ever better ones.
+
+    None where no attack is found on k-ary randomised response.
+    """
     (brief, _), *_ = tasks = _ladder(task)
-    size = task.size
-    search = ChannelSearch(task.limit, task.aim)
-    channel = even_channel(size, task.limit / 3).matrix
+    channel = even_channel(task.size, task.limit / 3).matrix
     for _ in range(_EVEN_ROUNDS):  # k-ary randomised response, as far as short series tell
         search.cuts.add(brief.attacks(grained_channel(channel)))
         if not search.cuts:
-            return _even(task, None)
-        before, channel = channel, search.even(size)
+            return
+        before, channel = channel, search.even(task.size)
+        yield channel
         if np.abs(channel - before).max() <= _SETTLED:
             break
     channel = search.descended(channel, FIRST_BOX)
+    yield channel
     for one, rounds in tasks:
         channel = search.settled(channel, one.attacks, rounds)
+        yield channel
         for box in _OTHER_BOXES if one is brief else ():  # other steps may lead elsewhere
-            trial = search.descended(search.even(size), box)
+            trial = search.descended(search.even(task.size), box)
             if task.aim.cost(trial) < task.aim.cost(channel):
                 trial = search.settled(trial, one.attacks, rounds)
                 channel = min(trial, search.mixed(channel, task.limit), key=task.aim.cost)
-    found = search.certified(channel, task.oracle, task.chains)
-    if found is None or task.aim.cost(found[0].matrix) > task.aim.cost(search.even(size)):
-        return _even(task, found)
-    return _found(task, *found, SEARCHED)
+                yield channel
 
 
-def _even(task: _FlipTask, found: Certified | None) -> Solution:
+def _even(task: _FlipTask, found: Certified | None, notes: list[str]) -> Solution:
     """Return what was found, or k-ary randomised response where that serves better."""
     level = largest_even_level(task.oracle, task.model, task.limit, task.size)
     if level <= 0:
-        return _silent(task, "exact") if found is None else _found(task, *found, SEARCHED)
+        return _silent(task, "exact") if found is None else _found(task, *found, *notes)
     even = _certified(task, lambda share: even_channel(task.size, level * share))
     ways = [even] if found is None else [found, even]
     best = min(ways, key=lambda way: task.aim.cost(way[0].matrix))
-    return _found(task, *best, SEARCHED)
+    return _found(task, *best, *notes)
 
 
 def _ladder(task: _FlipTask) -> list[tuple[_FlipTask, int]]:

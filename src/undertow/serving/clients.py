@@ -127,7 +127,7 @@ class Clients:
                 f"cannot read the file of clients {path.name}: {problem.strerror}; make one with "
                 "'undertow ledger client add'"
             ) from None
-        except (ValueError, KeyError, TypeError) as problem:
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
             raise (
                 problem if isinstance(problem, InvalidInput) else InvalidInput(_no_file(path))
             ) from None

@@ -15,6 +15,7 @@ from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 from typing import Annotated, Any
+from urllib.parse import unquote_to_bytes
 
 import anyio
 from fastapi import Depends, FastAPI, Query, Request
@@ -63,7 +64,7 @@ _KINDS = {
     405: "MethodNotAllowed", 413: "TooLarge", 421: "Misdirected", 429: "TooMany",
 }  # fmt: skip
 _REASONS = {
-    400: "A body that is no JSON.",
+    400: "A body that is no JSON, or an address that is no UTF-8.",
     401: "No token of a client.",
     403: "A role or a data set that the client does not have, or a request of a web page.",
     404: "No such data set or release.",
@@ -97,7 +98,7 @@ class _Json(JSONResponse):
 
 def _refused(*more: int) -> dict[int | str, dict[str, Any]]:
     """Return the refusals of a question, for the schema."""
-    always = (403, 413, 421, 422, 500)
+    always = (400, 403, 413, 421, 422, 500)
     return {
         code: {"model": Refusal, "description": _REASONS[code]} for code in sorted({*always, *more})
     }
@@ -188,6 +189,8 @@ class _Door:
         refused: Callable[..., Any] | None = None
         if len(hosts) != 1 or not self.settings.answers(hosts[0]):
             refused = _refusal(421, "Misdirected", "this ledger does not answer under that name")
+        elif not _readable(scope):
+            refused = _refusal(400, "BadRequest", "an address must be UTF-8, percent-encoded")
         elif "origin" in headers:
             refused = _refusal(403, "Forbidden", "programs ask this ledger, pages do not")
         elif announced(headers) > most:
@@ -196,6 +199,19 @@ class _Door:
             await refused(scope, receive, sending)
             return
         await self.app(scope, counted(receive, most, words), sending)
+
+
+def _readable(scope: Scope) -> bool:
+    """Return whether the address of a request is UTF-8.
+
+    What is not would be replaced by marks, and several ids be taken for one.
+    """
+    address = scope.get("raw_path", b"").partition(b"?")[0] + b"?" + scope["query_string"]
+    try:
+        unquote_to_bytes(address).decode()
+    except UnicodeDecodeError:
+        return False
+    return True
 
 
 def create_service(
@@ -239,8 +255,8 @@ def create_service(
     reader, spender, owner = allowed("read"), allowed("spend"), allowed("limit")
     asked = _refused(401, 429, 503)
     named = _refused(401, 404, 429, 503)
-    told = _refused(400, 401, 404, 429, 503)
-    written = _refused(400, 401, 404, 409, 429, 503)
+    told = _refused(401, 404, 429, 503)
+    written = _refused(401, 404, 409, 429, 503)
 
     @api.get("/v1/health", summary="Whether the service answers.", responses=_refused())
     def health() -> dict[str, str]:

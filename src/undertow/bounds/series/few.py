@@ -5,11 +5,13 @@ from dataclasses import replace
 
 import numpy as np
 
+from undertow import progress
 from undertow.bounds.chains.known import Ints, log, ordered_pairs
 from undertow.bounds.series.hulls import LEAST, TINY, MessageHull, contraction, diameters
 from undertow.bounds.series.observed import ObservedChain, Option, primitive
 from undertow.bounds.series.pairwise import Bounded, Strides
 from undertow.bounds.series.rungs import TAIL, Rung, gains
+from undertow.errors import EffortSpent
 from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum
 
 __all__ = ["FewStates"]
@@ -32,6 +34,8 @@ class FewStates:
 
     longest: int = 512
     mirrored: bool = False
+    ended: bool = False
+    """Whether the effort did not suffice to read as far as it would have taken."""
 
     def __init__(
         self, observed: ObservedChain, known: bool, most: int, strides: Strides | None = None,
@@ -84,7 +88,10 @@ class FewStates:
         return found, 40.0 * size * steps * ROUNDOFF
 
     def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
-        """Return the gains of one target by distance, where all are alike, until settled."""
+        """Return the gains of one target by distance, where all are alike, until settled.
+
+        A side may take half the effort that is left, and is read as far as that suffices.
+        """
         kernel, channel = self.observed.kernel(1, side), self.observed.channel(0)
         shrink, size = contraction(kernel), self.observed.size
         far = self.observed.chain.initial if side < 0 else np.ones(size)
@@ -101,10 +108,20 @@ class FewStates:
         rows: list[Rung] = []
         history: dict[tuple[int, int | None], list[Messages]] = {(side, None): [free]}
         check, kept = 8, 0
+        half = progress.left() / 2
         for step in range(1, most + 1):
-            if step > 1:
-                families = [family.step(kernel, channel, shrink) for family in families]
-            free = free.step(kernel, channel, shrink)
+            before = progress.spent()
+            try:
+                with progress.allowing(half):
+                    if step > 1:
+                        families = [family.step(kernel, channel, shrink) for family in families]
+                    free = free.step(kernel, channel, shrink)
+            except EffortSpent:
+                if not rows:
+                    raise
+                self.ended = True
+                break
+            half -= progress.spent() - before
             for value, family in zip((None, *range(size)), (free, *families), strict=False):
                 history.setdefault((side, value), []).append(family.bare())
                 kept += family.count

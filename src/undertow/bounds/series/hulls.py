@@ -26,6 +26,7 @@ import numpy as np
 
 from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.numerics import ROUNDOFF, Array, log_ratio
+from undertow.progress import spend
 
 __all__ = ["LEAST", "TINY", "Cover", "MessageHull", "beam", "contraction", "diameters", "prune"]
 
@@ -52,6 +53,9 @@ SPARED = 8
 
 DEPTH, STRINGS = 12, 1024
 """Steps, and strings of outputs, of the products whose diameters are measured (cost)."""
+
+_POINT, _HULL = 300.0, 8.0
+"""Work of a message in a hull for each state, in multiplications, and of a hull, in calls."""
 
 FLAT = 1e-12
 """Extent, relative to the largest, below which a direction of a cloud of messages is ignored when
@@ -100,6 +104,7 @@ class MessageHull:
     def step(self, kernel: Array, channel: Array, shrink: float) -> "MessageHull":
         """Return the messages one step inwards: K (m * B(., z)) for all m and z, pruned."""
         size, outputs = channel.shape
+        spend(_POINT * self.count * outputs * size, calls=_HULL)
         moved, some = self.moved(kernel, channel)
         if not some.size:
             return MessageHull.single(np.zeros(size), self.most)

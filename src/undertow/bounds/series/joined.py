@@ -7,6 +7,7 @@ would send, so the largest of these bounds them all; and what farther known valu
 themselves lies between what those at this distance say.
 """
 
+import math
 from dataclasses import dataclass
 
 import numpy as np
@@ -16,6 +17,7 @@ from undertow.bounds.chains.known import Bools, Ints, joined, nearest_known, ord
 from undertow.bounds.series.observed import ObservedChain, Option, SeriesAttack
 from undertow.bounds.series.rungs import TAIL, Reader, Rung
 from undertow.numerics import GAP, Array
+from undertow.progress import spend
 
 __all__ = ["Solved", "join", "join_pairs"]
 
@@ -25,11 +27,15 @@ SAME = GAP / 1000
 
 @dataclass(frozen=True, slots=True)
 class Solved:
-    """A certified upper end, and the attack found with its outputs (None: nothing to attack)."""
+    """A certified upper end, and the attack found with its outputs (None: nothing to attack).
+
+    ``unfinished`` says that the effort ended before the bounds could close.
+    """
 
     upper: float
     attack: SeriesAttack | None = None
     outputs: dict[int, int] | None = None
+    unfinished: bool = False
 
 
 def join(observed: ObservedChain, reader: Reader, against: Against, wanted: Ints | None) -> Solved:
@@ -239,7 +245,10 @@ class _Alike(_Rows):
         most = near or (self.reader.longest if length is None else length - 1)
         if self.informed:
             most = 1
-        return self.reader.table(side, most, lambda rung: not near and self._settled(rung, side))
+        found = self.reader.table(side, most, lambda rung: not near and self._settled(rung, side))
+        if near and len(found.law) < near:
+            spend(math.inf)  # what was read does not reach the known record
+        return found
 
     def _settled(self, table: Rung, side: int) -> bool:
         """Return whether nothing beyond the last distance can matter.

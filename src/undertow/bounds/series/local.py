@@ -45,6 +45,7 @@ from undertow.channels import RandomizedResponse, XorNoise
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, check_count, log_ratio, up
+from undertow.progress import SPENT
 from undertow.queries import State
 
 __all__ = ["EFFORT", "channel_leakage", "local_leakage", "worst_attacks"]
@@ -158,7 +159,7 @@ def _solve(observed: ObservedChain, against: Against, wanted: Ints | None, effor
     if observed.size == 2:
         return join(observed, TwoStates(observed), against, wanted)
     reader = _reader(observed, against, effort)
-    solved = join(observed, reader, against, wanted)
+    solved = replace(join(observed, reader, against, wanted), unfinished=reader.ended)
     if solved.attack is None or (reader.strides is None and math.isfinite(solved.upper)):
         return solved
     return replace(solved, upper=min(solved.upper, _ceiling(observed, against)))
@@ -280,15 +281,16 @@ def _conclude(
     observed: ObservedChain, solved: Solved, against: Against, names: Sequence[State]
 ) -> Leakage:
     """Replay the attack, round outwards, and name what it looks at."""
+    more = (SPENT,) if solved.unfinished else ()
     if solved.attack is None or solved.outputs is None:
-        return _leakage(0.0, solved.upper, against, None)
+        return _leakage(0.0, solved.upper, against, None).with_assumptions(more)
     value, error = replayed(observed, solved.attack, solved.outputs)
     # a difference of two logarithms is off by the roundings of the largest
     largest = 1.0 - math.log(float(observed.channels[observed.channels > 0].min()))
     slack = start_error(observed.chain) + 16 * ROUNDOFF * largest
     lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
     witness = _witness(observed, solved.attack, solved.outputs, names, against)
-    return _leakage(lower, upper, against, witness)
+    return _leakage(lower, upper, against, witness).with_assumptions(more)
 
 
 def _witness(

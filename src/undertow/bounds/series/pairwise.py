@@ -23,11 +23,15 @@ import numpy as np
 from undertow.bounds.chains.known import Ints, ordered_pairs
 from undertow.bounds.series.hulls import TINY, MessageHull, beam
 from undertow.numerics import ROUNDOFF, Array
+from undertow.progress import spend
 
 __all__ = ["Bounded", "Strides", "next_bounds"]
 
 LARGEST = 600.0
 """Log-ratios above it count as infinite (upper side)."""
+
+_SCORE, _CORNER = 60.0, 25.0
+"""Work of a log-ratio of a message, and of a corner of a box, in multiplications."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +78,7 @@ class Bounded:
         """Return the messages and their bounds one step inwards."""
         size, outputs = channel.shape
         family = self.family
+        spend(_SCORE * family.count * outputs * size**2)
         moved, some = family.moved(kernel, channel)
         short = len(some) <= 4 * self.strides.beam and moved.min(initial=1.0) >= TINY
         complete = self.complete and short
@@ -114,6 +119,7 @@ class Bounded:
         bound = next_bounds(links, self.bounds[0])
         product = links
         for earlier in self.bounds[1:]:
+            spend(len(product) * channel.shape[1] * len(kernel) ** 3)
             # (strings of outputs, x, y)
             product = np.einsum("axk,bky->abxy", links, product).reshape(-1, *kernel.shape)
             product = product / product.max(axis=(1, 2), keepdims=True).clip(min=1e-300)
@@ -137,6 +143,7 @@ def next_bounds(links: Array, bounds: Array) -> Array:
     with np.errstate(over="ignore"):
         high, low = np.exp(wide.T), np.exp(-wide)  # (a, y)
     result = np.full(len(value), -np.inf)
+    spend(_CORNER * len(links) * size**2 * len(value), calls=8 * len(links))
     for link in links:
         # the extreme of a ratio of sums over a box is at a corner that switches once along this
         # order
