@@ -45,6 +45,7 @@ def drawn(client):
 
 def asked(client, work, **fields):
     form = {"kind": "count", "states": "active", "unit": "record", "against": "any", "limit": "1"}
+    form["accept"] = ["sample", "order", "memory", "time", "hours", "persons"]  # those that failed
     return client.post(f"/w/{work}/question", data=form | fields)
 
 
