@@ -116,11 +116,13 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
     >>> from undertow.models.checks import Check
     >>> doubts([Check("order", "failed", "")])
     ("not bounded unless the model is true all the same: the check 'order' failed",)
+    >>> doubts([Check("order", "passed", "")])
+    ()
     """
-    broken, *rest = checked(checks, ())
-    if failed(checks):
-        broken = f"not bounded unless the model is true all the same: {broken}"
-    return (broken, *rest)
+    clauses = checked(checks, ())
+    if not failed(checks):
+        return clauses
+    return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
 
 
 def _checks(plan: "Plan[Any]") -> tuple[str, ...]:

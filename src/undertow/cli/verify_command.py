@@ -47,12 +47,14 @@ def verify(
     told = {
         "accepted": True, "claimed": claim.upper, "proved": proved, "against": claim.against,
         "mechanism": claim.mechanism, "proof": found.proof,
+        "conditions": list(found.conditions),
     }  # fmt: skip
     answer(told, lambda: _tell(found, proved), as_json=as_json)
 
 
 def _tell(certificate: "Certificate", proved: float) -> None:
     from undertow.adversaries import words
+    from undertow.conditions import doubts
 
     claim = certificate.claim
     length = "any length" if claim.length is None else f"{claim.length} records"
@@ -63,6 +65,7 @@ def _tell(certificate: "Certificate", proved: float) -> None:
         ("claimed", f"at most {above(claim.upper)}"),
         ("proved", f"at most {above(proved)}"),
         ("proof", certificate.proof),
+        ("holds", "; ".join(certificate.conditions or doubts(()))),
     ]
     show("The certificate holds", rows)
 
