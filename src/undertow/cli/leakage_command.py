@@ -252,7 +252,7 @@ def _tell(
         ("attacker", words(leak.against, leak.secrets.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
-        ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions]))),
+        ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
