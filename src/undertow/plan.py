@@ -15,7 +15,7 @@ from undertow.base_query import State, Task
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import UNBOUNDED, conditions_of, weakest
+from undertow.conditions import Suggested, conditions_of
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import (
@@ -225,16 +225,15 @@ class Plan(Generic[M]):
 
     def _bound(self) -> str:
         """Return the weakest bound known: under the model, or what its failed checks suggest."""
-        own, (known, bounded) = self.leakage.upper, weakest(self)
-        if bounded and known <= own:
+        own, suggested = self.leakage.upper, Suggested.of(self)
+        if not suggested.worse(own):
             return f"{self._gain()} {self._moved(own)}"
-        said = [] if bounded else [UNBOUNDED]
-        if known > own:
-            said.append(
-                f"under what the records suggest instead, {self._gain()} {self._moved(known)}"
-            )
-            return "; ".join([*said, f"if the model were true, {self._moved(own)}"])
-        return "; ".join([*said, f"if the model were true, {self._gain()} {self._moved(own)}"])
+        alone, said = f"{self._gain()} {self._moved(own)}", [*suggested.unbounded()]
+        if suggested.most > own:
+            most = f"{self._gain()} {self._moved(suggested.most)}"
+            said.append(f"under what the records suggest instead, {most}")
+            alone = self._moved(own)
+        return "; ".join([*said, f"if the model were true, {alone}"])
 
     def _gain(self) -> str:
         """Return who can learn what, and from how many releases."""

@@ -10,7 +10,7 @@ import numpy as np
 from undertow import progress
 from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
-from undertow.conditions import checked, claimed, doubts, weakest
+from undertow.conditions import Suggested, checked, doubts
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
@@ -70,9 +70,8 @@ class Comparison:
         """
         if self.best is not None:
             best = replace(self.best, checks=self.checks, accepted=self.accepted)
-            known, bounded = weakest(best)
-            limit = best.leakage.upper
-            return (*claimed(known, limit, bounded=bounded), *checked(self.checks, self.accepted))
+            beyond = Suggested.of(best).beyond(best.leakage.upper)
+            return (*beyond, *checked(self.checks, self.accepted))
         return doubts(self.checks)
 
     def __iter__(self) -> Iterator[Row]:
