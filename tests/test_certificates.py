@@ -23,7 +23,9 @@ from undertow.certifying.arithmetic import (
     quotient,
     stationary,
 )
+from undertow.certifying.document import parse
 from undertow.errors import InvalidCertificate, NothingToProtect, NotSupported
+from undertow.models.checks import Check
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 TURNING = ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]])
@@ -230,6 +232,28 @@ def test_malformed_files_are_rejected_in_one_line(made, program):
         assert code == 1, (said, text[:200])
         assert said.startswith(("rejected: ", "not checkable: ")), said
         assert not holds(text), text[:200]
+
+
+def test_what_weakens_a_claim_stands_in_the_file(program):
+    """A certificate under a model that failed a check says so, and both readers accept it."""
+    checks = [Check("order", "failed", "two predict more"), Check("hours", "not tested", "none")]
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+    plain = ut.certify(ut.PureDP(1.0), chain)
+    assert "conditions" not in plain.to_dict()
+    found = ut.certify(ut.PureDP(1.0), chain.with_checks(checks))
+    assert replace(found, conditions=()) == plain
+    assert "not bounded" in found.conditions[0]
+    assert "'order' failed" in found.conditions[0]
+    assert found.conditions[1] == "'hours' was not tested"
+    assert parse(found.to_json()) == found
+    assert judged(program, found.to_json())[0] == 0
+    plan = ut.calibrate(ut.Count(1), chain.with_checks(checks), 1.0, accept=["order"])
+    assert ut.certify(plan).conditions == found.conditions
+    body = found.to_dict()
+    for wrong in ([], "a", [1], [None], ["a"] * 65, {"a": "b"}):
+        text = json.dumps({**body, "conditions": wrong})
+        assert judged(program, text)[0] == 1
+        assert not holds(text)
 
 
 def test_a_state_that_floats_lose_is_no_way_round_the_proof(program):

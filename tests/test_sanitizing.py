@@ -281,7 +281,7 @@ def test_a_refused_record_does_not_move_a_stream():
 
 
 def test_a_stream_is_not_copied():
-    with pytest.raises(TypeError, match="never copied"):
+    with pytest.raises(NotSupported, match="never copied"):
         copy.deepcopy(stream(FLIPS))
 
 

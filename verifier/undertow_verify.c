@@ -24,7 +24,7 @@
 #error "doubles must be evaluated as doubles; on 32-bit x86 compile with -msse2 -mfpmath=sse"
 #endif
 
-enum { STATES = 64, STEPS = 65536, COUNTED = 128, DEEPEST = 16, FIELDS = 16 };
+enum { STATES = 64, STEPS = 65536, COUNTED = 128, DEEPEST = 16, FIELDS = 16, CONDITIONS = 64 };
 static const double LARGEST = 600.0;         /* gains, levels and upper ends */
 static const double WORK = 2147483648.0;     /* products of a check, at most */
 static const double TINY = 1e-300;           /* covers products too small for a double */
@@ -269,13 +269,18 @@ static Node *value(int depth) {
 
 /* --- fields, with their types and limits ------------------------------------------------------ */
 
-static Node *field(const Node *object, const char *name) {
+static Node *optional(const Node *object, const char *name) {
   Node *member;
-  static char why[96];
   size_t n = strlen(name);
   if (object->kind != OBJECT) die("an object with fields is required where something else stands");
   for (member = object->first; member; member = member->next)
     if (member->key_length == n && !memcmp(member->key, name, n)) return member;
+  return NULL;
+}
+static Node *field(const Node *object, const char *name) {
+  static char why[96];
+  Node *member = optional(object, name);
+  if (member) return member;
   snprintf(why, sizeof why, "a field is missing: %s", name);
   die(why);
   return NULL;
@@ -774,7 +779,7 @@ static void check_counts(int steps) {
 /* --- the program ------------------------------------------------------------------------------ */
 
 static void check(const Node *root) {
-  const Node *claim = field(root, "claim"), *proof = field(root, "proof"), *against = field(claim, "against"), *kind;
+  const Node *claim = field(root, "claim"), *proof = field(root, "proof"), *against = field(claim, "against"), *kind, *said;
   int steps, flips, x, y;
   double proved = 0, most;
   if (!is(field(root, "format"), "undertow-certificate")) die("it is no certificate");
@@ -788,7 +793,11 @@ static void check(const Node *root) {
   read_model(field(root, "model"));
   flips = is(field(field(root, "mechanism"), "kind"), "randomized-response");
   read_mechanism(field(root, "mechanism"), proof);
-  only(root, 7);
+  said = optional(root, "conditions");
+  only(root, said ? 8 : 7);
+  if (said)
+    for (said = entries(said, 1, CONDITIONS, "conditions must be a list of 1 to 64 texts"); said; said = said->next)
+      if (said->kind != TEXT) die("conditions must be texts");
   kind = field(proof, "kind");
   if (is(kind, "level")) {
     only(proof, flips ? 2 : 1);

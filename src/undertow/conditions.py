@@ -6,24 +6,22 @@ what they say, so that nobody reads the number without it.
 """
 
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from undertow.models.acceptance import SAME_RECORDS, failed, listed
 from undertow.models.origins import CURATORS
-from undertow.rounding import above, odds
+from undertow.rounding import above, below, odds
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
     from undertow.plan import Plan
 
 __all__ = [
-    "UNBOUNDED",
-    "at_most",
+    "Suggested",
     "checked",
-    "claimed",
     "conditions_of",
     "doubts",
-    "largest_known",
     "premise",
     "reading_error",
     "readings_moved",
@@ -38,43 +36,65 @@ def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
     return tuple(clause for part in parts for clause in part(plan))
 
 
-def largest_known(plan: "Plan[Any]") -> tuple[float, bool]:
-    """Return the largest leakage known, and whether it is a bound whatever failed checks suggest.
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """What failed checks say of a leakage: its size under the models that they suggest.
 
-    Known is what is proved under the model, and of a check that failed what is proved, or else
-    attained, under the model that it suggests. A plan for whole persons, and one against an
-    attacker who knows all other records, hold whatever the dependence among records.
+    ``most`` is the largest bound known, under the model or under what one failed check suggests.
+    ``bounded`` says whether it is a bound on all that the records suggest: not where a failed check
+    suggests no model with a bound, and not where several failed, because no model has all that they
+    suggest. ``attained`` is the largest leakage of an attack where no bound is known.
     """
-    depends = plan.unit == "record" and plan.against != "informed"
-    return _worst(plan.checks if depends else (), plan.leakage.upper)
 
+    most: float
+    attained: float = 0.0
+    bounded: bool = True
 
-def at_most(checks: "Sequence[Check]", limit: float) -> tuple[str, ...]:
-    """Return what is known of a leakage limit where checks failed, as clauses.
+    @classmethod
+    def by(cls, checks: "Sequence[Check]", own: float) -> "Suggested":
+        """Return what checks say of a leakage that is at most ``own`` if the model is true.
 
-    >>> from undertow.models.checks import Check
-    >>> at_most([Check("order", "failed", "", leakage=(1.5, 2.0))], 1.0)
-    ('under what the records suggest instead of the model it is a factor 7.39 (leakage 2)',)
-    """
-    known, bounded = _worst(checks, limit)
-    return claimed(known, limit, bounded=bounded)
+        >>> from undertow.models.checks import Check
+        >>> Suggested.by([Check("order", "failed", "", leakage=(1.5, 2.0))], 1.0)
+        Suggested(most=2.0, attained=0.0, bounded=True)
+        """
+        ends = [check.leakage or (0.0, None) for check in failed(checks)]
+        uppers = [upper for _, upper in ends if upper is not None]
+        attained = max((lower for lower, upper in ends if upper is None), default=0.0)
+        return cls(max([own, *uppers]), attained, len(uppers) == len(ends) <= 1)
 
+    @classmethod
+    def of(cls, plan: "Plan[Any]") -> "Suggested":
+        """Return what the checks of a plan say of what it leaks.
 
-def claimed(known: float, limit: float, *, bounded: bool) -> tuple[str, ...]:
-    """Return what is known beyond a limit, as clauses; nothing where the limit is a bound."""
-    clauses = [] if bounded else [UNBOUNDED]
-    if known > limit:
-        clauses.append(
-            "under what the records suggest instead of the model it is a factor "
-            f"{odds(known)} (leakage {above(known)})"
+        A plan for whole persons, and one against an attacker who knows all other records, hold
+        whatever the dependence among records.
+        """
+        depends = plan.unit == "record" and plan.against != "informed"
+        return cls.by(plan.checks if depends else (), plan.leakage.upper)
+
+    def worse(self, own: float) -> bool:
+        """Return whether more is known, or feared, than a leakage of at most ``own``."""
+        return not self.bounded or self.most > own
+
+    def unbounded(self) -> tuple[str, ...]:
+        """Return that there is no bound, and what an attack attains, as clauses."""
+        attack = (
+            f"an attack on what the records suggest attains a leakage of {below(self.attained)}"
         )
-    return tuple(clauses)
+        return (*[UNBOUNDED] * (not self.bounded), *[attack] * (self.attained > 0))
 
+    def beyond(self, limit: float) -> tuple[str, ...]:
+        """Return what is known beyond a limit, as clauses; nothing where the limit is a bound.
 
-def _worst(checks: "Sequence[Check]", own: float) -> tuple[float, bool]:
-    ends = [check.leakage or (0.0, None) for check in failed(checks)]
-    known = [lower if upper is None else upper for lower, upper in ends]
-    return max([own, *known]), all(upper is not None for _, upper in ends)
+        >>> Suggested(2.0).beyond(1.0)
+        ('under what the records suggest instead of the model it is a factor 7.39 (leakage 2)',)
+        """
+        most = (
+            "under what the records suggest instead of the model it is a factor "
+            f"{odds(self.most)} (leakage {above(self.most)})"
+        )
+        return (*self.unbounded(), *[most] * (self.most > limit))
 
 
 def premise(plan: "Plan[Any]") -> str:
@@ -82,8 +102,8 @@ def premise(plan: "Plan[Any]") -> str:
 
     "" where no failed check is known to cost more.
     """
-    known, bounded = largest_known(plan)
-    return "" if bounded and known <= plan.leakage.upper else "if the model were true, "
+    worse = Suggested.of(plan).worse(plan.leakage.upper)
+    return "if the model were true, " if worse else ""
 
 
 def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ...]:
@@ -119,11 +139,13 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
     >>> from undertow.models.checks import Check
     >>> doubts([Check("order", "failed", "")])
     ("not bounded unless the model is true all the same: the check 'order' failed",)
+    >>> doubts([Check("order", "passed", "")])
+    ()
     """
-    broken, *rest = checked(checks, ())
-    if failed(checks):
-        broken = f"not bounded unless the model is true all the same: {broken}"
-    return (broken, *rest)
+    clauses = checked(checks, ())
+    if not failed(checks):
+        return clauses
+    return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
 
 
 def _checks(plan: "Plan[Any]") -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from undertow.base_query import State, Task, rest_of
 from undertow.canonical import is_unicode
 from undertow.certificate import Leakage
 from undertow.channels import LocalMechanism
-from undertow.conditions import UNBOUNDED, conditions_of, largest_known, readings_moved
+from undertow.conditions import Suggested, conditions_of, readings_moved
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import (
@@ -263,30 +263,32 @@ class Plan(Generic[M]):
 
     def _bound(self) -> str:
         """Return the weakest bound known: under the model, or what its failed checks suggest."""
-        own, (known, bounded) = self.leakage.upper, largest_known(self)
-        if bounded and known <= own:
-            return self._odds(own)
-        said = [] if bounded else [UNBOUNDED]
-        if known > own:
-            said.append(f"under what the records suggest instead, {self._odds(known)}")
-        return "; ".join([*said, f"if the model were true, {self._odds(own)}"])
+        own, suggested = self.leakage.upper, Suggested.of(self)
+        if not suggested.worse(own):
+            return f"{self._gain()} {self._moved(own)}"
+        alone, said = f"{self._gain()} {self._moved(own)}", [*suggested.unbounded()]
+        if suggested.most > own:
+            most = f"{self._gain()} {self._moved(suggested.most)}"
+            said.append(f"under what the records suggest instead, {most}")
+            alone = self._moved(own)
+        return "; ".join([*said, f"if the model were true, {alone}"])
 
-    def _odds(self, upper: float) -> str:
-        """Return what a leakage means: how far the odds move, for whom, and about what."""
+    def _gain(self) -> str:
+        """Return who can learn what, and from how many releases."""
         what = self.leakage.secrets.words()
         if self.unit == "person":
             what = "between any two histories of one person"
         who = words(self.against, self.leakage.secrets.window)
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
+        return f"{several}{who} can raise the odds {what}"
+
+    def _moved(self, upper: float) -> str:
+        """Return what a leakage means: how far the odds move."""
         if not self.delta:
-            return (
-                f"{several}{who} can raise the odds {what} by at most a factor {odds(upper)} "
-                f"(leakage {above(upper)})"
-            )
+            return f"by at most a factor {odds(upper)} (leakage {above(upper)})"
         return (
-            f"{several}{who} can raise the odds {what} by more than a factor "
-            f"{odds(upper + math.log(2))} with probability at most {stated(2 * self.delta)} "
-            f"(leakage {above(upper)} at delta {stated(self.delta)})"
+            f"by more than a factor {odds(upper + math.log(2))} with probability at most "
+            f"{stated(2 * self.delta)} (leakage {above(upper)} at delta {stated(self.delta)})"
         )
 
     def __repr__(self) -> str:

@@ -348,7 +348,7 @@ class Stream:
             yield self.push(record)
 
     def __reduce__(self) -> Any:
-        raise TypeError("a stream is never copied: a copy would randomise the same series twice")
+        raise NotSupported("a stream is never copied: a copy would randomise the same series twice")
 
 
 def stream(

@@ -45,6 +45,8 @@ def test_an_account_is_created_with_its_budget():
         "unit": "record",
         "limit": 1.0,
         "budget": dp_budget(CHAIN, 1.0),
+        "accepted": [],
+        "conditions": ["the model was not checked against records"],
     }
     assert ledger("new.db").model == CHAIN
     assert release(account=("--ledger", "new.db", "--dataset", "w25")).exit_code == 0

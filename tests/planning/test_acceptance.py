@@ -114,6 +114,46 @@ def test_what_no_bound_is_known_for_is_said_first():
     assert "the checks 'order' and 'memory' failed and were accepted" in first
 
 
+def test_an_attack_is_not_told_as_a_bound():
+    """Of an alternative without a bound the sentence says what is attained, rounded down."""
+    plan = ut.calibrate(ut.Count(1), PRICED, limit=1.0, accept=["order"])
+    checks = [check.priced(2.34567, None) if check.leakage else check for check in plan.checks]
+    first = replace(plan, checks=tuple(checks)).guarantee()
+    assert first.startswith("not bounded")
+    assert "attains a leakage of 2.3456" in first
+    assert "factor 10.4" not in first
+
+
+def test_two_failures_have_no_bound_together():
+    """No alternative has all that several failed checks suggest: each bound is of one alone."""
+    two = model(ORDER, replace(ORDER, name="time"))
+    plan = ut.calibrate(ut.Count(1), two, limit=1.0, accept=["order", "time"])
+    assert all(check.leakage[1] for check in plan.checks)
+    assert plan.guarantee().startswith("not bounded")
+    assert "26.5" in plan.guarantee()
+
+
+def test_a_set_is_priced_under_what_each_of_its_members_suggests():
+    """Two members that fail one check with two alternatives: the worse one counts."""
+    worse = ut.MarkovChain([[0.98, 0.02], [0.02, 0.98]])
+    for order in ((STICKY, worse), (worse, STICKY)):
+        either = ut.ModelSet([model(replace(ORDER, alternative=one)) for one in order])
+        plan = ut.calibrate(ut.Count(1), either, limit=1.0, accept=["order"])
+        (check,) = [check for check in plan.checks if check.name == "order"]
+        assert check.leakage[1] >= ut.leakage(plan.mechanism, worse).lower
+    lost = ut.ModelSet([model(ORDER), model(replace(ORDER, alternative=None))])
+    plan = ut.calibrate(ut.Count(1), lost, limit=1.0, accept=["order"])
+    assert plan.guarantee().startswith("not bounded")
+
+
+def test_a_price_is_never_that_of_another_plan():
+    stale = model(replace(MEMORY, leakage=(0.0, 0.01)), replace(ORDER, leakage=(0.0, 0.01)))
+    plan = ut.calibrate(ut.Count(1), stale, limit=1.0, accept=["order", "memory"])
+    found = {check.name: check.leakage for check in plan.checks}
+    assert found["memory"] is None
+    assert found["order"][1] > 1.0
+
+
 def test_every_paper_begins_with_it(tmp_path):
     for fitted, says in ((PRICED, "under what the records suggest"), (UNBOUNDED, "not bounded")):
         plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, accept=broken(fitted))

@@ -337,7 +337,7 @@ def test_known_bytes_end():
 def test_randomness_has_two_kinds():
     wrong: Any = 7
     for made in (streams.draws, streams.single_draws):
-        with pytest.raises(TypeError, match="Secure"):
+        with pytest.raises(InvalidInput, match="Secure"):
             made(wrong)
 
 

@@ -48,7 +48,7 @@ def test_bad_counts_are_refused(count):
 
 @pytest.mark.parametrize("randomness", [7, "secure", object(), Secure])
 def test_randomness_is_named_explicitly(randomness):
-    with pytest.raises(TypeError, match=r"Secure\(\) or Insecure\(seed\)"):
+    with pytest.raises(InvalidInput, match=r"Secure\(\) or Insecure\(seed\)"):
         discrete_laplace(1.0, 1, randomness)
 
 

@@ -45,6 +45,7 @@ def drawn(client):
 
 def asked(client, work, **fields):
     form = {"kind": "count", "states": "active", "unit": "record", "against": "any", "limit": "1"}
+    form["accept"] = ["sample", "order", "memory", "time", "hours", "persons"]  # those that failed
     return client.post(f"/w/{work}/question", data=form | fields)
 
 
@@ -97,6 +98,31 @@ def test_the_whole_path_on_every_example(client, name, fields):
     again = client.post("/new/plan", files={"plan": ("plan.json", plan.content)})
     assert again.url.path.endswith("/release")
     assert client.get(f"/w/{work_of(again)}/plan.json").text == plan.text
+
+
+def test_failed_checks_have_boxes_to_tick(opened):
+    """Nothing is planned under a fit that failed until each failed check is ticked."""
+    client, _ = opened()
+    states = ["0"] * 60 + ["0", "1"] * 60 + ["1"] * 60  # it drifts, and has no order
+    text = "\n".join(["when,state", *(f"{when},{state}" for when, state in enumerate(states * 4))])
+    work = work_of(upload(client, text + "\n"))
+    reading = {"value": "state", "time": "when", "every": "1", "model": "fit"}
+    work = work_of(client.post(f"/w/{work}/data", data=reading))
+    page = client.get(f"/w/{work}/question").text
+    failed = re.findall(r'name="accept" value="(\w+)"', page)
+    assert failed
+    state = found(r'<option value="(\w+)"', page)
+    refused = asked(client, work, states=state, accept=failed[1:])
+    assert refused.status_code == 422
+    assert failed[0] in refused.text
+    taken = work_of(asked(client, work, states=state, accept=failed))
+    answer = client.get(f"/w/{taken}/release")
+    assert answer.status_code == 200, answer.text
+    promise = found(r'<p class="promise">(.*?)</p>', answer.text)
+    assert promise.startswith(("Not bounded", "Under what the records suggest"))
+    assert "accepted" in promise
+    assert "--accept" in client.get(f"/w/{taken}/code.sh").text
+    assert json.loads(client.get(f"/w/{taken}/plan.json").text)["accepted"] == failed
 
 
 def test_methods_and_lines_stand_beside_the_plan(client):

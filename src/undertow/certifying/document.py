@@ -1,12 +1,12 @@
 """The certificate as a file: its fields, their types and their limits; read strictly.
 
-Every field is required and none is unknown; a number is finite and a float holds it. What the
-numbers prove is checked in `undertow.certifying.checking`.
+Every field but ``conditions`` is required and none is unknown; a number is finite and a float holds
+it. What the numbers prove is checked in `undertow.certifying.checking`.
 """
 
 import json
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import pairwise
 from typing import Any, Literal
 
@@ -34,6 +34,9 @@ LARGEST = 600.0
 
 WORK = 2**31
 """Most products that a check takes: mus x steps x states^2, or those of the counts."""
+
+CONDITIONS = 64
+"""Most clauses that weaken a claim."""
 
 _CHARACTERS = 16 * 2**20
 _SUM = 1e-12
@@ -79,6 +82,9 @@ class SideProof:
 class Certificate:
     """A claim about a leakage, with the data for its proof.
 
+    ``conditions`` are what weakens the claim beyond its model, in words: checks of a fitted model
+    that failed, or that nothing tested. They are read with the claim and prove nothing.
+
     Made by `undertow.certify`; `undertow.verify` and the C program in ``verifier/`` check it.
 
     >>> from undertow import MarkovChain, PureDP, certify
@@ -94,6 +100,7 @@ class Certificate:
     left: tuple[SideProof, ...] = ()
     right: tuple[SideProof, ...] = ()
     made_by: str = ""
+    conditions: tuple[str, ...] = ()
 
     @property
     def upper(self) -> float:
@@ -130,6 +137,7 @@ class Certificate:
             "mechanism": claim.mechanism,
             "proof": proof,
             "made_by": self.made_by,
+            **({"conditions": list(self.conditions)} if self.conditions else {}),
         }  # fmt: skip
 
     def to_json(self) -> str:
@@ -167,7 +175,7 @@ def parse(text: str | bytes) -> Certificate:
     except (ValueError, TypeError, RecursionError) as error:
         raise InvalidCertificate("this is no certificate: it is not JSON") from error
     names = ("format", "version", "claim", "model", "mechanism", "proof", "made_by")
-    body = _fields(body, "the certificate", names)
+    body = _fields(body, "the certificate", names, ("conditions",))
     if body["format"] != FORMAT:
         raise InvalidCertificate(f'this is no certificate: it lacks "format": "{FORMAT}"')
     if type(body["version"]) is not int or body["version"] != VERSION:
@@ -177,7 +185,13 @@ def parse(text: str | bytes) -> Certificate:
     if type(body["made_by"]) is not str:
         raise InvalidCertificate("made_by must be a text")
     claim = _claim(body)
-    return _proof(body["proof"], claim, body["made_by"])
+    proof = _proof(body["proof"], claim, body["made_by"])
+    if "conditions" not in body:
+        return proof
+    said = _list(body["conditions"], "conditions", 1, CONDITIONS)
+    if any(type(clause) is not str for clause in said):
+        raise InvalidCertificate("conditions must be texts")
+    return replace(proof, conditions=tuple(said))
 
 
 def _claim(body: dict[str, Any]) -> CertifiedClaim:
@@ -310,14 +324,16 @@ def _finite(digits: str) -> float:
     return value
 
 
-def _fields(described: Any, what: str, names: tuple[str, ...]) -> dict[str, Any]:
+def _fields(
+    described: Any, what: str, names: tuple[str, ...], more: tuple[str, ...] = ()
+) -> dict[str, Any]:
     if not isinstance(described, dict):
         raise InvalidCertificate(f"{what} must be an object with fields")
     for name in names:
         if name not in described:
             raise InvalidCertificate(f"{what} needs {name!r}; none was found")
     for name in described:
-        if name not in names:
+        if name not in (*names, *more):
             raise InvalidCertificate(f"{what} has no field {name[:40]!r}")
     return described
 

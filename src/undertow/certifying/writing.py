@@ -1,6 +1,7 @@
 """``certify``: a certificate for a mechanism on a Markov chain, or the reason why there is none."""
 
 import math
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any, overload
 
@@ -23,10 +24,12 @@ from undertow.certifying.document import (
 )
 from undertow.certifying.proving import Roots, SidePlan, find_roots
 from undertow.channels import RandomizedResponse
+from undertow.conditions import doubts
 from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.guarantees import PureDP
 from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism
+from undertow.models.checks import Check
 from undertow.models.markov import MarkovChain
 from undertow.models.origins import audience_of
 from undertow.models.sets import AnyModel
@@ -82,8 +85,21 @@ def certify(
     """
     if isinstance(mechanism, Plan):
         _check_plan(mechanism.public())
-        return certify(mechanism.mechanism, mechanism.model, mechanism.against)
-    against = check_against(against)
+        found = certify(mechanism.mechanism, mechanism.model, mechanism.against)
+        return _weakened(found, mechanism.checks)
+    found = _certified(mechanism, model, check_against(against))
+    return _weakened(found, () if model is None else model.checks)
+
+
+def _weakened(found: Certificate, checks: Sequence[Check]) -> Certificate:
+    """Return the certificate with what failed checks of its model say, against who guesses."""
+    if not checks or found.claim.against == "informed":
+        return found
+    return replace(found, conditions=doubts(checks))
+
+
+def _certified(mechanism: Mechanism, model: AnyModel | None, against: Against) -> Certificate:
+    """Return the shortest certificate that checks."""
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
     if not isinstance(model, MarkovChain):

@@ -252,7 +252,7 @@ def _tell(
         ("attacker", words(leak.against, leak.secrets.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
-        ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions]))),
+        ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
@@ -337,14 +337,15 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
 
 def _conditions(asked: _Asked, found: "float | Budget") -> tuple[str, ...]:
     """Return what weakens a budget: what failed checks of the model cost, what was not tested."""
-    from undertow.conditions import at_most, checked
+    from undertow.conditions import Suggested, checked
     from undertow.planning.checked import priced_level
 
     level = found if isinstance(found, float) else found.epsilon
     checks = asked.model.checks
     if math.isfinite(level):
         checks = priced_level(checks, level, asked.against, asked.window.records)
-    return (*at_most(checks, asked.limit), *checked(checks, asked.accept))
+    beyond = Suggested.by(checks, asked.limit).beyond(asked.limit)
+    return (*beyond, *checked(checks, asked.accept))
 
 
 def _draw_windows(asked: _Asked, path: Path) -> bytes:

@@ -46,7 +46,8 @@ def verify(
     claim = found.claim
     told = {
         "accepted": True, "claimed": claim.upper, "proved": proved, "against": claim.against,
-        "mechanism": claim.mechanism, "proof": found.proof, "assumptions": _assumed(found),
+        "mechanism": claim.mechanism, "proof": found.proof,
+        "conditions": list(found.conditions), "assumptions": _assumed(found),
     }  # fmt: skip
     answer(told, lambda: _tell(found, proved), as_json=as_json)
 
@@ -62,6 +63,7 @@ def _assumed(certificate: "Certificate") -> list[str]:
 
 def _tell(certificate: "Certificate", proved: float) -> None:
     from undertow.adversaries import words
+    from undertow.conditions import doubts
 
     claim = certificate.claim
     length = "any length" if claim.length is None else f"{claim.length} records"
@@ -73,6 +75,7 @@ def _tell(certificate: "Certificate", proved: float) -> None:
         ("proved", f"at most {above(proved)}"),
         ("proof", certificate.proof),
         *(("assumes", each) for each in _assumed(certificate)),
+        ("holds", "; ".join(certificate.conditions or doubts(()))),
     ]
     show("The certificate holds", rows)
 

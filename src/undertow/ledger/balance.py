@@ -5,7 +5,7 @@ from fractions import Fraction
 from typing import Literal
 
 from undertow.certificate import Leakage
-from undertow.conditions import at_most, checked
+from undertow.conditions import Suggested, checked
 from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
@@ -58,7 +58,7 @@ class Balance:
         if self.unit == "person":
             return ()
         terms = self._terms()
-        costs = at_most(tested_of(terms), terms.limit)
+        costs = Suggested.by(tested_of(terms), terms.limit).beyond(terms.limit)
         return (*costs, *checked(self.model.checks, self.accepted))
 
     def level(self, scope: Scope | None = None) -> float:

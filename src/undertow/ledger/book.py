@@ -512,8 +512,8 @@ def _admit(model: AnyModel, wanted: Mapping[str, Any], accept: Sequence[str]) ->
     from undertow.planning.doors import admit
 
     limit, window = wanted["limit"] or 1.0, Window(wanted["window"] or 1)
-    told = limit, wanted["against"] or "any", 0.0, window
-    admit(model, accept, lambda: level_trial(model, *told))
+    against: Named = wanted["against"] or "any"
+    admit(model, accept, lambda: level_trial(model, limit, against, 0.0, window))
 
 
 def _share(pure: float, budget: float, delta: float) -> float:

@@ -185,7 +185,22 @@ def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
         kept = found.setdefault(check.name, check)
         if _WORSE.index(check.outcome) > _WORSE.index(kept.outcome):
             found[check.name] = check
+        elif check.outcome == kept.outcome == "failed" and check is not kept:
+            found[check.name] = replace(kept, alternative=_either(kept, check))
     return tuple(found.values())
+
+
+def _either(first: Check, second: Check) -> "Model | None":
+    """Return what two failures of one check suggest together, None where one suggests nothing."""
+    from undertow.models.sets import ModelSet
+
+    one, other = first.alternative, second.alternative
+    if one is None or other is None or one == other:
+        return one if one == other else None
+    try:
+        return ModelSet([one, other])
+    except InvalidModel:  # of other states, or another length
+        return None
 
 
 def privately(miss: float) -> tuple[Check, ...]:

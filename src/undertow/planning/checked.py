@@ -123,6 +123,7 @@ def priced_level(
 
 def price_level(check: Check, level: float, against: Against, window: Window) -> Check:
     """Return the check with what all algorithms of a DP level leak, where it failed."""
+    check = replace(check, leakage=None)
     if check.outcome != "failed" or check.alternative is None:
         return check
     try:
@@ -134,6 +135,7 @@ def price_level(check: Check, level: float, against: Against, window: Window) ->
 
 def price(check: Check, plan: Plan[Any]) -> Check:
     """Return the check with both ends, where it failed and a leakage is known under its model."""
+    check = replace(check, leakage=None)  # of another plan
     other, secrets = check.alternative, plan.leakage.secrets
     if check.outcome != "failed" or other is None or plan.unit != "record":
         return check

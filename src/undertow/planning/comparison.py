@@ -11,7 +11,7 @@ from undertow import progress
 from undertow.accuracy import errors as expected
 from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
 from undertow.base_query import State
-from undertow.conditions import checked, claimed, doubts, largest_known
+from undertow.conditions import Suggested, checked, doubts
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, NotSupported
 from undertow.methods import METHODS, Method, find_method
@@ -71,9 +71,8 @@ class Comparison:
         """
         if self.best is not None:
             best = replace(self.best, checks=self.checks, accepted=self.accepted)
-            known, bounded = largest_known(best)
-            limit = best.leakage.upper
-            return (*claimed(known, limit, bounded=bounded), *checked(self.checks, self.accepted))
+            beyond = Suggested.of(best).beyond(best.leakage.upper)
+            return (*beyond, *checked(self.checks, self.accepted))
         return doubts(self.checks)
 
     def __iter__(self) -> Iterator[Row]:

@@ -14,6 +14,7 @@ from typing import Any, Literal
 from undertow.adversaries import ONE_RECORD, Against, Window
 from undertow.bounds.engine import leakage, read_window
 from undertow.certificate import Leakage
+from undertow.conditions import doubts
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
@@ -52,11 +53,11 @@ class Renewal:
     """What a level that renews every period leaks about a record, and about a lasting trait.
 
     ``leak`` is the certificate for one record, or a ``window`` of several, over any number of
-    periods. ``trait`` is what can be
-    learned in a year of something that never changes, all records of the year together: their
-    number times the level. ``budget`` and ``trait_budget`` are the levels to spend in each period
-    so that no more than ``limit`` leaks about either, rounded down (0 where no level is small
-    enough).
+    periods; ``doubts`` are what failed checks of the model say of it, and of the budget. ``trait``
+    is what can be learned in a year of something that never changes, all records of the year
+    together: their number times the level. ``budget`` and ``trait_budget`` are the levels to spend
+    in each period so that no more than ``limit`` leaks about either, rounded down (0 where no level
+    is small enough).
     """
 
     period: Period
@@ -66,6 +67,7 @@ class Renewal:
     limit: float
     budget: float
     window: Window = ONE_RECORD
+    doubts: tuple[str, ...] = ()
 
     @property
     def year(self) -> int:
@@ -85,7 +87,11 @@ class Renewal:
     @property
     def assumptions(self) -> tuple[str, ...]:
         """What all of this rests on."""
-        return (*self.leak.assumptions, f"a release reads records of its own {self.period} only")
+        return (
+            *self.doubts,
+            *self.leak.assumptions,
+            f"a release reads records of its own {self.period} only",
+        )
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
@@ -140,7 +146,8 @@ def renewal(
     window = read_window(protect)
     leak = leakage(PureDP(epsilon), endless, against, protect=window)
     budget = _budget(endless, limit, against, window)
-    return Renewal(period, epsilon, records, leak, limit, budget, window)
+    said = doubts(model.checks) if model.checks and against != "informed" else ()
+    return Renewal(period, epsilon, records, leak, limit, budget, window, said)
 
 
 def _budget(model: AnyModel, limit: float, against: Against, window: Window) -> float:

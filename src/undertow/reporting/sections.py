@@ -173,7 +173,7 @@ def guarantee_section(
     means = words.odds_sentence(plan) if plan.delta else _belief(leak)
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
-        ("That means", (sentence(premise(plan) + means),)),
+        ("That means", (premise(plan) + means,)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),

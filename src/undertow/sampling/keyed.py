@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.sampling.flips import PIECE, Codes, Thresholds, erase, flip, noise
 from undertow.sampling.streams import ByteArray, block_cipher
 
@@ -98,7 +98,7 @@ class Key:
         return "Key(secret)"
 
     def __getstate__(self) -> Any:
-        raise TypeError(
+        raise NotSupported(
             "a key is never copied with other objects: who has it can undo the flips; exported() "
             "gives its bytes to workers of the same release"
         )

@@ -172,7 +172,7 @@ def block_cipher(key: bytes) -> Callable[[npt.NDArray[Any]], ByteArray]:
 
 def _check_secure(randomness: object) -> None:
     if randomness is not None and not isinstance(randomness, Secure):
-        raise TypeError("randomness must be Secure() or Insecure(seed)")
+        raise InvalidInput("randomness must be Secure() or Insecure(seed)")
 
 
 def _seeded(seed: int) -> Draws:
