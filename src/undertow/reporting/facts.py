@@ -266,6 +266,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
         "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
         "size": found.size,
         "found_in": found_in(fingerprint),
+        "origin": plan.model.origin,
         "source": source,
     }
 

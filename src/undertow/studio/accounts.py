@@ -147,7 +147,7 @@ def carry_out(
     rows = [number.to_dict() for number in found]
     return Released(
         tuple((one.label(), one.shown(), above(one.within, 4)) for one in found),
-        plan.query.words(), plan.guarantee(), scope.records(out.rows, out.persons),
+        plan.query.words(), plan.guarantee(*out.conditions), scope.records(out.rows, out.persons),
         out.release_id, out.entry or "", scope.drawn(out.made), out.replayed, report.html(),
         report.to_json() + "\n", report.text(), csv_bytes(rows, list(rows[0])),
     )  # fmt: skip
