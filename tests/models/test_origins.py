@@ -246,3 +246,20 @@ def test_accounts_take_a_law_from_whoever_made_it(tmp_path):
     assert again.model.origin == "not public"
     plan = ut.calibrate(ut.Count("active"), by_hand, limit=0.5, method="exchange")
     assert ut.release(plan, SERIES[0], ledger=book).entry is not None
+
+
+def test_an_account_that_a_private_fit_narrowed_has_public_papers(tmp_path):
+    """The region went through noise: planned now, or after the account was opened again."""
+    wide = ut.MarkovChain.box([[0.6, 0.05], [0.1, 0.4]], [[0.95, 0.4], [0.6, 0.9]], CHAIN.states)
+    for name, stated, origin in (
+        ("hand", wide, "private"),
+        ("fitted", wide.with_origin("not public"), "not public"),
+    ):
+        book = ut.Ledger(tmp_path / f"{name}.db", "w", model=stated, limit=1.0, memory=False)
+        records = CHAIN.simulate(10_000, seed=1)
+        fit = ut.MarkovChain.fit(records, private=0.06, ledger=book)
+        assert fit.origin == "private"
+        book.narrow(fit.release_id)
+        again = ut.Ledger(tmp_path / f"{name}.db", "w", memory=False)
+        assert book.model.origin == again.model.origin == origin
+        assert again.plan(ut.Count("active")).origin == origin
