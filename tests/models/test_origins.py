@@ -65,6 +65,7 @@ MADE = {
     "backwards": lambda model: model.reverse(),
     "order one": lambda model: model.first_order(),
     "pairs": lambda model: model.pairs(),
+    "every other record": lambda model: model.every_nth(2),
     "hidden": ut.HiddenChain.of,
     "set": lambda model: ut.ModelSet([model]),
     "records": lambda model: model.with_records(RecordDescription(every="5m")),
