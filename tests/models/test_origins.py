@@ -217,6 +217,7 @@ def test_reports_say_whose_they_are(origin):
         assert ("For the curator only: " in text) == curators
         assert ("fit --private" in " ".join(text.split())) == curators
     assert report.to_dict()["audience"] == ("curator" if curators else "public")
+    assert all(("audience" in row) == curators for row in report.facts.rows())
     if curators:
         assert report.text().split("\n\n")[1].startswith("For the curator only: ")
         assert "curator's" in report.to_dict()["promise"]["words"]

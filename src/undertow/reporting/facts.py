@@ -148,6 +148,11 @@ class Facts:
         """How far rounding to a lattice can move an answer, in words."""
         return words.rounding(self.plan.noise.query, self.release.rows)
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the released numbers as rows of a table, which say if they are the curator's."""
+        whose = {"audience": self.plan.audience} if self.plan.audience == "curator" else {}
+        return [number.to_dict() | whose for number in self.numbers]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
         release, plan = self.release, self.proved
