@@ -59,9 +59,10 @@ M = TypeVar("M", bound=Noise | LocalMechanism, default=Scaled, covariant=True)
 class Plan(Generic[M]):
     """A query, the randomisation that answers it, and the certified leakage of the two together.
 
-    Made by `calibrate`; holds no solver and no data. ``limit`` is what was asked for,
-    ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all records
-    of one person. ``measures`` are named numbers about a local plan: how much of the series
+    Made by `calibrate`; holds no solver and no records. ``origin`` says where its model comes from,
+    and ``audience`` who may see it: not every plan may be published. ``limit`` is what was asked
+    for, ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all
+    records of one person. ``measures`` are named numbers about a local plan: how much of the series
     stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
     ``checks`` are what was tested of a fitted model, with what each failure costs this plan;

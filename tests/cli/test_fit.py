@@ -162,11 +162,21 @@ def test_public_records_make_public_models(table, tmp_path, asked):
         made = call("plan", "--model", path, "--count", "yes", "--limit", 1, "--output", plan)
         assert "this plan is the curator's" in made.stdout
         assert ut.Plan.from_json(plan.read_text()).audience == "curator"
+        answer, report = tmp_path / "answer.json", tmp_path / "report.txt"
+        files = ("--output", answer, "--report", report)
+        released = call(
+            "release", table, "--plan", plan, "--value", "word", "--person", "day", *files
+        )
+        assert released.exit_code == 0, released.output
+        assert "this plan is the curator's" in released.stdout
+        assert json.loads(answer.read_text())["audience"] == "curator"
+        assert "For the curator only" in report.read_text()
         certificate = ("--certificate", tmp_path / "proof.json")
-        denied = call("plan", "--model", path, "--count", "yes", "--limit", 1, *certificate)
-        assert denied.exit_code == 1
-        assert "fit --private" in denied.stderr
-        assert not (tmp_path / "proof.json").exists()
+        for asked_for in (("plan", "--count", "yes", "--limit", 1), ("leakage", "--epsilon", 1)):
+            denied = call(*asked_for, "--model", path, *certificate)
+            assert denied.exit_code == 1
+            assert "fit --private" in denied.stderr
+            assert not (tmp_path / "proof.json").exists()
 
 
 def test_a_file_is_not_replaced_unless_forced(table, tmp_path):

@@ -65,6 +65,7 @@ MADE = {
     "backwards": lambda model: model.reverse(),
     "order one": lambda model: model.first_order(),
     "pairs": lambda model: model.pairs(),
+    "every other record": lambda model: model.every_nth(2),
     "hidden": ut.HiddenChain.of,
     "set": lambda model: ut.ModelSet([model]),
     "records": lambda model: model.with_records(RecordDescription(every="5m")),
@@ -154,6 +155,43 @@ def test_a_plan_says_whose_it_is(origin):
             paper()
 
 
+LONG = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=30)
+ORDER_TWO = SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]])
+TRIO = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.2)
+QUESTIONS = {
+    "exact": (CHAIN, ut.Count("active"), {}),
+    "delta": (CHAIN, ut.Count("active"), {"delta": 1e-6}),
+    "several": (CHAIN, ut.Count("active"), {"releases": 4}),
+    "any shape": (CHAIN, ut.Histogram(), {"covers": "any"}),
+    "person": (LONG, ut.Count("active"), {"unit": "person"}),
+    "flips": (CHAIN, ut.Series(), {}),
+    "flips, order two": (ORDER_TWO, ut.Series(), {}),
+    "erasures": (CHAIN, ut.Redacted(protect=7, length=20), {"against": "ignorant"}),
+    "hidden": (ut.HiddenChain.of(CHAIN), ut.Count("active"), {"method": "exchange"}),
+    "groups": (ut.Groups(3), ut.Sum(0, 1), {}),
+    "family": (TRIO, ut.Count("BB"), {}),
+    "Gaussian": (ut.MultivariateGaussian.bounded(3, 0.3), ut.Sum(0, 1), {}),
+}
+
+
+@pytest.mark.parametrize("name", QUESTIONS)
+def test_no_search_forgets_the_origin(name):
+    """Whatever is asked, and of which model: the plan is on the model that was passed."""
+    model, query, more = QUESTIONS[name]
+    plan = ut.calibrate(query, model.with_origin("not public"), limit=2.0, **more)
+    assert plan.audience == ut.Plan.from_json(plan.to_json()).audience == "curator"
+    assert ut.calibrate(query, model, limit=2.0, **more).audience == "public"
+
+
+def test_tables_of_methods_and_accounts_keep_the_origin(tmp_path):
+    """Rows of a comparison, and plans of what is left in an account, are plans like others."""
+    model = CHAIN.with_origin("not public")
+    plans = [row.plan for row in ut.compare(ut.Count("active"), model, limit=1.0)]
+    assert {plan.audience for plan in plans if plan is not None} == {"curator"}
+    book = ut.Ledger(tmp_path / "a.db", "w", model=model, limit=1.0)
+    assert book.plan(ut.Count("active")).audience == "curator"
+
+
 def test_checks_of_private_records_make_a_plan_the_curators():
     """A model that was stripped of its origin, but not of what was computed from the records."""
     plan = _plan(CHAIN.with_checks(untested(False, "order")))
@@ -179,6 +217,7 @@ def test_reports_say_whose_they_are(origin):
         assert ("For the curator only: " in text) == curators
         assert ("fit --private" in " ".join(text.split())) == curators
     assert report.to_dict()["audience"] == ("curator" if curators else "public")
+    assert all(("audience" in row) == curators for row in report.facts.rows())
     if curators:
         assert report.text().split("\n\n")[1].startswith("For the curator only: ")
         assert "curator's" in report.to_dict()["promise"]["words"]
@@ -209,3 +248,20 @@ def test_accounts_take_a_law_from_whoever_made_it(tmp_path):
     assert again.model.origin == "not public"
     plan = ut.calibrate(ut.Count("active"), by_hand, limit=0.5, method="exchange")
     assert ut.release(plan, SERIES[0], ledger=book).entry is not None
+
+
+def test_an_account_that_a_private_fit_narrowed_has_public_papers(tmp_path):
+    """The region went through noise: planned now, or after the account was opened again."""
+    wide = ut.MarkovChain.box([[0.6, 0.05], [0.1, 0.4]], [[0.95, 0.4], [0.6, 0.9]], CHAIN.states)
+    for name, stated, origin in (
+        ("hand", wide, "private"),
+        ("fitted", wide.with_origin("not public"), "not public"),
+    ):
+        book = ut.Ledger(tmp_path / f"{name}.db", "w", model=stated, limit=1.0, memory=False)
+        records = CHAIN.simulate(10_000, seed=1)
+        fit = ut.MarkovChain.fit(records, private=0.06, ledger=book)
+        assert fit.origin == "private"
+        book.narrow(fit.release_id)
+        again = ut.Ledger(tmp_path / f"{name}.db", "w", memory=False)
+        assert book.model.origin == again.model.origin == origin
+        assert again.plan(ut.Count("active")).origin == origin

@@ -395,3 +395,13 @@ def test_one_verification_runs_at_a_time(service, monkeypatch):
         assert first.result().status_code == 200
     assert (second.status_code, second.json()["error"]) == (503, "LedgerUnavailable")
     assert service("reader", "POST", "/v1/verify").status_code == 200
+
+
+@pytest.mark.parametrize(("origin", "audience"), [("hand", "public"), ("not public", "curator")])
+def test_terms_say_who_may_see_them(tmp_path, origin, audience):
+    """The budget of a fit to private records discloses something of them."""
+    where = str(tmp_path / "year.db")
+    for name in ("w25", "other"):
+        ut.Ledger(where, dataset=name, model=CHAIN.with_origin(origin), limit=1.0)
+    terms = Team(where)("reader", "GET", "/v1/datasets/w25").json()
+    assert (terms["origin"], terms["audience"]) == (origin, audience)

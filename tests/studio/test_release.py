@@ -104,6 +104,23 @@ def test_a_fitted_model_is_not_the_accounts_and_is_refused_in_words(opened, acco
     assert not ledger.entries()
 
 
+def test_papers_of_a_fit_to_the_private_table_are_the_curators(opened, account):
+    """Every page that may be printed, and every file, says whose it is; none for a stated model."""
+    ledger, where = account
+    client, _ = opened(ledger=where, dataset="w25")
+    for model, curators in (("ledger", False), ("fit", True)):
+        work = work_of(upload(client, table()))
+        work = work_of(client.post(f"/w/{work}/data", data=READING | {"model": model}))
+        work = work_of(asked(client, work, states="moving"))
+        for page in ("release", "statement"):
+            text = client.get(f"/w/{work}/{page}").text
+            assert ("For the curator only" in text) == curators
+            assert ("this plan is the curator" in text) == curators
+        plan = json.loads(client.get(f"/w/{work}/plan.json").text)
+        assert plan.get("audience", "public") == ("curator" if curators else "public")
+    assert not ledger.entries()
+
+
 @pytest.mark.parametrize("page", ["dry-run", "release"])
 def test_a_read_only_studio_releases_nothing(opened, page):
     client, _ = opened(read_only=True)

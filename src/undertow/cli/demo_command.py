@@ -112,7 +112,7 @@ class _Story:
             "question": "number of active records",
             "value": self.release.value,
             "error_bar": {"within": self.release.error_bar(0.05), "probability": 0.95},
-            "promise": self.plan.guarantee(),
+            "promise": self.plan.guarantee(*self.release.conditions),
             "randomness": self.release.randomness,
             "plan_checksum": json.loads(self.plan.to_json())["checksum"],
             "simulated_records": True,

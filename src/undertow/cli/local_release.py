@@ -283,6 +283,7 @@ def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
+        "audience": plan.audience,
         "question": plan.query.words(),
         "records": ready.shape.rows,
         "persons": ready.shape.persons,

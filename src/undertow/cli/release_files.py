@@ -86,7 +86,7 @@ def published(told: "Report") -> dict[str, Any]:
 def _answer(told: "Report", path: Path) -> bytes:
     if path.suffix.lower() == ".json":
         return (strict_json(published(told)) + "\n").encode("utf-8", "backslashreplace")
-    rows = [number.to_dict() for number in told.facts.numbers]
+    rows = told.facts.rows()
     return csv_bytes(rows, list(rows[0]) if rows else [])
 
 

@@ -151,6 +151,11 @@ class Facts:
         found = readings_moved(self.plan, rows), words.rounding(self.plan.noise.query, rows)
         return "; ".join(part for part in found if part is not None) or None
 
+    def rows(self) -> list[dict[str, Any]]:
+        """Return the released numbers as rows of a table, which say if they are the curator's."""
+        whose = {"audience": self.plan.audience} if self.plan.audience == "curator" else {}
+        return [number.to_dict() | whose for number in self.numbers]
+
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
         release, plan = self.release, self.proved
@@ -275,6 +280,7 @@ def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -
         "size": found.size,
         "found_in": found_in(fingerprint),
         "records": replace(plan.model.records, source=None).to_dict() or None,
+        "origin": plan.model.origin,
         "source": source,
     }
 

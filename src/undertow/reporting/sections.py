@@ -220,9 +220,10 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     lines.append(("Records", str(plan.model.records) or "not stated"))
     found, place = parameters(plan.model), found_in(fingerprint)
     where = f"below, to six digits; exactly in {place}" if found.matrices else f"in {place}"
+    known = (*words.origin(plan.model), *((source,) if source else ()))
     lines += [
         ("Parameters", f"{found.size}, {where}"),
-        ("Where it came from", source or "not stated"),
+        ("Where it came from", "; ".join(known) or "not stated"),
     ]
     memory = reach(plan.model)
     if memory is not None:

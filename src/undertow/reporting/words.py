@@ -8,7 +8,8 @@ from typing import Any
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
 from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.models.origins import CURATORS
+from undertow.models.base import Model
+from undertow.models.origins import CURATORS, Origin
 from undertow.numerics import down
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Linear, Mean, Sum
@@ -23,6 +24,7 @@ __all__ = [
     "noise",
     "not_covered",
     "odds_sentence",
+    "origin",
     "promise",
     "record_ends",
     "rounding",
@@ -74,6 +76,24 @@ def audience(plan: Plan[Any]) -> tuple[str, ...]:
         return ()
     advice = "Papers that can be published need a fit through noise ('undertow fit --private')."
     return (f"For the curator only: {CURATORS}. {advice}",)
+
+
+def origin(model: Model) -> tuple[str, ...]:
+    """Return which records a model was fitted to, nothing for one that was written by hand.
+
+    >>> from undertow import Groups
+    >>> origin(Groups(3).with_origin("private"))
+    ('fitted to private records through noise',)
+    """
+    return _ORIGINS[model.origin]
+
+
+_ORIGINS: dict[Origin, tuple[str, ...]] = {
+    "hand": (),
+    "public": ("fitted to public records",),
+    "private": ("fitted to private records through noise",),
+    "not public": ("fitted to private records without noise",),
+}
 
 
 def promise(plan: Plan[Any]) -> str:

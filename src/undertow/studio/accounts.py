@@ -11,7 +11,6 @@ from undertow.models.acceptance import SAME_RECORDS
 from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.reporting import scope
-from undertow.reporting.facts import numbers
 from undertow.reporting.files import csv_bytes
 from undertow.rounding import above, below
 from undertow.studio.reading import PrivateTable, Reading, naming
@@ -145,8 +144,7 @@ def carry_out(
         out = draw(ready, book, source=origin)
     doing("writing the report")
     report = out.report()
-    found = list(numbers(out))
-    rows = [number.to_dict() for number in found]
+    found, rows = report.facts.numbers, report.facts.rows()
     return Released(
         tuple((one.label(), one.shown(), above(one.within, 4)) for one in found),
         plan.query.words(), plan.guarantee(*out.conditions), scope.records(out.rows, out.persons),
