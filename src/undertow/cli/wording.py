@@ -21,6 +21,11 @@ _VALUE = rf"(?:{_QUOTED}|\[[^\]]*\]|\([^)]*\)|\w+\((?:[^()]|\([^()]*\))*\)|\.\.\
 _ARGUMENT = rf"\b(?:{'|'.join((*_OPTIONS, *_RENAMED))})=(?:{_VALUE}(?: or {_QUOTED})*)?"
 
 _PHRASES = (
+    (r" \(person=\.\.\., --person\)", " (--person)"),
+    (r"Data\(\.\.\., ungrouped=True\), --ungrouped", "--ungrouped"),
+    (r"accept=\('same-records',\)", "--accept same-records"),
+    (r"\(private=LEVEL and a ledger\)", "(--private)"),
+    (r": model\.every_nth\(\d+\)", " (in Python: every_nth)"),
     (r"'undertow plan' or calibrate\(\.\.\.\)", "'undertow plan'"),
     (r"write one with json\.dumps\(chain\.to_dict\(\)\)", "make one with 'undertow fit --output'"),
     (r"Data\(table, value=\.\.\., person=\.\.\., time=\.\.\.\)", "--value, --person and --time"),

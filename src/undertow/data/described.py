@@ -14,6 +14,7 @@ from undertow.conditions import SAME
 from undertow.data.expressions import normalised
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
 from undertow.data.pieces import pieces
+from undertow.data.unnamed import check_order
 from undertow.errors import RecordsDiffer, SameRecords
 from undertow.models.records import (
     MOST_PERSONS,
@@ -230,8 +231,15 @@ def check_records(plan: "Plan[Any]", table: Any) -> tuple[str, ...]:
     is_table = hasattr(table, "described")
     if is_table:
         check_kind(plan.model, table)
+        if _ordered(plan.model):
+            check_order(table)
         found += _unsaid(plan.model, table)
     return (*found, *_overlap(plan, table if is_table else None))
+
+
+def _ordered(model: "Model") -> bool:
+    """Return whether a record depends on those before it, so that the order of rows matters."""
+    return any(member.reach() for member in model.members())
 
 
 def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
@@ -240,7 +248,7 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     if own is None:
         return
     parts = []
-    if said.every is None and any(member.reach() for member in model.members()):
+    if said.every is None and _ordered(model):
         parts.append(f"one record = one row, {_step(data, own.every)}")
     if said.every is not None and own.every is None and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
