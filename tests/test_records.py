@@ -156,7 +156,7 @@ def test_a_copy_of_a_model_keeps_what_was_said():
     assert checked.with_records(RecordDescription(unit="person")).checks == checked.checks
 
 
-# --- what differs is refused before anything is spent ----------------------------------------------
+# --- what differs is refused before anything is spent ---------------------------------------------
 
 
 def test_a_plan_for_half_hours_is_not_one_for_five_minutes(plan):
@@ -231,7 +231,7 @@ def test_refusals_do_not_depend_on_values(plan):
     assert len({refused(plan, data(table, state="steps > 100")) for table in tables}) == 1
 
 
-# --- what matches passes ---------------------------------------------------------------------------
+# --- what matches passes --------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize(
@@ -364,9 +364,10 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
         ut.MarkovChain(rows).every_nth(0)
     with pytest.raises(InvalidInput, match="one record alone"):
         ut.MarkovChain(rows, length=4).every_nth(9)
-    rare = [[1 - 1e-60, 1e-60, 0], [0.5, 0.5 - 1e-60, 1e-60], [0.5, 0, 0.5]]
-    with pytest.raises(NotSupported, match="too small"):  # 1e-120 from the first to the last
-        ut.MarkovChain(rare).every_nth(2)
+    ring = np.roll(np.eye(13), 1, axis=1) + 1e-30 * np.roll(np.eye(13), 3, axis=1)
+    assert ut.MarkovChain(ring).every_nth(3).size == 13
+    with pytest.raises(NotSupported, match="too small"):  # four leaps of three: 1e-120
+        ut.MarkovChain(ring).every_nth(4)
     hour = fit.every_nth(2)
     assert [check.outcome for check in hour.checks] == [check.outcome for check in fit.checks]
     later = ut.calibrate(ut.Count(True), hour, limit=5.0)
@@ -376,7 +377,7 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
         ut.release(ut.calibrate(ut.Count(True), fit, limit=5.0), table)
 
 
-# --- the records that were fitted -------------------------------------------------------------------
+# --- the records that were fitted -----------------------------------------------------------------
 
 
 def test_the_records_that_were_fitted_are_not_released(plan):

@@ -127,7 +127,8 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     assert "triples" not in text
     body = strict(text)
     assert body["records"]["state"] == {"column": "word"}
-    assert body.keys() - {"checks", "records"} == {"kind", "transition", "states", "start", "length"}
+    fields = {"kind", "transition", "states", "start", "length"}
+    assert body.keys() - {"checks", "records"} == fields
     assert model_from_dict(body) == expected(length=20)
     plan = call("plan", "--model", path, "--count", "yes", "--limit", 1)
     assert plan.exit_code == 0, plan.output

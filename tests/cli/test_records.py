@@ -1,7 +1,8 @@
-"""From a file to an answer: a plan is released on records of the kind that was fitted, on others not."""
+"""From a file to an answer: a plan is released on records of the kind that was fitted alone."""
 
 import json
 from datetime import datetime, timedelta
+from pathlib import Path
 
 import pytest
 
@@ -43,8 +44,10 @@ def folder(tmp_path, monkeypatch):
 
 def refusal(*arguments):
     """Return what a command says that refuses, and writes nothing."""
-    result = call(*arguments, "--output", "answer.json")
+    name = {"release": "answer.json", "fit": "model.json"}.get(arguments[0], "answer.csv")
+    result = call(*arguments, "--output", name)
     assert result.exit_code == 1, result.output
+    assert not Path(name).exists()
     return " ".join(result.stderr.split())
 
 
@@ -62,7 +65,7 @@ def test_matching_records_pass(folder):
     out = call("release", "half.csv", "--plan", "plan.json", *HALF, "--json")
     assert out.exit_code == 0, out.output
     said = strict(out.stdout)
-    assert "records are one record every 30m" in said["promise"]["words"]
+    assert "records are one record every 30m" in said["promise"]
     assert said["model"]["records"]["every"] == "30m"
     assert call("validate", "half.csv", *HALF, "--plan", "plan.json").exit_code == 0
 
@@ -87,13 +90,12 @@ def test_other_records_are_refused_by_every_command(folder, name, options, said)
         "plan", "--model", "chain.json", "--series", "--limit", 5, "--output", "flips.json"
     )
     assert flips.exit_code == 0, flips.output
-    ledger = call("ledger", "create", "--ledger", "a.db", "--dataset", "a", "--model", "chain.json",
+    ledger = call("ledger", "create", "a.db", "--dataset", "a", "--model", "chain.json",
                   "--limit", 3)  # fmt: skip
     assert ledger.exit_code == 0, ledger.output
     account = ("--ledger", "a.db", "--dataset", "a")
     assert said in refusal("release", name, "--plan", "plan.json", *options, *account)
     assert said in refusal("sanitize", name, "--plan", "flips.json", *options)
-    assert not (folder / "answer.json").exists()
     book = ut.Ledger(folder / "a.db", "a")
     assert not book.entries()
     looked = call("validate", name, *options, "--plan", "plan.json", "--json")
@@ -112,7 +114,7 @@ def test_the_file_that_was_fitted_is_not_released(folder):
 
 
 def test_groups_need_their_column_or_the_word_of_the_curator(folder):
-    (folder / "groups.json").write_text(json.dumps({"kind": "groups", "size": 3}))
+    (folder / "groups.json").write_text(json.dumps({"kind": "groups", "size": 3, "states": [False, True]}))
     made = call("plan", "--model", "groups.json", "--count", "True", "--limit", 1, "--output",
                 "three.json")  # fmt: skip
     assert made.exit_code == 0, made.output

@@ -124,12 +124,13 @@ def source_of(data: "Data") -> RecordSource:
         return RecordSource(files)
     time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
     ends = time.min().alias("first"), time.max().alias("last")
+    known = PERSON if data.by is None else GROUP  # of whom there are records in this data
     if data.piece is None:
-        rows = grid.windowed(data.rows()).drop_nulls(GROUP if data.by is not None else PERSON)
+        rows = grid.windowed(data.rows()).drop_nulls(known)
         (found,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
     else:
         parts = [
-            grid.windowed(rows.lazy()).drop_nulls(PERSON).group_by(PERSON).agg(*ends).collect()
+            grid.windowed(rows.lazy()).drop_nulls(known).group_by(PERSON).agg(*ends).collect()
             for rows in pieces(data)
         ]
         merged = pl.col("first").min(), pl.col("last").max()
