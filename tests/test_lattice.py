@@ -79,7 +79,7 @@ def test_linear_statistics_keep_to_their_lattice(weights, spread, lower):
     assert max(abs(w) for w in lattice.weights) == lattice.steps
     values = [lower + spread * (t % 3) / 2 for t in range(len(weights))]
     plan = ut.calibrate(query, ut.Groups(1), 50.0)
-    found = ut.release(plan, values, insecure_seed=1).value
+    found = ut.release(plan, ut.Data(values, ungrouped=True), insecure_seed=1).value
     wanted = float(np.dot(weights, values))
     noise = plan.mechanism.scale * 60
     assert abs(found - wanted) <= noise + 1e-5 * query.sensitivity() * len(weights)
@@ -91,7 +91,7 @@ def test_a_linear_statistic_needs_a_range_to_be_released():
         ut.release(plan, [0.5, 0.5])
     with pytest.raises(InvalidInput, match="2 weights do not fit 3 records"):
         ut.release(
-            ut.calibrate(ut.Linear([1.0, 2.0], spread=1.0, lower=0.0), ut.Groups(1), 1.0), [1, 1, 1]
+            ut.calibrate(ut.Linear([1.0, 2.0], spread=1.0, lower=0.0), ut.Groups(3), 1.0), [1, 1, 1]
         )
 
 

@@ -95,8 +95,8 @@ def test_a_narrowed_account_pays_for_fit_and_answer_together(ledger, tmp_path):
         fit(ledger, private=0.01)
     with pytest.raises(LedgerConflict, match="narrowed by a fit before"):
         ledger.narrow(found.release_id)
+    pairs = ut.calibrate(ut.Count("active"), ut.Groups(2), 0.1)
     with pytest.raises(LedgerConflict, match="another model"):
-        pairs = ut.calibrate(ut.Count("active"), ut.Groups(2), 0.1)
         ut.release(pairs, ut.Data(RECORDS, ungrouped=True), ledger=ledger)
     again = ut.Ledger(tmp_path / "w.db", "w25", memory=False)  # found as it was left
     assert (again.model, again.budget, again.stated()) == (region, ledger.budget, WIDE)

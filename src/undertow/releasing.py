@@ -30,7 +30,7 @@ from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
 from undertow.plan import Plan
-from undertow.planning.coverage import covering
+from undertow.planning.coverage import covering, group_conditions
 from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
 from undertow.reporting.brief import brief
 from undertow.reporting.report import Report
@@ -155,11 +155,10 @@ def prepare(
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    conditions = check_records(plan, table)
-    asked = table.asked()
-    proof = covering(
-        plan, shape, person=asked.get("person"), ungrouped=asked.get("ungrouped", False)
-    )
+    conditions, asked = check_records(plan, table), table.asked()
+    ungrouped = asked.get("ungrouped", False)
+    proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
+    conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if ledger is None:
         return Prepared(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series)

@@ -24,7 +24,7 @@ from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.ledger.rules import Entry
 from undertow.numerics import check_flag
 from undertow.plan import Plan
-from undertow.planning.coverage import check_groups, group_size
+from undertow.planning.coverage import check_groups, group_conditions, group_size
 from undertow.planning.proofs import check_proof
 from undertow.sampling.bits import Insecure, Randomness, chosen
 from undertow.sampling.flips import Thresholds, erase, flip, noise
@@ -185,7 +185,9 @@ def prepare(
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(read.longest, int(shape.series)))
     asked = table.asked()
-    if not asked.get("ungrouped", False):
+    ungrouped = asked.get("ungrouped", False)
+    conditions += group_conditions(plan.model, ungrouped=ungrouped)
+    if not ungrouped:
         whose = "series" if isinstance(table, Listed) else asked.get("person")
         check_groups(plan.model, int(shape.series), person=whose)
     check_places(read.longest)

@@ -126,8 +126,9 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     assert "counts" not in text
     assert "triples" not in text
     body = strict(text)
+    assert body["records"]["state"] == {"column": "word"}
     own = {"kind", "transition", "states", "start", "length"}
-    assert body.keys() - {"checks"} == own | {"origin"}
+    assert body.keys() - {"checks", "records"} == own | {"origin"}
     assert body["origin"] == "not public"
     assert model_from_dict(body) == expected(length=20)
     failed = [check["name"] for check in body["checks"] if check["outcome"] == "failed"]

@@ -93,6 +93,14 @@ def said(*arguments):
     return result.exit_code, result.stdout
 
 
+def without_files(told):
+    """A fit as it was said, without where its files are."""
+    code, text = told
+    body = json.loads(text)
+    del body["model"]["records"]["source"]["files"]
+    return code, body
+
+
 VERBS = [("sanitize", "flips"), ("sanitize", "runs"), ("redact", "erasures")]
 OUTPUTS = ["out.csv", "out.csv.gz", "out.parquet"]
 
@@ -272,10 +280,10 @@ def parts(folder="parts", cuts=(0, 60, 100, 192)):
 @each(("size", "data"), [None, 50, 1], ["parts", "parts/part-*.parquet"], few=2)
 def test_a_folder_of_parts_is_one_table(data, size, pieces):
     parts()
-    whole = said("fit", "steps.parquet", *ACTIVE)
+    whole = without_files(said("fit", "steps.parquet", *ACTIVE))
     if size is not None:
         pieces(size)
-    assert said("fit", data, *ACTIVE) == whole
+    assert without_files(said("fit", data, *ACTIVE)) == whole
 
 
 def test_the_parts_of_a_table_have_the_same_columns():

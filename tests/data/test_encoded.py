@@ -79,7 +79,7 @@ def test_hours_are_those_of_the_clock():
     assert daily.encoded().hours is None
 
 
-@pytest.mark.parametrize("name", ["time", "Date", " timestamp"])
+@pytest.mark.parametrize("name", ["time", "Date", " zeit"])
 def test_rows_against_an_evident_time_are_refused(name):
     frame = pl.DataFrame({name: [3, 1, 2, 4], "x": [0, 1, 0, 1]})
     with pytest.raises(InvalidInput, match=r"not in the order of column.*time="):
@@ -87,7 +87,7 @@ def test_rows_against_an_evident_time_are_refused(name):
     ordered = Data(frame.sort(name), value="x").encoded()
     assert ordered.codes.tolist() == [1, 0, 0, 1]
     assert Data(frame, value="x", time=name).encoded().codes.tolist() == [1, 0, 0, 1]
-    other = frame.rename({name: "score"})
+    other = frame.with_columns(pl.Series(name, [3, 1, 7, 4]))  # numbers, and no steps of a clock
     assert Data(other, value="x").encoded().codes.tolist() == [0, 1, 0, 1]
 
 

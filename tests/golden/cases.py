@@ -468,7 +468,7 @@ def _plan(name: str) -> Any:
     return gallery.plan(name)
 
 
-def _records(plan_name: str) -> list[Any]:
+def _records(plan_name: str) -> Any:
     made = _plan(plan_name)
     states = made.states or NAMES
     length = made.length or getattr(made.mechanism, "length", None) or 40
@@ -483,6 +483,8 @@ def output(verb: str, name: str, seed: int = 7) -> Callable[[], Answer]:
     def ask() -> Answer:
         try:
             made, records = _plan(name), _records(name)
+            if made.model.family == "groups":  # whose members no column names
+                records = ut.Data(records, ungrouped=True)
             if verb == "release":
                 value = ut.release(made, records, insecure_seed=seed).value
             elif verb == "stream":

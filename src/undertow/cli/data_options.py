@@ -13,6 +13,7 @@ if TYPE_CHECKING:
 
 __all__ = [
     "DataText",
+    "ReleasedText",
     "RowsText",
     "SeriesText",
     "TableText",
@@ -93,7 +94,26 @@ class TableText(SeriesText):
 
 
 @dataclass(frozen=True, slots=True)
-class DataText(TableText):
+class ReleasedText(TableText):
+    """How to read a table of which something is released, as it was typed."""
+
+    ungrouped: bool = option(
+        None, "Vouch for a model of groups where no column says who belongs together.", False
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse options that lack their companion, or exclude each other."""
+        if self.ungrouped and self.person is not None:
+            raise misuse("--ungrouped says that no column tells who belongs together: no --person")
+        TableText.__post_init__(self)
+
+    def read(self, path: Path, **more: Any) -> "Data":
+        """Return the data, its window and groups applied."""
+        return TableText.read(self, path, ungrouped=self.ungrouped, **more)
+
+
+@dataclass(frozen=True, slots=True)
+class DataText(ReleasedText):
     """How to read a table whose records are counted, or the genotypes of a file."""
 
     gaps: str = option("HOW", "'split' a series there, or the state of a gap.", "split")
@@ -106,12 +126,12 @@ class DataText(TableText):
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
         if self.locus is not None:
-            if any(text not in (None, "split") for text in astuple(self)[:-2]):
+            if any(text not in (None, "split", False) for text in astuple(self)[:-2]):
                 raise misuse("--locus goes with a VCF file, which says itself what its records are")
             return
         if self.allele is not None:
             raise misuse("--allele goes with --locus")
-        TableText.__post_init__(self)
+        ReleasedText.__post_init__(self)
         if self.gaps != "split" and self.every is None:
             raise misuse("--gaps needs --every, the time step that says where a record is absent")
 

@@ -1,7 +1,7 @@
 """``undertow sanitize`` and ``undertow redact``: a table of series, flipped or erased by a plan."""
 
 from undertow.cli.commands import command
-from undertow.cli.data_options import TableText
+from undertow.cli.data_options import ReleasedText
 from undertow.cli.local_files import FlippedFiles, RedactedFiles
 from undertow.cli.local_options import RecordsText
 from undertow.cli.options import ReleaseText
@@ -11,7 +11,7 @@ __all__ = ["redact", "sanitize"]
 
 @command
 def sanitize(
-    reading: TableText, records: RecordsText, places: FlippedFiles, told: ReleaseText
+    reading: ReleasedText, records: RecordsText, places: FlippedFiles, told: ReleaseText
 ) -> None:
     """The series of a table, every record flipped at random as a plan says.
 
@@ -34,7 +34,7 @@ def sanitize(
 
 @command
 def redact(
-    reading: TableText, records: RecordsText, places: RedactedFiles, told: ReleaseText
+    reading: ReleasedText, records: RecordsText, places: RedactedFiles, told: ReleaseText
 ) -> None:
     """The series of a table, records erased as a plan says; the protected ones always are.
 

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.data.expressions import normalised
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
 from undertow.data.pieces import pieces
+from undertow.data.unnamed import check_order
 from undertow.errors import RecordsDiffer, SameRecords
 from undertow.models.acceptance import SAME_RECORDS
 from undertow.models.records import (
@@ -123,12 +124,13 @@ def source_of(data: "Data") -> RecordSource:
         return RecordSource(files)
     time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
     ends = time.min().alias("first"), time.max().alias("last")
+    known = PERSON if data.by is None else GROUP  # of whom there are records in this data
     if data.piece is None:
-        rows = grid.windowed(data.rows()).drop_nulls(GROUP if data.by is not None else PERSON)
+        rows = grid.windowed(data.rows()).drop_nulls(known)
         (found,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
     else:
         parts = [
-            grid.windowed(rows.lazy()).drop_nulls(PERSON).group_by(PERSON).agg(*ends).collect()
+            grid.windowed(rows.lazy()).drop_nulls(known).group_by(PERSON).agg(*ends).collect()
             for rows in pieces(data)
         ]
         merged = pl.col("first").min(), pl.col("last").max()
@@ -230,8 +232,15 @@ def check_records(plan: "Plan[Any]", table: Any) -> tuple[str, ...]:
     is_table = hasattr(table, "described")
     if is_table:
         check_kind(plan.model, table)
+        if _ordered(plan.model):
+            check_order(table)
         found += _unsaid(plan.model, table)
     return (*found, *_overlap(plan, table if is_table else None))
+
+
+def _ordered(model: "Model") -> bool:
+    """Return whether a record depends on those before it, so that the order of rows matters."""
+    return any(member.reach() for member in model.members())
 
 
 def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
@@ -240,7 +249,7 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     if own is None:
         return
     parts = []
-    if said.every is None and any(member.reach() for member in model.members()):
+    if said.every is None and _ordered(model):
         parts.append(f"one record = one row, {_step(data, own.every)}")
     if said.every is not None and own.every is None and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"

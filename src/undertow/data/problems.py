@@ -15,6 +15,8 @@ from undertow.data.lines import blocks
 from undertow.data.pieces import BLOCKS, facts_of, feed
 from undertow.data.sources import scan
 from undertow.data.sql import TEXT
+from undertow.data.unnamed import check_order
+from undertow.errors import InvalidInput
 from undertow.models.pedigree import GENOTYPES
 from undertow.models.sequences import MOST_STATES
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
@@ -83,6 +85,11 @@ def record_problems(data: "Data", model: "Model") -> list[Problem]:
         )
         for what, said, here in differences(model, data)
     ]
+    if any(member.reach() for member in model.members()):
+        try:
+            check_order(data)
+        except InvalidInput as reason:
+            found.append(Problem(None, None, str(reason)))
     fitted = model.records.source
     if fitted is not None and not data.source.listed and fitted.seen(source_of(data)) == "same":
         what = "the plan's model was fitted to these very records"

@@ -1,6 +1,6 @@
 """Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -11,6 +11,7 @@ from undertow.data.columns import column_of_name
 from undertow.data.grid import FIRST, GROUP, PERSON, ROW, TIME
 from undertow.data.sources import open_source
 from undertow.data.sql import NUMBER
+from undertow.data.unnamed import check_order
 from undertow.data.values import Values, named_or_made, places_of, too_many_values
 from undertow.errors import InvalidInput
 from undertow.models.sequences import MOST_STATES, Encoded
@@ -22,8 +23,7 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
 
 __all__ = [
-    "DAY", "HOUR", "MOST_RECORDS", "encoded", "read_numbers", "sequences", "shuffled", "timely",
-    "two_groups",
+    "DAY", "HOUR", "MOST_RECORDS", "encoded", "read_numbers", "sequences", "two_groups",
 ]  # fmt: skip
 
 Ints = npt.NDArray[np.int64]
@@ -39,15 +39,14 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
 
     Persons come in the order of their names, so that the order of rows tells nothing. Refused are
     a person in two groups, and rows without a named time that do not follow a column that looks
-    like one. Rows in none of the wanted groups are left out.
+    like one (`undertow.data.unnamed`). Rows in none of the wanted groups are left out.
     """
     if data.by is not None:
         _refuse_split(data)
     names, found, codes = _read(data, states)
     if len(names) > MOST_STATES:
         raise too_many_values()
-    if data.grid.time is None:
-        _refuse_shuffled(data)
+    check_order(data)
     order = _by_name(data, found)
     kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
     codes, series, persons, times = _runs(data, names, kept, codes[order])
@@ -185,42 +184,4 @@ def two_groups(data: "Data", row: int) -> InvalidInput:
     return InvalidInput(
         f"{data.source.where(row, data.by)} puts a person into two groups, and a fit takes a "
         "person's records together; give each person one group, or leave by=... out"
-    )
-
-
-_TIMELY = ("time", "times", "date", "dates", "datetime", "date_time", "timestamp", "ts", "when")
-"""Names of columns that say when a record was made."""
-
-
-def timely(data: "Data") -> "Iterator[tuple[str, pl.Expr]]":
-    """Yield columns that look like the time of the rows and were not named, read as times."""
-    taken = {data.value, data.grid.person, data.by}
-    for name in data.source.frame.collect_schema().names():
-        if name.strip().lower() in _TIMELY and name not in taken:
-            try:
-                yield name, data.timed(name)
-            except InvalidInput:  # neither times nor whole numbers
-                continue
-
-
-def _refuse_shuffled(data: "Data") -> None:
-    """Refuse rows that do not follow a column that looks like their time, and was not named."""
-    import polars as pl
-
-    for name, moment in timely(data):
-        rows = data.rows(moment.alias(TIME)).select(PERSON, TIME)
-        order = pl.col(TIME).diff().over(PERSON) < 0
-        (found,) = data.source.collect(
-            rows.select(pl.col(TIME).null_count().alias("\0none"), order.any().alias("\0back"))
-        )
-        if found["\0back"][0] and not found["\0none"][0]:
-            raise shuffled(name)
-
-
-def shuffled(name: str) -> InvalidInput:
-    """Return the error about rows that do not follow a column that looks like their time."""
-    return InvalidInput(
-        f"the rows are not in the order of column {name!r}, and neighbours in a table count as "
-        f"neighbours in time; say time={name!r}, and person=... if the rows are those of several "
-        "persons, or leave that column out of the table"
     )

@@ -362,7 +362,28 @@ def _foreign(source: Any, roles: Roles) -> Source:
         column, held = _converted(name, frame.get_column(name), wanted)
         columns[name] = column
         parts.update(held)
+    parts |= {name: held for name, held in _unnamed(frame) if name not in roles}
     return Source("the table", pl.DataFrame(parts).lazy(), columns)
+
+
+def _unnamed(frame: Any) -> "Iterator[tuple[str, pl.Series]]":
+    """Yield columns of texts, times and whole numbers, whose order may say something of the rows.
+
+    One that cannot be read is left out: nobody asked for it.
+    """
+    import polars as pl
+
+    for name in frame.columns:
+        series = frame.get_column(name)
+        if not isinstance(name, str) or "\0" in name:
+            continue
+        kind = kind_of_type(series.dtype)
+        if kind not in ("text", "time") and not series.dtype.is_integer():
+            continue
+        try:
+            yield name, pl.Series(name, _listed(series)) if kind == "text" else series.to_polars()
+        except (Exception, pl.exceptions.PanicException):  # noqa: BLE001
+            continue
 
 
 def _collected(frame: Any, names: list[str]) -> "pl.LazyFrame":

@@ -460,13 +460,27 @@ class Data:
         ordered = sorted(labels, key=lambda key: (isinstance(labels[key], str), labels[key]))
         return tuple(labels[key] for key in ordered), {k: n for n, k in enumerate(ordered)}
 
-    def timed(self, name: str) -> "pl.Expr":
-        """Return another column read as times, or refuse one that holds none."""
-        csv = ".csv" in self.source.file
-        schema = self.source.frame.collect_schema()
-        column = Column(name, "csv") if csv else kind_of(name, schema[name])
+    def others(self) -> list[tuple[str, Column]]:
+        """Return the columns of the table that have no part in the data, by name."""
+        if self.source.listed:
+            return []
+        csv, schema = ".csv" in self.source.file, self.source.frame.collect_schema()
+        return [
+            (name, Column(name, "csv") if csv else kind_of(name, dtype))
+            for name, dtype in schema.items()
+            if name not in self.source.columns and "\0" not in name
+        ]
+
+    def first_of(self, name: str) -> str | None:
+        """Return the first text of another column."""
+        return self.source.first_text(name)
+
+    def timed(self, name: str) -> "tuple[pl.Expr, bool | None]":
+        """Return another column read as times, and whether on a clock; refuse one of none."""
+        column = dict(self.others())[name]
         held = replace(self.source, columns={**self.source.columns, name: column})
-        return column.time(first_text(held, name))[0]
+        moment, clock, _ = column.time(first_text(held, name))
+        return moment, clock
 
     def _occurring(self) -> "list[pl.LazyFrame]":
         """Return the query for the groups that occur, if there is one to ask."""

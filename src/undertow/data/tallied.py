@@ -8,8 +8,9 @@ import numpy as np
 
 from undertow.data.folds import Fold, Ints, PickedRows
 from undertow.data.grid import GROUP, PERSON, THERE, TIME
-from undertow.data.pieces import feed, pieces
-from undertow.data.series import DAY, HOUR, MOST_RECORDS, shuffled, timely, two_groups
+from undertow.data.pieces import feed
+from undertow.data.series import DAY, HOUR, MOST_RECORDS, two_groups
+from undertow.data.unnamed import check_order
 from undertow.data.values import Values, named_or_made, places_of, too_many_values
 from undertow.errors import InvalidInput
 from undertow.models.sequences import MOST_STATES
@@ -45,8 +46,7 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
         names, coded = values.names(), values.codes
     if len(names) > MOST_STATES:
         raise too_many_values()
-    if data.grid.time is None:
-        _refuse_shuffled(data)
+    check_order(data)
     runs = Runs(data, names, coded)
     _feed(data, runs, made)
     return runs.tally()
@@ -217,25 +217,3 @@ class Runs:
             self._within |= bool((times % DAY != 0).any())
             hours = ((times % DAY) // HOUR).astype(np.int8)
         self.growing.add(codes, series, persons, hours)
-
-
-def _refuse_shuffled(data: "Data") -> None:
-    """Refuse rows that do not follow a column that looks like their time, and was not named."""
-    import polars as pl
-
-    for name, moment in timely(data):
-        last: pl.DataFrame | None = None
-        back = none = False
-        for rows in pieces(data, moment.alias(TIME), also=[name]):
-            both = rows.select(PERSON, TIME)
-            both = both if last is None else pl.concat([last, both])
-            last = both[-1:]
-            found = both.select(
-                pl.col(TIME).null_count().alias("none"),
-                (
-                    (pl.col(TIME).diff() < 0) & (pl.col(PERSON) == pl.col(PERSON).shift(1))
-                ).any().alias("back"),
-            )  # fmt: skip
-            none, back = none or bool(found["none"][0]), back or bool(found["back"][0])
-        if back and not none:
-            raise shuffled(name)

@@ -16,7 +16,7 @@ from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
 from undertow.models.walks import MOST_DRAWN, MOST_RECORDS, backwards, bridge, simulate
-from undertow.numerics import Array, Keyed, check_count, freeze
+from undertow.numerics import RAREST, Array, Keyed, check_count, freeze
 
 if TYPE_CHECKING:
     from undertow.models.chain_classes import ChainBox, MixingClass
@@ -263,10 +263,10 @@ class MarkovChain(Keyed, Model):
         while left:
             links = links @ base if left % 2 else links
             base, left = base @ base, left // 2
-        if (links & (power < np.finfo(np.float64).tiny)).any():
+        if (links & (power < RAREST)).any():
             raise NotSupported(
-                f"some state is reached in {step} steps with a probability too small for a float; "
-                "take a smaller step"
+                f"some state is reached in {step} steps with a probability below {RAREST:g}, too "
+                "small for a model; take a smaller step"
             )
         chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
         return chain.with_checks(self.checks).with_records(self.records.thinned(step))

@@ -22,7 +22,7 @@ from undertow.planning.questions import Remembered
 from undertow.planning.search import check_question
 from undertow.rounding import above
 
-__all__ = ["Shaped", "check_groups", "covering", "group_size", "needs"]
+__all__ = ["Shaped", "check_groups", "covering", "group_conditions", "group_size", "needs"]
 
 
 class Shaped(Protocol):
@@ -216,6 +216,16 @@ def _alone(size: int, shape: Shaped) -> str:
     return (
         f"no column says who belongs together: that at most {size} records do was not checked, the "
         "curator vouches for it (ungrouped)"
+    )
+
+
+def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:
+    """Return the clause of a guarantee about groups that nobody could check, if there are any."""
+    size = group_size(model)
+    if size is None or not ungrouped:
+        return ()
+    return (
+        f"that at most {size} records belong together was not checked: the curator vouches for it",
     )
 
 
