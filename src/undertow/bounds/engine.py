@@ -36,6 +36,7 @@ from undertow.mechanisms import (
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
+from undertow.models.standing import stands_for
 from undertow.queries import Linear
 
 __all__ = ["assuming", "check_fit", "leakage", "read_window"]
@@ -118,6 +119,7 @@ def leakage(
             "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
             f"{type(model).__name__}"
         )
+    model = stands_for(model)
     delta, effort = check_delta(delta), progress.check_effort(effort)
     more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
     question = _named(mechanism, model, against, more)

@@ -14,6 +14,7 @@ from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.rules import Entry, Terms, exact_level
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_positive, up
 
 __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
@@ -42,7 +43,7 @@ def wanted_terms(
     if model is not None:
         if not isinstance(model, AnyModel):
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
-        description = loads(canonical(law_to_dict(model), "model"))
+        description = loads(canonical(law_to_dict(stands_for(model)), "model"))
     checked = None if limit is None else check_positive(limit, "the limit")
     rare = None if delta is None else check_delta(delta)
     return {

@@ -25,7 +25,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_records")
+    __slots__ = ("_checks", "_records", "_region")
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -68,6 +68,26 @@ class Model:
         other = copy(self)
         object.__setattr__(other, "_records", records)
         return other
+
+    def plausible_region(self) -> "Model | None":
+        """Return the models that the records of a fit leave plausible; None for one by hand."""
+        return getattr(self, "_region", None)
+
+    def with_region(self, region: "Model") -> Self:
+        """Return the same model, which stands for a region of models (`undertow.models.standing`).
+
+        Two such models are equal: what it stands for is not what it describes.
+        """
+        other = copy(self)
+        object.__setattr__(other, "_region", region)
+        return other
+
+    def point(self) -> "Model":
+        """Return the single model of a fit as if it were the truth; a model by hand is its own.
+
+        Its checks say so: nothing about the errors of estimation is tested or accounted for.
+        """
+        return self
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""

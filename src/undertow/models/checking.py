@@ -32,9 +32,9 @@ __all__ = [
     "Hypothesis",
     "checks_of",
     "decided",
+    "hypotheses_of",
     "memory_test",
     "sample",
-    "tests_of",
 ]
 
 NAMES = ("sample", "order", "memory", "time", "hours", "persons")
@@ -132,10 +132,10 @@ def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
     rarest = int(left.argmin())
     least = int(left[rarest])
     said = f"{int(left.sum())} transitions; {chain.states[rarest]!r} was left {least} times"
-    return sample(least, said, basis), *decided(tests_of(chain), basis)
+    return sample(least, said, basis), *decided(hypotheses_of(chain), basis)
 
 
-def tests_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
+def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
     """Return the tests of a fitted chain."""
     return tuple(test(chain) for test in (_order, _memory, _time, _hours, _persons))
 

@@ -63,10 +63,13 @@ def model_from_dict(description: Any) -> Model:
     if not isinstance(kind, str) or kind not in KINDS:
         raise InvalidModel(f"unknown kind of model {repr(kind)[:40]}; known: {', '.join(KINDS)}")
     module, name = KINDS[kind].model.split(":")
-    own = {key: value for key, value in description.items() if key not in ("checks", "records")}
+    apart = ("checks", "records", "region")
+    own = {key: value for key, value in description.items() if key not in apart}
     found: Model = getattr(import_module(module), name).from_dict(own)
     if "records" in description:
         found = found.with_records(RecordDescription.from_dict(description["records"]))
+    if "region" in description:
+        found = found.with_region(model_from_dict(description["region"]))
     if "checks" not in description:
         return found
     return found.with_checks(checks_from_list(description["checks"]))
@@ -85,14 +88,19 @@ def law_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as files hold it: its description, its records, and what was tested.
+    """Return a model as files hold it: with what was tested, and the region that it stands for.
 
     >>> from undertow.models.groups import Groups
     >>> model_to_dict(Groups(3)) == Groups(3).to_dict()
     True
     """
     checks = [check.to_dict() for check in model.checks]
-    return {**law_to_dict(model), **({"checks": checks} if checks else {})}
+    region = model.plausible_region()
+    return {
+        **law_to_dict(model),
+        **({} if region is None else {"region": region.to_dict()}),
+        **({"checks": checks} if checks else {}),
+    }
 
 
 def prover(model: Model) -> Any:

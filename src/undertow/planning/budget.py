@@ -12,6 +12,7 @@ from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.chains.exchange_search import Scout, scout
+from undertow.bounds.ends import at_most
 from undertow.bounds.engine import leakage, read_window
 from undertow.bounds.hidden.guides import RegimeGuide, regime_guide
 from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
@@ -20,8 +21,11 @@ from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
+from undertow.models.base import Model
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
 
 _SPENT = (
@@ -39,6 +43,7 @@ __all__ = [
     "dp_budget",
     "guide_for",
     "largest_level",
+    "level_leakage",
     "search_for",
 ]
 
@@ -142,12 +147,14 @@ def dp_budget(
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, window = check_delta(delta), read_window(protect)
+    if isinstance(model, Model):  # else the leakage refuses it
+        model = stands_for(model)
 
     unfinished, alone = False, not progress.granted()
 
     def measure(level: float) -> Leakage:
         nonlocal unfinished
-        leak = leakage(PureDP(level), model, against, protect=window)
+        leak = level_leakage(level, model, against, window)
         unfinished = unfinished or leak.unfinished
         return leak
 
@@ -167,6 +174,18 @@ def dp_budget(
         largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
     )
     return Budget(level, small, rho, mu)
+
+
+def level_leakage(level: float, model: AnyModel, against: Against, window: Window) -> Leakage:
+    """Return what all algorithms of a DP level leak, for a search: on boxes its upper end alone.
+
+    A search asks for many levels and uses the upper ends; on boxes of more than two states what is
+    attained takes a search of its own, and is left to the proof of the plan.
+    """
+    if isinstance(model, ChainBox) and model.size > 2:
+        upper = at_most(PureDP(level), model, against, window.records)
+        return Leakage(0.0, upper, "exchange", against)
+    return leakage(PureDP(level), model, against, protect=window)
 
 
 def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:

@@ -259,8 +259,8 @@ def compare(
             raise
         stopped = True
     table = Comparison(
-        tuple(rows), query, model, question.limit, question.against, question.delta,
-        question.releases, question.secrets, model.checks,
+        tuple(rows), query, question.model, question.limit, question.against, question.delta,
+        question.releases, question.secrets, question.model.checks,
         missing=tuple(method.name for method, _ in asked[len(rows) :]),
     )  # fmt: skip
     best = table.best

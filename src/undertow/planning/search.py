@@ -27,6 +27,7 @@ from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
@@ -487,6 +488,7 @@ def check_question(
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
+    model = stands_for(model)
     task = query.task
     if noise is not None:
         check_choice(noise, "noise", get_args(Shape))

@@ -28,7 +28,7 @@ from undertow.bounds.chains.contraction import contraction_upper
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import log
 from undertow.certificate import Leakage
-from undertow.errors import Contradiction, NotSupported
+from undertow.errors import Contradiction
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
@@ -74,15 +74,12 @@ def box_leakage(
     """
     if box.size == 2:
         return boxes_leakage(epsilon, [box], against, window)
-    if window > 1:
-        raise NotSupported(
-            f"what is revealed about a window is bounded for boxes of two states, and this one has "
-            f"{box.size}; protect one record, or pass a ModelSet of chains"
-        )
-    return contraction_leakage(check_epsilon(epsilon), box, against)
+    return contraction_leakage(check_epsilon(epsilon), box, against, window)
 
 
-def contraction_leakage(epsilon: float, box: ChainBox, against: Against = "any") -> Leakage:
+def contraction_leakage(
+    epsilon: float, box: ChainBox, against: Against = "any", window: int = 1
+) -> Leakage:
     """Return the worst leakage of all epsilon-DP algorithms over a box of any number of states.
 
     ``upper`` holds against every adversary, on every chain of the box, and is infinite for a box
@@ -95,10 +92,12 @@ def contraction_leakage(epsilon: float, box: ChainBox, against: Against = "any")
     >>> round(leak.lower, 2), round(leak.upper, 2)
     (1.18, 1.56)
     """
-    upper = epsilon if against == "informed" else contraction_upper(epsilon, box)
+    upper = up(window * epsilon)
+    if against != "informed":
+        upper = contraction_upper(epsilon, box, window)
     lower, witness = 0.0, None
     if math.isfinite(upper):  # else some state may never be left, and nothing need be attained
-        found = exchange_leakage(epsilon, _lasting(box), against)
+        found = exchange_leakage(epsilon, _lasting(box), against, window)
         lower, witness = min(found.lower, upper), found.witness
     return Leakage(
         lower, upper, "exchange", against, witness,
