@@ -44,7 +44,7 @@ _PHRASES = (
     (r"\bverify\(\)", "'undertow ledger verify'"),
     (r"\(state=\.\.\., or --state\)", "(--state)"),
     (r"\b(?:lower|upper)=(?=[^.])", ""),
-    (r"the region\(\.\.\.\) of a fitted chain", "those of 'undertow fit --region'"),
+    (r"its point\(\) takes", "'undertow fit --point' takes"),
     (r"plan with Groups\(\d+\)", 'plan with a model file of kind "groups" and size {}'),
     (r", such as MarkovChain\(\.\.\.\) or Groups\(5, states=\.\.\.\)", ", in its file"),
     (r"ModelSet\(\[Groups\(4\), MarkovChain\(\.\.\.\)\]\)", 'a model file of kind "set"'),

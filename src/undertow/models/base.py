@@ -69,6 +69,12 @@ class Model:
         object.__setattr__(other, "_records", records)
         return other
 
+    def passed_on(self, other: Any) -> Any:
+        """Return another model of the same records, with what was tested and said of these."""
+        if not self.checks and not self.records:
+            return other
+        return other.with_checks(self.checks).with_records(self.records)
+
     def plausible_region(self) -> "Model | None":
         """Return the models that the records of a fit leave plausible; None for one by hand."""
         return getattr(self, "_region", None)

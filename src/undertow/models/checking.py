@@ -28,7 +28,6 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW",
-    "NAMES",
     "Hypothesis",
     "checks_of",
     "decided",
@@ -37,8 +36,6 @@ __all__ = [
     "sample",
 ]
 
-NAMES = ("sample", "order", "memory", "time", "hours", "persons")
-"""The checks of a fit, in the order in which they are told."""
 DOUBT = 0.05
 """The largest share of fits to a true model of which some check fails."""
 POWER = 0.8

@@ -15,12 +15,24 @@ from undertow.models.described import fields, number, text
 if TYPE_CHECKING:
     from undertow.models.base import Model
 
-__all__ = ["Basis", "Check", "Outcome", "checks_from_list", "privately", "untested", "worst_of"]
+__all__ = [
+    "NAMES",
+    "Basis",
+    "Check",
+    "Outcome",
+    "checks_from_list",
+    "privately",
+    "untested",
+    "worst_of",
+]
 
 Outcome = Literal["passed", "failed", "not tested"]
 
 Basis = Literal["public", "not private", "private"]
 """What a check was computed from: public records, private ones, or a private fit of these."""
+
+NAMES = ("sample", "order", "memory", "time", "hours", "persons")
+"""The checks of a fit, in the order in which they are told."""
 
 _BASES: dict[Basis, str] = {
     "public": "computed from public records",

@@ -355,7 +355,8 @@ class HiddenChain(Keyed, Model):
 
     def endless(self) -> "HiddenChain":
         """Return the chain for series of any length."""
-        return HiddenChain(self.transition, self.symbols, self.states)
+        found = HiddenChain(self.transition, self.symbols, self.states)
+        return self.passed_on(found)  # type: ignore[no-any-return]
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

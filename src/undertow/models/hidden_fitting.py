@@ -11,7 +11,7 @@ import numpy.typing as npt
 from undertow import progress
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.attractive_fitting import attractive_rows
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.rows import warn_fitted
@@ -159,7 +159,7 @@ def fit_hidden(
     for name, value in (facts | {"public": bool(public)}).items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
-    return fitted.with_checks(untested(public, "order", "time", "hours", "persons"))
+    return fitted.with_checks(untested(public, *NAMES))
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:

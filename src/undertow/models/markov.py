@@ -278,7 +278,9 @@ class MarkovChain(Keyed, Model):
         """Return the chain for series of any length; none where steps differ."""
         if not self.homogeneous:
             return None
-        return MarkovChain(self.transition, self.states, self.start)
+        found = self.passed_on(MarkovChain(self.transition, self.states, self.start))
+        region = self.plausible_region()
+        return found if region is None else found.with_region(region.endless())  # type: ignore[no-any-return]
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

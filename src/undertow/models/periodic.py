@@ -14,7 +14,7 @@ import numpy as np
 from undertow.base_query import State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import parts
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
@@ -260,7 +260,7 @@ class FittedContexts:
 
     def _marked(self, chain: ContextChain) -> ContextChain:
         """Return the chain that says it was fitted, and to what kind of records."""
-        return chain.with_checks(untested(self.public, "sample", "order", "time", "persons"))
+        return chain.with_checks(untested(self.public, *NAMES))
 
 
 def fit_by_context(

@@ -14,7 +14,7 @@ from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
@@ -124,7 +124,7 @@ class SecondOrderChain(Keyed, Model):
 
         found = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(found.transition, found.states, found.length)
-        return chain.with_checks(untested(fitted.public, "order", "time", "hours", "persons"))
+        return chain.with_checks(untested(fitted.public, *NAMES))
 
     @property
     def size(self) -> int:
@@ -219,7 +219,7 @@ class SecondOrderChain(Keyed, Model):
 
     def endless(self) -> "SecondOrderChain":
         """Return the chain for series of any length."""
-        return SecondOrderChain(self.transition, self.states)
+        return self.passed_on(SecondOrderChain(self.transition, self.states))  # type: ignore[no-any-return]
 
     def examples(self, query: BaseQuery) -> "list[Model]":
         """Return the chain itself."""

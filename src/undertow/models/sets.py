@@ -10,6 +10,7 @@ from undertow.models.base import Model
 from undertow.models.checks import Check, worst_of
 from undertow.models.described import fields, text
 from undertow.models.registry import model_from_dict
+from undertow.models.standing import estimated
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
 
@@ -77,6 +78,22 @@ class ModelSet(Model):
         own: tuple[Check, ...] | None = getattr(self, "_checks", None)
         return worst_of(member.checks for member in self.models) if own is None else own
 
+    def plausible_region(self) -> "ModelSet | None":
+        """Return the set of what its members stand for, None where all stand for themselves."""
+        own: ModelSet | None = getattr(self, "_region", None)
+        regions = [member.plausible_region() for member in self.models]
+        if own is not None or all(region is None for region in regions):
+            return own
+        pairs = zip(regions, self.models, strict=True)
+        return ModelSet((region or member for region, member in pairs), self.note)
+
+    def point(self) -> "ModelSet":
+        """Return the set of the points of its members."""
+        if self.plausible_region() is None:
+            return self
+        alone = ModelSet((member.point() for member in self.models), self.note)
+        return alone.with_checks(estimated(self.checks)).with_records(self.records)
+
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
@@ -88,7 +105,10 @@ class ModelSet(Model):
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
         found = [member.endless() for member in self.models]
-        return ModelSet([m for m in found if m is not None], self.note) if all(found) else None
+        if not all(found):
+            return None
+        endless = ModelSet([m for m in found if m is not None], self.note)
+        return self.passed_on(endless)  # type: ignore[no-any-return]
 
     def describe(self) -> str:
         """Return the model in one sentence."""

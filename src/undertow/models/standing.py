@@ -6,17 +6,19 @@ was written by hand stands for itself, and so does the point of a fit (`Model.po
 one place where that is decided.
 """
 
+from contextlib import contextmanager
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
+from undertow.errors import MethodRefused, NotSupported
 from undertow.models.base import Model
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
 
     from undertow.models.checks import Check
 
-__all__ = ["accounted", "estimated", "stands_for"]
+__all__ = ["accounted", "estimated", "pointing", "stands_for"]
 
 
 def stands_for(model: Model) -> Model:
@@ -30,19 +32,34 @@ def stands_for(model: Model) -> Model:
     >>> stands_for(chain).kind, stands_for(chain.point()).kind
     ('box', 'markov-chain')
     """
-    from undertow.models.sets import ModelSet
-
-    if isinstance(model, ModelSet):
-        members = [stands_for(member) for member in model.models]
-        if all(one is other for one, other in zip(members, model.models, strict=True)):
-            return model
-        found = ModelSet(members, model.note).with_records(model.records)
-        return found.with_checks(accounted(model.checks, "sample", "each fit stands for its region"))
     region = model.plausible_region()
     if region is None:
         return model
-    said = "; ".join(region.disclaimers())
+    said = "; ".join(dict.fromkeys(region.disclaimers()))
     return region.with_checks(accounted(model.checks, "sample", said)).with_records(model.records)
+
+
+@contextmanager
+def pointing(model: Model) -> "Iterator[None]":
+    """Name the point of a fit where nothing can be done for its region.
+
+    >>> from undertow.models.markov import MarkovChain
+    >>> with pointing(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
+    ...     raise NotSupported("no proof")
+    Traceback (most recent call last):
+    undertow.errors.NotSupported: no proof; this is a fit, which stands for its confidence region: \
+its point() takes the estimate for the truth, and the promise says so
+    """
+    try:
+        yield
+    except NotSupported as reason:
+        plain = type(reason) in (NotSupported, MethodRefused)  # others have parts of their own
+        if not plain or stands_for(model) is model:
+            raise
+        raise type(reason)(
+            f"{reason}; this is a fit, which stands for its confidence region: its point() takes "
+            "the estimate for the truth, and the promise says so"
+        ) from reason
 
 
 def accounted(checks: "Sequence[Check]", name: str, said: str) -> "tuple[Check, ...]":

@@ -18,6 +18,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.planning.budget import Search, dp_budget, largest_level
 
@@ -131,7 +132,7 @@ def renewal(
         raise InvalidInput(f"a budget renews every {', '.join(PERIODS)}; found {period!r}")
     epsilon, limit = check_epsilon(epsilon, "epsilon"), check_epsilon(limit, "limit")
     records = check_count(records, "records of a period", 1)
-    endless = model.endless()
+    endless = stands_for(model).endless()
     if endless is None:
         raise NotSupported(
             "a budget that renews goes on for ever, and this model speaks of a fixed number of "

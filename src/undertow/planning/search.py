@@ -27,7 +27,7 @@ from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
+from undertow.models.standing import pointing, stands_for
 from undertow.numerics import check_choice, check_count, check_epsilon, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
@@ -179,9 +179,17 @@ def calibrate(
         chosen = find_method(query.task, named)
     if effort is None and chosen is not None and not chosen.early:
         question = replace(question, effort=math.inf)
+    with pointing(model):
+        return _planned_by(chosen, question, noise, objective)
+
+
+def _planned_by(
+    chosen: Method | None, question: Question[Any], noise: Shape | None, objective: Objective | None
+) -> Plan[Any]:
+    """Return the plan of a method, or of the best one, with the price of failed checks."""
     shapes = shapes_of(question, noise)
     table = chosen is not None and chosen.tabulated
-    if objective is not None and query.task == "answer" and not table:
+    if objective is not None and question.query.task == "answer" and not table:
         raise InvalidInput(
             "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
             "method='optimal', leave it out here"

@@ -38,11 +38,11 @@ T_j the map above with D_j in place of D. Then for every b
     g_m <= T_1(epsilon) + ... + T_{b-1}(epsilon) + T_b(epsilon + g_{m-b}).
 
 *Proof.* Let psi_j be the least of psi over its first j records, and r_j = psi_{j-1} / psi_j, which
-lies in [1, e^epsilon] and depends on the j-th record and those after it. E_x[psi_{j-1}] / E_x[psi_j]
-is the mean of r_j under the law given x tilted by psi_j. Given the j-th record y that law does not
-depend on x, and y has a law proportional to P^j(x, y) k(y) with one k for all x. So the means of r_j
-given x and x' differ by at most T_j(epsilon), by the argument above; the ratio for psi_{b-1}, whose
-first record is the b-th, is at most T_b(epsilon + g_{m-b}). QED
+lies in [1, e^epsilon] and depends on the j-th record and those after it. The ratio of E_x[psi_{j-1}]
+to E_x[psi_j] is the mean of r_j under the law given x tilted by psi_j. Given the j-th record y that
+law does not depend on x, and y has a law proportional to P^j(x, y) k(y) with one k for all x. So the
+means of r_j given x and x' differ by at most T_j(epsilon), by the argument above; the ratio for
+psi_{b-1}, whose first record is the b-th, is at most T_b(epsilon + g_{m-b}). QED
 
 The D_j come from intervals. With hi_j(x, S) and lo_j(x, S) the largest and least probability that j
 steps of chains of the box, each the worst for what follows, lead from x into S,
@@ -111,7 +111,7 @@ def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     return min(found, up(window * epsilon + 2 * _recordwise(epsilon, _rates(box)), 4))
 
 
-def _recordwise(epsilon: float, rates: Array) -> float:
+def _recordwise(epsilon: float, rates: list[float]) -> float:
     """Return a bound on the gain of a side of any length, record by record.
 
     ``rates`` are tanh(D_j / 4), rounded up, for j = 1, 2 ...
@@ -120,13 +120,15 @@ def _recordwise(epsilon: float, rates: Array) -> float:
     sums = np.concatenate([[0.0], np.cumsum(own)]) * (1 + (len(own) + 4) * ROUNDOFF)
     # one record more is worth its T_j now, or a share of the gain that is left
     return min(
-        (
-            _settled(lambda gain, b=b: up(float(sums[b]) + _mixed(rates[b], up(epsilon + gain))))
-            for b in range(len(rates))
-            if rates[b] < 1
-        ),
+        (_closed(float(done), rate, epsilon) for done, rate in zip(sums, rates, strict=False)
+         if rate < 1),
         default=math.inf,
-    )
+    )  # fmt: skip
+
+
+def _closed(done: float, rate: float, epsilon: float) -> float:
+    """Return a gain that ``done``, and a share of the gain beyond, does not exceed."""
+    return _settled(lambda gain: up(done + _mixed(rate, up(epsilon + gain))))
 
 
 def _mixed(rate: float, width: float) -> float:
@@ -138,7 +140,7 @@ def _mixed(rate: float, width: float) -> float:
 
 
 @metered(8)
-def _rates(box: ChainBox) -> Array:
+def _rates(box: ChainBox) -> list[float]:
     """Return bounds on tanh(D_j / 4) over products of j matrices of a box, j = 1, 2 ..."""
     low, high = _narrowed(box)
     size = box.size
@@ -178,7 +180,7 @@ def _rates(box: ChainBox) -> Array:
             kept[step] = most, least
         if rates[-1] < _NEGLIGIBLE:
             break
-    return np.array(rates)
+    return rates
 
 
 def _extreme(low: Array, high: Array, values: Array, sign: int) -> Array:
