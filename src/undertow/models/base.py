@@ -54,8 +54,14 @@ class Model:
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
-        other = copy(self)
-        object.__setattr__(other, "_checks", tuple(checks))
+        return self._with("_checks", tuple(checks))
+
+    def _with(self, name: str, value: object) -> Self:
+        """Return a copy with one of the facts that are not part of what the model describes."""
+        other = copy(self)  # of the fields of the dataclass alone
+        for slot in Model.__slots__:
+            if slot == name or hasattr(self, slot):
+                object.__setattr__(other, slot, value if slot == name else getattr(self, slot))
         return other
 
     @property
@@ -65,9 +71,7 @@ class Model:
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
-        other = copy(self)
-        object.__setattr__(other, "_records", records)
-        return other
+        return self._with("_records", records)
 
     def passed_on(self, other: Any) -> Any:
         """Return another model of the same records, with what was tested and said of these."""
@@ -84,9 +88,7 @@ class Model:
 
         Two such models are equal: what it stands for is not what it describes.
         """
-        other = copy(self)
-        object.__setattr__(other, "_region", region)
-        return other
+        return self._with("_region", region)
 
     def point(self) -> "Model":
         """Return the single model of a fit as if it were the truth; a model by hand is its own.

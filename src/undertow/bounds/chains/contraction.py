@@ -38,11 +38,12 @@ T_j the map above with D_j in place of D. Then for every b
     g_m <= T_1(epsilon) + ... + T_{b-1}(epsilon) + T_b(epsilon + g_{m-b}).
 
 *Proof.* Let psi_j be the least of psi over its first j records, and r_j = psi_{j-1} / psi_j, which
-lies in [1, e^epsilon] and depends on the j-th record and those after it. The ratio of E_x[psi_{j-1}]
-to E_x[psi_j] is the mean of r_j under the law given x tilted by psi_j. Given the j-th record y that
-law does not depend on x, and y has a law proportional to P^j(x, y) k(y) with one k for all x. So the
-means of r_j given x and x' differ by at most T_j(epsilon), by the argument above; the ratio for
-psi_{b-1}, whose first record is the b-th, is at most T_b(epsilon + g_{m-b}). QED
+lies in [1, e^epsilon] and depends on the j-th record and those after it. The ratio of
+E_x[psi_{j-1}] to E_x[psi_j] is the mean of r_j under the law given x tilted by psi_j. Given the
+j-th record y that law does not depend on x, and y has a law proportional to P^j(x, y) k(y) with one
+k for all x. So the means of r_j given x and x' differ by at most T_j(epsilon), by the argument
+above; the ratio for psi_{b-1}, whose first record is the b-th, is at most T_b(epsilon + g_{m-b}).
+QED
 
 The D_j come from intervals. With hi_j(x, S) and lo_j(x, S) the largest and least probability that j
 steps of chains of the box, each the worst for what follows, lead from x into S,
@@ -65,7 +66,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, up
 from undertow.progress import metered, spend
 
-__all__ = ["block_upper", "contraction_rate", "contraction_upper"]
+__all__ = ["block_upper", "box_rates", "contraction_rate", "contraction_upper"]
 
 _STEPS = 5000
 """Records of a side after which only the bound for all lengths is used (cost)."""
@@ -108,7 +109,7 @@ def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     found = up(window * epsilon + float((gains + gains[::-1]).max()), 4)
     if found <= up((window + _LITTLE) * epsilon):
         return found
-    return min(found, up(window * epsilon + 2 * _recordwise(epsilon, _rates(box)), 4))
+    return min(found, up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4))
 
 
 def _recordwise(epsilon: float, rates: list[float]) -> float:
@@ -140,7 +141,7 @@ def _mixed(rate: float, width: float) -> float:
 
 
 @metered(8)
-def _rates(box: ChainBox) -> list[float]:
+def box_rates(box: ChainBox) -> list[float]:
     """Return bounds on tanh(D_j / 4) over products of j matrices of a box, j = 1, 2 ..."""
     low, high = _narrowed(box)
     size = box.size
