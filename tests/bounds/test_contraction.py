@@ -10,7 +10,7 @@ import pytest
 import undertow as ut
 from tests.grids import each
 from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
-from undertow.bounds.chains.contraction import contraction_rate
+from undertow.bounds.chains.contraction import box_rates, contraction_rate, contraction_upper
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.models.chain_classes import ChainBox
 
@@ -52,6 +52,62 @@ def test_time_varying_chains_and_any_start_are_covered():
     varying = ut.MarkovChain(steps, start=[0.98, 0.01, 0.01])
     leak = exchange_leakage(0.5, varying, "any")
     assert leak.upper <= contraction_leakage(0.5, box).upper
+
+
+def slow_box(size, generator, wide):
+    """A narrow box around a chain whose states last, some of whose transitions are rare."""
+    rare = generator.dirichlet(np.full(size, 0.4), size) + 1e-3
+    middle = 0.85 * np.eye(size) + 0.15 * rare / rare.sum(axis=1, keepdims=True)
+    middle /= middle.sum(axis=1, keepdims=True)
+    box = ChainBox(middle * (1 - wide), np.minimum(middle * (1 + wide), 1.0))
+    chains = [ut.MarkovChain(middle), box.lasting()]
+    for _ in range(4):
+        scale = 1 + wide * generator.uniform(-1, 1, (size, size)) * (1 - np.eye(size))
+        moved = middle * scale
+        np.fill_diagonal(moved, 0)
+        np.fill_diagonal(moved, 1 - moved.sum(axis=1))
+        if (moved >= box.lower).all() and (moved <= box.upper).all():
+            chains.append(ut.MarkovChain(moved))
+    return box, chains
+
+
+@each(("seed", "size"), range(4), [2, 3, 5])
+def test_records_one_by_one_bound_every_chain_of_the_box(size, seed):
+    generator = np.random.default_rng(100 + seed)
+    box, chains = slow_box(size, generator, [0.0, 0.05, 0.2][seed % 3])
+    for epsilon in (0.01, 0.2, 1.0):
+        bound = contraction_upper(epsilon, box)
+        assert bound < epsilon + 2 * max(contraction_rate(box), 1)
+        truth = max(exchange_leakage(epsilon, chain).lower for chain in chains)
+        assert truth <= bound
+        if seed % 3 == 0 and epsilon == 0.01:  # of one chain within a factor of two
+            assert bound <= 2 * truth
+
+
+def test_cross_ratios_of_products_are_within_the_rates():
+    generator = np.random.default_rng(7)
+    box, chains = slow_box(3, generator, 0.2)
+    rates = box_rates(box)
+    assert len(rates) > 20
+    product = np.eye(3)
+    for rate in rates[:20]:
+        product = product @ chains[generator.integers(len(chains))].transition
+        p = np.log(product)
+        worst = max(
+            p[x, y] + p[z, w] - p[x, w] - p[z, y]
+            for x, y, z, w in itertools.product(range(3), repeat=4)
+        )
+        assert math.tanh(worst / 4) <= rate
+
+
+def test_a_window_of_a_box_of_more_states_is_bounded_by_its_sides():
+    box, chains = slow_box(3, np.random.default_rng(2), 0.05)
+    for window in (2, 6):
+        found = box_leakage(0.3, box, "any", window)
+        assert found.lower <= found.upper
+        truth = max(exchange_leakage(0.3, chain, "any", window).lower for chain in chains)
+        assert truth <= found.upper
+        assert found.upper == pytest.approx((window - 1) * 0.3 + contraction_upper(0.3, box))
 
 
 def test_two_states_are_bounded_a_little_above_the_exact_enclosure():

@@ -9,8 +9,8 @@ from scipy import stats
 from undertow import MarkovChain, ModelSet
 from undertow.errors import InvalidModel
 from undertow.models.autocorrelation import Dynamics, memory
-from undertow.models.checking import DOUBT, NAMES, POWER, Hypothesis, checks_of, decided
-from undertow.models.checks import Check, checks_from_list
+from undertow.models.checking import DOUBT, POWER, Hypothesis, checks_of, decided
+from undertow.models.checks import NAMES, Check, checks_from_list
 from undertow.models.ratios import MATTERS, Difference, differ
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain

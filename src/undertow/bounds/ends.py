@@ -68,8 +68,7 @@ def _at_most(mechanism: Mechanism, model: Model, against: Against, window: int) 
             low, high = rows.min(axis=0), rows.max(axis=0)
             box = ChainBox(low, high, reduced.states, length=reduced.length)
     if box is not None:
-        # given a window its sides are independent, and each depends on one record of it alone
-        found = min(found, up((window - 1) * level + contraction_upper(level, box), 4))
+        found = min(found, contraction_upper(level, box, window))
     return found
 
 

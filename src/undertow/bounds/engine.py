@@ -39,6 +39,7 @@ from undertow.mechanisms import (
 from undertow.models.base import Model
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
+from undertow.models.standing import stands_for
 from undertow.queries import Linear
 
 __all__ = ["assuming", "check_fit", "leakage", "read_window"]
@@ -121,6 +122,7 @@ def leakage(
             "the second argument must be a model such as MarkovChain(...) or Groups(4), found "
             f"{type(model).__name__}"
         )
+    model = stands_for(model)
     mechanism = _valued(mechanism, model)
     delta, effort = check_delta(delta), progress.check_effort(effort)
     more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
@@ -189,7 +191,7 @@ def _answered(
     progress.doing("looking for the worst adversary")
     if isinstance(model, ModelSet):
         each = _of_set(mechanism, model, against, more, question)
-        return assuming(worst(each, model.note, len(model.models)), model)
+        return assuming(worst(each, model.note, len(model.models)), model, mechanism)
     check_records(against, model.length)
     check_window(window, against, model.length)
     wide = window.records > 1
@@ -218,8 +220,8 @@ def _answered(
 def assuming(found: Leakage, model: Model, mechanism: Mechanism) -> Leakage:
     """Return a leakage that also says what its model does not, and that it is one of many.
 
-    All algorithms of a level are those that read the states alone, where a model has any. A level for whole persons, and plain differential privacy against an informed attacker, hold
-    whatever the records have to do with each other.
+    All algorithms of a level are those that read the states alone, where a model has any. A level
+    for whole persons, and plain differential privacy against an informed attacker, hold whatever the records have to do with each other.
     """
     if found.method == "person":
         return found
@@ -354,8 +356,7 @@ def check_fit(query: BaseQuery, model: Model) -> None:
         return
     if model.length not in (None, query.records):
         raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
-    query = model.valued(query)
-    numbers = [number for _, number in query.values or ()]
+    numbers = [number for _, number in model.valued(query).values or ()]
     apart = max(numbers) - min(numbers) if numbers else 0
     if apart > query.spread:
         raise InvalidInput(

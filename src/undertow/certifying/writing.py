@@ -33,6 +33,7 @@ from undertow.models.checks import Check
 from undertow.models.markov import MarkovChain
 from undertow.models.origins import audience_of
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import Array
 from undertow.plan import Plan
 
@@ -102,6 +103,11 @@ def _certified(mechanism: Mechanism, model: AnyModel | None, against: Against) -
     """Return the shortest certificate that checks."""
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
+    if model is not None and stands_for(model) is not model:
+        raise _refused(
+            "of the region that a fit stands for",
+            "certify its point, MarkovChain.point(), which takes the estimate for the truth",
+        )
     if not isinstance(model, MarkovChain):
         found = "no model" if model is None else f"a {type(model).__name__}"
         raise _refused(f"of {found}", "pass one MarkovChain")

@@ -45,7 +45,7 @@ class ChainAsked:
     prior: float
     length: int | None
     confidence: float
-    region: bool
+    point: bool
     population: bool
     share: float | None
     least: int
@@ -210,9 +210,9 @@ def _fit(read: "Tally", asked: ChainAsked) -> ChainFit:
         chain = MarkovChain.fit(
             read, given, prior=asked.prior, length=asked.length, public=asked.public
         )
-    model: AnyModel = chain
-    if asked.region:
-        model = chain.region(asked.confidence)
+    model: AnyModel = chain.with_region(chain.plausible(asked.confidence))
+    if asked.point:
+        model = chain.point()
     if asked.population:
         model = chain.population(asked.share, asked.confidence, least=asked.least)
     return ChainFit(

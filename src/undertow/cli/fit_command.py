@@ -93,7 +93,7 @@ def fit(
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
     length: LengthOption = None,
     confidence: float = option("C", "Of the intervals and the region.", 0.95),
-    region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
+    point: bool = option(None, "Write the estimate alone, without its confidence region.", False),
     public: bool = option(None, "These records are public, and so may papers be.", False),
     figure: Path | None = option("FILE", "Draw the orders that --order auto compares."),
     output: Path | None = option("FILE", "Write the model there."),
@@ -108,7 +108,8 @@ def fit(
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private, and plans and reports made of
     it are the curator's: fit it to public records (--public), or through noise that an account
-    pays for (--private), which gives a region of chains.
+    pays for (--private), which gives a region of chains. The file holds the estimate and its
+    confidence region, which plans are made for.
     With --order 2 the next record depends on the last two; with hidden on one of two hidden states
     for each of two states, the likeliest such chain that plans can be made with; auto takes, of
     those and of order one, the one that describes the records best (BIC), and shows what higher
@@ -127,24 +128,24 @@ def fit(
         --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
-    chain_only = (states, length, prior or None, region or None, whom.population or None)
+    chain_only = (states, length, prior or None, point or None, whom.population or None)
     if reading.columns is not None and any(option is not None for option in chain_only):
         raise misuse("--columns goes alone: states, series and regions belong to --value")
-    if sum((whom.population, region, reading.by is not None)) > 1:
-        raise misuse("a file holds one model: of --population, --region and --by choose one")
+    if sum((whom.population, point, reading.by is not None)) > 1:
+        raise misuse("a file holds one model: of --population, --point and --by choose one")
     if learning.private is not None and (
-        prior or length or region or whom.population or reading.by or reading.columns
+        prior or length or point or whom.population or reading.by or reading.columns
     ):
         raise misuse(
             "--private goes with the reading of the table, --states and --confidence: what is "
             "written is the region, for series of any length"
         )
     if order != "1" and (
-        region or whom.population or reading.by or reading.columns or learning.private is not None
+        point or whom.population or reading.by or reading.columns or learning.private is not None
     ):
         raise misuse(
             "--order 2, hidden and auto go with the reading of the table, --states, --prior and "
-            "--length: regions, populations, cohorts and private fits are of chains of order one"
+            "--length: points, populations, cohorts and private fits are of chains of order one"
         )
     if learning.private is not None and public:
         raise misuse("records are public, or the fit is private: not both")
@@ -160,7 +161,7 @@ def fit(
             share, least = whom.share, whom.least
             asked = ChainAsked(
                 None if states is None else names(states, "--states"), prior, length, confidence,
-                region, whom.population, share, least, public,
+                point, whom.population, share, least, public,
             )  # fmt: skip
             table = reading.read(data)
             if learning.private is not None:

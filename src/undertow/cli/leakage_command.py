@@ -263,8 +263,9 @@ def _tell(
 def _untested(model: "AnyModel") -> tuple[str, ...]:
     """Return what is known of the way from records to the model, as assumptions."""
     from undertow.conditions import doubts
+    from undertow.models.standing import stands_for
 
-    return doubts(model.checks)
+    return doubts(stands_for(model).checks)
 
 
 def _reached(
@@ -338,10 +339,11 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
 def _conditions(asked: _Asked, found: "float | Budget") -> tuple[str, ...]:
     """Return what weakens a budget: what failed checks of the model cost, what was not tested."""
     from undertow.conditions import Suggested, checked
+    from undertow.models.standing import stands_for
     from undertow.planning.checked import priced_level
 
     level = found if isinstance(found, float) else found.epsilon
-    checks = asked.model.checks
+    checks = stands_for(asked.model).checks
     if math.isfinite(level):
         checks = priced_level(checks, level, asked.against, asked.window.records)
     beyond = Suggested.by(checks, asked.limit).beyond(asked.limit)

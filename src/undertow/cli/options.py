@@ -217,6 +217,8 @@ class ModelText:
         description = model_to_dict(model)
         if description.get("length", "none") is not None:
             raise misuse("--length completes a chain of any length; this model file is none")
+        if "region" in description:
+            description["region"] |= {"length": self.length}
         return model_from_dict(description | {"length": self.length})
 
 

@@ -23,8 +23,10 @@ _ARGUMENT = rf"\b(?:{'|'.join((*_OPTIONS, *_RENAMED))})=(?:{_VALUE}(?: or {_QUOT
 _PHRASES = (
     (r"\bvalues=\{[^{}]*\}", "--values STATE=NUMBER,..."),
     (
-        r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
-        r"Data\(\.\.\., state=\{True: \.\.\.\}\)",
+        (
+            r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
+            r"Data\(\.\.\., state=\{True: \.\.\.\}\)"
+        ),
         "--state 'value > 0'",
     ),
     (r"state='value > 0' or --state 'value > 0', or state=", "--state 'value > 0' or --state "),
@@ -56,9 +58,8 @@ _PHRASES = (
     (r"\bverify\(\)", "'undertow ledger verify'"),
     (r"\(state=\.\.\., or --state\)", "(--state)"),
     (r"\b(?:lower|upper)=(?=[^.])", ""),
-    (r"the region\(\.\.\.\) of a fitted chain", "those of 'undertow fit --region'"),
+    (r"its point\(\) takes", "'undertow fit --point' takes"),
     (r"MarkovChain\.fit\(\.\.\., order=2\)", "'undertow fit --order 2'"),
-    (r"model\.region\(\)", "'undertow fit --region'"),
     (r"model\.population\(\)", "'undertow fit --population'"),
     (r"plan with Groups\(\d+\)", 'plan with a model file of kind "groups" and size {}'),
     (r", such as MarkovChain\(\.\.\.\) or Groups\(5, states=\.\.\.\)", ", in its file"),

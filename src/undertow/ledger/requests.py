@@ -15,6 +15,7 @@ from undertow.ledger.rules import Entry, Terms, exact_level
 from undertow.models.acceptance import accept_option, accepted, check_accepted
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_choice, check_number, check_positive, up
 
 __all__ = ["amounts_of", "check_terms", "request", "wanted_terms"]
@@ -46,6 +47,7 @@ def wanted_terms(
     if model is not None:
         if not isinstance(model, AnyModel):
             raise InvalidInput(f"a model is required, found {type(model).__name__}")
+        model = stands_for(model)
         description = loads(canonical(law_to_dict(model), "model"))
     checks = () if model is None else model.checks
     checked = None if limit is None else check_positive(limit, "the limit")

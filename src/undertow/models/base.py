@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import NotSupported, UnknownState
@@ -17,6 +17,8 @@ if TYPE_CHECKING:
 
 __all__ = ["Model"]
 
+M = TypeVar("M", bound="Model")
+
 
 class Model:
     """What a model says about itself; the answers here are those of most models.
@@ -26,7 +28,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_origin", "_records")
+    __slots__ = ("_checks", "_origin", "_records", "_region")
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -55,8 +57,12 @@ class Model:
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
+        return self._with("_checks", tuple(checks))
+
+    def _with(self, name: str, value: object) -> Self:
+        """Return a copy with one of the facts that are not part of what the model describes."""
         other = copy(self)
-        object.__setattr__(other, "_checks", tuple(checks))
+        object.__setattr__(other, name, value)
         return other
 
     @property
@@ -71,9 +77,35 @@ class Model:
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
-        other = copy(self)
-        object.__setattr__(other, "_records", records)
-        return other
+        return self._with("_records", records)
+
+    def passed_on(self, other: M, checks: "Sequence[Check] | None" = None) -> M:
+        """Return another model of the same records, with what was said and tested of these.
+
+        ``checks`` are those that stand for the other model, by default this one's.
+        """
+        tested = self.checks if checks is None else checks
+        found = other.with_origin(self.origin)
+        found = found.with_records(self.records) if self.records else found
+        return found.with_checks(tested) if tested else found
+
+    def plausible_region(self) -> "Model | None":
+        """Return the models that the records of a fit leave plausible; None for one by hand."""
+        return getattr(self, "_region", None)
+
+    def with_region(self, region: "Model") -> Self:
+        """Return the same model, which stands for a region of models (`undertow.models.standing`).
+
+        Two such models are equal: what it stands for is not what it describes.
+        """
+        return self._with("_region", region)
+
+    def point(self) -> "Model":
+        """Return the single model of a fit as if it were the truth; a model by hand is its own.
+
+        Its checks say so: nothing about the errors of estimation is tested or accounted for.
+        """
+        return self
 
     def valued(self, query: BaseQuery) -> Any:
         """Return a query with the number of each state, if the model has states and it adds up.
@@ -98,11 +130,7 @@ class Model:
 
     def with_origin(self, origin: Origin) -> Self:
         """Return the same model of another origin; two such models are equal."""
-        if check_origin(origin) == self.origin:
-            return self
-        other = copy(self)
-        object.__setattr__(other, "_origin", origin)
-        return other
+        return self if check_origin(origin) == self.origin else self._with("_origin", origin)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""

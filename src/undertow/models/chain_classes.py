@@ -25,6 +25,9 @@ _MOST_CORNERS = 4096
 
 _OPTIONAL = ("kind", "states", "length")
 
+_LEAST = 1e-20
+"""What links states that a chain of a box need not leave, where its upper ends allow it."""
+
 _MOST = 4096
 """States that a class of chains may have without naming them."""
 
@@ -159,12 +162,30 @@ class ChainBox(Keyed, Model):
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        box = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
-        return box.with_origin(self.origin)
+        found = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        return self.passed_on(found)
+
+    def lasting(self) -> MarkovChain:
+        """Return the chain of the box whose states last longest.
+
+        What a row leaves goes to the state itself first, then to the likeliest others.
+
+        >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).lasting().transition
+        array([[0.9, 0.1],
+               [0.3, 0.7]])
+        """
+        matrix = self.lower.copy()
+        for x in range(self.size):
+            for y in dict.fromkeys([x, *np.argsort(-self.upper[x]).tolist()]):
+                room = max(1 - matrix[x].sum(), 0.0)
+                matrix[x, y] += min(room, self.upper[x, y] - matrix[x, y])
+        matrix = np.maximum(matrix, np.minimum(self.upper, _LEAST))  # so that all states meet
+        rows = matrix / matrix.sum(axis=1, keepdims=True)
+        return MarkovChain(rows, self.states, length=self.length)
 
     def examples(self, query: BaseQuery) -> list[Model]:
-        """Return the corners."""
-        return [*self.corners()]
+        """Return the corners of two states; of more, the chain whose states last longest."""
+        return [*self.corners()] if self.size == 2 else [self.lasting()]
 
     def reach(self) -> str:
         """Return how far back a record looks."""

@@ -28,17 +28,14 @@ if TYPE_CHECKING:
 
 __all__ = [
     "FEW",
-    "NAMES",
     "Hypothesis",
     "checks_of",
     "decided",
+    "hypotheses_of",
     "memory_test",
     "sample",
-    "tests_of",
 ]
 
-NAMES = ("sample", "order", "memory", "time", "hours", "persons")
-"""The checks of a fit, in the order in which they are told."""
 DOUBT = 0.05
 """The largest share of fits to a true model of which some check fails."""
 POWER = 0.8
@@ -132,10 +129,10 @@ def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
     rarest = int(left.argmin())
     least = int(left[rarest])
     said = f"{int(left.sum())} transitions; {chain.states[rarest]!r} was left {least} times"
-    return sample(least, said, basis), *decided(tests_of(chain), basis)
+    return sample(least, said, basis), *decided(hypotheses_of(chain), basis)
 
 
-def tests_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
+def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
     """Return the tests of a fitted chain."""
     return tuple(test(chain) for test in (_order, _memory, _time, _hours, _persons))
 

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from undertow.models.base import Model
 
 __all__ = [
+    "NAMES",
     "Basis",
     "Check",
     "Outcome",
@@ -31,6 +32,9 @@ Outcome = Literal["passed", "failed", "not tested"]
 
 Basis = Literal["public", "not private", "private"]
 """What a check was computed from: public records, private ones, or a private fit of these."""
+
+NAMES = ("sample", "order", "memory", "time", "hours", "persons")
+"""The checks of a fit, in the order in which they are told."""
 
 _BASES: dict[Basis, str] = {
     "public": "computed from public records",

@@ -25,9 +25,10 @@ from undertow.models.ratios import Difference, differ
 from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
+from undertow.models.standing import accounted, stands_for
 from undertow.models.stationary import one_closed_class
 from undertow.models.tallies import MOST_TRIPLED, Ints, Tally, tally
-from undertow.numerics import Array, check_count, check_flag, freeze
+from undertow.numerics import Array, check_flag, freeze
 from undertow.queries import State
 
 if TYPE_CHECKING:
@@ -164,59 +165,40 @@ class FittedChain(MarkovChain):
         """
         return clopper_pearson(self.counts, confidence)
 
-    def region(
-        self, confidence: float = 0.95, samples: int = 32, seed: int = 0
-    ) -> ChainBox | ModelSet:
-        """Return the chains that the records leave plausible, as a model.
+    def plausible_region(self) -> ChainBox:
+        """Return the region that the fit stands for: at a confidence of 0.95 unless given."""
+        found: ChainBox | None = getattr(self, "_region", None)
+        if found is None:
+            found = self.plausible(0.95)
+            object.__setattr__(self, "_region", found)
+        return found
 
-        Two states: the box of the two Clopper-Pearson intervals, which hold together with the
-        stated confidence (Bonferroni). More states: ``samples`` chains drawn on the boundary of
-        the likelihood-ratio region, 2 sum N_xy ln [p(y | x) / P(x, y)] <= the chi-square quantile
-        with k (k - 1) degrees of freedom, and the fit: sampled, not a bound over the region; the
-        set says so.
+    def region(self, confidence: float = 0.95) -> ChainBox:
+        """Return the chains that the records leave plausible, as a model: what the fit stands for.
+
+        The box of Clopper-Pearson intervals that hold together with the stated confidence, one for
+        each row of two states, one for each entry of more (Bonferroni): certified for any number of
+        visits that does not depend on the records, which is exact in the limit of long series.
 
         >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
         >>> chain.region().lower.round(3)
         array([[0.812, 0.044],
                [0.132, 0.48 ]])
         """
-        confidence = _confidence(confidence)
-        if self.size == 2:
-            said = f"the region holds the chain with confidence {confidence:.6g}"
-            return self.plausible(confidence).with_checks(self._accounted("sample", said))
-        from scipy.special import chdtri
-
-        limit = float(chdtri(self.size * (self.size - 1), 1 - confidence))
-        found = _boundary(self.counts, check_count(samples, "samples", 1), limit, seed)
-        sampled = ModelSet(
-            [
-                MarkovChain(matrix, self.states, length=self.length)
-                for matrix in (self.transition, *found)
-            ],
-            f"a fit and {samples} chains sampled on the boundary of its {confidence:.6g} "
-            "likelihood-ratio region: sampled, not a bound over the whole region",
-        )
-        return sampled.with_checks(self.checks).with_origin(self.origin).with_records(self.records)
+        return stands_for(self.with_region(self.plausible(confidence)))  # type: ignore[return-value]
 
     def plausible(self, confidence: float) -> ChainBox:
-        """Return the box of both rows' intervals of a chain on two states, as it stands."""
-        ends = _clopper_pearson(self.counts, (1 - _confidence(confidence)) / 2)  # (2, 2, ends)
+        """Return the box of simultaneous intervals of all rows, without checks."""
+        free = 2 if self.size == 2 else self.size**2  # intervals that are not each other's rest
+        ends = _clopper_pearson(self.counts, (1 - _confidence(confidence)) / free)  # (k, k, ends)
         box = ChainBox(
             np.minimum(ends[..., 0], self.transition),
             np.maximum(ends[..., 1], self.transition),
             self.states,
             self.length,
+            f"the region of a fit, which holds the chain with confidence {confidence:.6g}",
         )
         return box.with_origin(self.origin).with_records(self.records)
-
-    def _accounted(self, name: str, said: str) -> "tuple[Check, ...]":
-        """Return the checks for a model that accounts for one of them, and how it does."""
-        return tuple(
-            replace(check, outcome="passed", words=f"{check.words}; {said}", alternative=None)
-            if check.name == name
-            else check
-            for check in self.checks
-        )
 
     def order_test(self) -> OrderTest:
         """Return the likelihood-ratio test of order 1 against order 2.
@@ -267,8 +249,8 @@ class FittedChain(MarkovChain):
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
         found = population(self.tally, share, confidence, least=least, length=self.length)
-        checks = self._accounted("persons", f"the model {found.note}")
-        return found.with_checks(checks).with_origin(self.origin).with_records(self.records)
+        checks = accounted(self.checks, "persons", f"the model {found.note}")
+        return self.passed_on(found, checks)
 
 
 def fit_chain(
@@ -385,28 +367,3 @@ def _clopper_pearson(counts: Ints, alpha: float) -> Array:
     low = np.where(hits > 0, betaincinv(np.maximum(hits, 1), misses + 1, alpha / 2), 0.0)
     high = np.where(misses > 0, betaincinv(hits + 1, np.maximum(misses, 1), 1 - alpha / 2), 1.0)
     return np.stack([low, high], axis=2)  # (k, k, 2)
-
-
-def _boundary(counts: Ints, samples: int, limit: float, seed: int) -> list[Array]:
-    """Return matrices at likelihood ratio ``limit`` from the counts, in random directions."""
-    randomness, size = np.random.default_rng(seed), len(counts)
-    totals = counts.sum(axis=1, keepdims=True)
-    fit, seen, visited = counts / np.maximum(totals, 1), counts > 0, totals[:, 0] > 0
-    spread = np.sqrt((counts + 0.5) / (totals + size / 2) / (totals + 1))
-    found: list[Array] = []
-    for _ in range(samples):
-        step = randomness.standard_normal((size, size)) * spread
-        step[~seen] = np.abs(step[~seen])  # what was never seen can only gain
-        step -= fit * step.sum(axis=1, keepdims=True)  # rows of the direction sum to 0
-        step[~visited] = 0.0
-        down = step < 0
-        near, far = 0.0, float((fit[down] / -step[down]).min())  # where an entry reaches 0
-        for _ in range(60):
-            middle = (near + far) / 2
-            with np.errstate(divide="ignore", invalid="ignore"):
-                ratio = -2 * (counts[seen] * np.log1p(middle * step[seen] / fit[seen])).sum()
-            near, far = (middle, far) if ratio <= limit else (near, middle)
-        matrix = np.maximum(fit + near * step, 0.0)
-        matrix[~visited] = randomness.dirichlet(np.ones(size), int((~visited).sum()))
-        found.append(np.asarray(matrix / matrix.sum(axis=1, keepdims=True)))
-    return found

@@ -364,8 +364,7 @@ class HiddenChain(Keyed, Model):
 
     def endless(self) -> "HiddenChain":
         """Return the chain for series of any length."""
-        chain = HiddenChain(self.transition, self.symbols, self.states)
-        return chain.with_origin(self.origin)
+        return self.passed_on(HiddenChain(self.transition, self.symbols, self.states))
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

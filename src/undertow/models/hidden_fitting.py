@@ -11,7 +11,7 @@ import numpy.typing as npt
 from undertow import progress
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.attractive_fitting import attractive_rows
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.forward_backward import compiled, expect
 from undertow.models.hidden_chain import HiddenChain
 from undertow.models.origins import fitted_origin
@@ -161,8 +161,7 @@ def fit_hidden(
     for name, value in (facts | {"_origin": fitted_origin(public)}).items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
-    checks = untested(public, "order", "time", "hours", "persons")
-    return fitted.with_checks(checks).with_records(read.described)
+    return fitted.with_checks(untested(public, *NAMES)).with_records(read.described)
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:

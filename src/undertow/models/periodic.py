@@ -14,7 +14,7 @@ import numpy as np
 from undertow.base_query import State
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import parts
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.described import fields, names, numbers, text
 from undertow.models.markov import MarkovChain
 from undertow.models.origins import fitted_origin
@@ -268,8 +268,8 @@ class FittedContexts:
 
     def _marked(self, chain: ContextChain) -> ContextChain:
         """Return the chain that says it was fitted, and to what kind of records."""
-        tested = untested(self.public, "sample", "order", "time", "persons")
-        marked = chain.with_checks(tested).with_origin(fitted_origin(self.public))
+        marked = chain.with_checks(untested(self.public, *NAMES))
+        marked = marked.with_origin(fitted_origin(self.public))
         return marked.with_records(replace(self.records, context=self.context))
 
 

@@ -122,6 +122,10 @@ class PrivateFit(MarkovChain):
         """Return the model in one sentence."""
         return f"{MarkovChain.describe(self)}, fitted through noise at a DP level of {self.level:g}"
 
+    def plausible_region(self) -> ChainBox:
+        """Return the region, which the fit stands for."""
+        return self.region()
+
     def region(self, confidence: float | None = None) -> ChainBox:
         """Return the box of chains that holds the true one, except with probability 1 - confidence.
 

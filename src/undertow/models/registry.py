@@ -68,6 +68,8 @@ def model_from_dict(description: Any) -> Model:
     found: Model = getattr(import_module(module), name).from_dict(own)
     if "records" in description:
         found = found.with_records(RecordDescription.from_dict(description["records"]))
+    if "region" in description:
+        found = found.with_region(model_from_dict(description["region"]))
     if "origin" in description:
         found = found.with_origin(check_origin(description["origin"]))
     if "checks" not in description:
@@ -76,7 +78,7 @@ def model_from_dict(description: Any) -> Model:
     return found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
 
 
-_BESIDE = ("checks", "origin", "records")
+_BESIDE = ("checks", "origin", "records", "region")
 """What a file says of a model beside its own description."""
 
 
@@ -94,14 +96,19 @@ def law_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as files hold it: its description, its records, and what was tested.
+    """Return a model as files hold it: with what was tested, and the region that it stands for.
 
     >>> from undertow.models.groups import Groups
     >>> model_to_dict(Groups(3)) == Groups(3).to_dict()
     True
     """
     checks = [check.to_dict() for check in model.checks]
-    return {**law_to_dict(model), **({"checks": checks} if checks else {})}
+    region = model.plausible_region()
+    return {
+        **law_to_dict(model),
+        **({} if region is None else {"region": region.to_dict()}),
+        **({"checks": checks} if checks else {}),
+    }
 
 
 def prover(model: Model) -> Any:

@@ -14,7 +14,7 @@ from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
-from undertow.models.checks import untested
+from undertow.models.checks import NAMES, untested
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
@@ -131,7 +131,7 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
         found = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(found.transition, found.states, found.length)
-        tested = untested(fitted.origin == "public", "order", "time", "hours", "persons")
+        tested = untested(fitted.origin == "public", *NAMES)
         return chain.with_checks(tested).with_origin(fitted.origin)
 
     @property
@@ -228,7 +228,7 @@ class SecondOrderChain(Keyed, Model):
 
     def endless(self) -> "SecondOrderChain":
         """Return the chain for series of any length."""
-        return SecondOrderChain(self.transition, self.states).with_origin(self.origin)
+        return self.passed_on(SecondOrderChain(self.transition, self.states))
 
     def examples(self, query: BaseQuery) -> "list[Model]":
         """Return the chain itself."""

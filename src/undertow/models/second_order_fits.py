@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.autocorrelation import Dynamics
-from undertow.models.checking import Hypothesis, decided, memory_test, sample, tests_of
+from undertow.models.checking import Hypothesis, decided, hypotheses_of, memory_test, sample
 from undertow.models.checks import Basis, Check
 from undertow.models.fitting import FittedChain, clopper_pearson, fit_chain
 from undertow.models.hidden_chain import HiddenChain
@@ -150,7 +150,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
                     else None,
                     alternative=None,
                 )
-                for test in tests_of(chain.first)
+                for test in hypotheses_of(chain.first)
                 if test.name in _CARRIED
             ),
         ],

@@ -12,6 +12,7 @@ from undertow.models.described import fields, text
 from undertow.models.origins import Origin, weakest
 from undertow.models.records import RecordDescription, together
 from undertow.models.registry import model_from_dict
+from undertow.models.standing import estimated
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
 
@@ -92,6 +93,22 @@ class ModelSet(Model):
         own: RecordDescription | None = getattr(self, "_records", None)
         return together(member.records for member in self.models) if own is None else own
 
+    def plausible_region(self) -> "ModelSet | None":
+        """Return the set of what its members stand for, None where all stand for themselves."""
+        own: ModelSet | None = getattr(self, "_region", None)
+        regions = [member.plausible_region() for member in self.models]
+        if own is not None or all(region is None for region in regions):
+            return own
+        pairs = zip(regions, self.models, strict=True)
+        return ModelSet((region or member for region, member in pairs), self.note)
+
+    def point(self) -> "ModelSet":
+        """Return the set of the points of its members."""
+        if self.plausible_region() is None:
+            return self
+        alone = ModelSet((member.point() for member in self.models), self.note)
+        return self.passed_on(alone, estimated(self.checks))
+
     def members(self) -> list[Model]:
         """Return the single models, those of sets inside the set included."""
         return [one for member in self.models for one in member.members()]
@@ -105,12 +122,12 @@ class ModelSet(Model):
         found = [member.endless() for member in self.models]
         if not all(found):
             return None
-        return ModelSet([m for m in found if m is not None], self.note).with_origin(self.origin)
+        return self.passed_on(ModelSet([m for m in found if m is not None], self.note))
 
     def every_nth(self, step: int) -> "ModelSet":
         """Return the set of the laws of every ``step``-th record, if every member has one."""
         found = ModelSet([member.every_nth(step) for member in self.models], self.note)
-        return found.with_checks(self.checks).with_records(self.records.thinned(step))
+        return self.passed_on(found).with_records(self.records.thinned(step))
 
     def describe(self) -> str:
         """Return the model in one sentence."""

@@ -12,6 +12,7 @@ from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
 from undertow.bounds.chains.binary import closed_budget
 from undertow.bounds.chains.exchange_search import Scout, scout
+from undertow.bounds.ends import at_most
 from undertow.bounds.engine import leakage, read_window
 from undertow.bounds.hidden.guides import RegimeGuide, regime_guide
 from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
@@ -21,8 +22,10 @@ from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.base import Model
+from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
 from undertow.planning.checked import LITTLE, price_level
 from undertow.planning.doors import Trial, admit
@@ -43,6 +46,7 @@ __all__ = [
     "dp_budget",
     "guide_for",
     "largest_level",
+    "level_leakage",
     "level_trial",
     "search_for",
 ]
@@ -129,7 +133,8 @@ def dp_budget(
 
     The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
     library, and no record leaks more than ``limit``. On a model that has states this holds for
-    algorithms that read the states alone: of readings within a state the model says nothing. Rounded down. ``inf`` if nothing can leak.
+    algorithms that read the states alone: of readings within a state the model says nothing.
+    Rounded down. ``inf`` if nothing can leak.
     With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
     exchange (Theorem 1 of the theory of approximate guarantees). ``effort`` is how much work the
     search may take, counted, as a multiple of the default (`leakage`): one that ends early returns
@@ -177,12 +182,14 @@ def budget_for(
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, window = check_delta(delta), read_window(protect)
+    if isinstance(model, Model):  # else the leakage refuses it
+        model = stands_for(model)
 
     unfinished, alone = False, not progress.granted()
 
     def measure(level: float) -> Leakage:
         nonlocal unfinished
-        leak = leakage(PureDP(level), model, against, protect=window)
+        leak = level_leakage(level, model, against, window)
         unfinished = unfinished or leak.unfinished
         return leak
 
@@ -214,6 +221,18 @@ def level_trial(
         lambda check: price_level(check, level, against, window),
         lambda other: leakage(PureDP(level), other, against, effort=LITTLE, protect=window),
     )
+
+
+def level_leakage(level: float, model: AnyModel, against: Against, window: Window) -> Leakage:
+    """Return what all algorithms of a DP level leak, for a search: on boxes its upper end alone.
+
+    A search asks for many levels and uses the upper ends; on boxes of more than two states what is
+    attained takes a search of its own, and is left to the proof of the plan.
+    """
+    if isinstance(model, ChainBox) and model.size > 2:
+        upper = at_most(PureDP(level), model, against, window.records)
+        return Leakage(0.0, upper, "exchange", against)
+    return leakage(PureDP(level), model, against, protect=window)
 
 
 def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:

@@ -38,7 +38,15 @@ from undertow.models.chain_classes import MixingClass
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
-from undertow.planning.budget import Guide, Search, aim, guide_for, largest_level, search_for
+from undertow.planning.budget import (
+    Guide,
+    Search,
+    aim,
+    guide_for,
+    largest_level,
+    level_leakage,
+    search_for,
+)
 from undertow.planning.questions import (
     CERTAIN,
     Prove,
@@ -142,7 +150,7 @@ def solve_exchange(question: Question) -> Scaled:
     window = question.window
     return by_level(
         question,
-        lambda level: leakage(PureDP(level), question.model, question.against, protect=window),
+        lambda level: level_leakage(level, question.model, question.against, window),
         guide_for(question.model, question.against, question.secrets.window),
     )
 

@@ -282,7 +282,7 @@ def compare(
         for method in _methods(question, methods, shape)
     ]
     effort = progress.check_effort(effort)
-    taken = accepted(model.checks, accept, all_of=False)
+    taken = accepted(question.model.checks, accept, all_of=False)
     rows: list[Row] = []
     stopped = False
     try:
@@ -297,8 +297,8 @@ def compare(
             raise
         stopped = True
     table = Comparison(
-        tuple(rows), query, model, question.limit, question.against, question.delta,
-        question.releases, question.secrets, model.checks,
+        tuple(rows), query, question.model, question.limit, question.against, question.delta,
+        question.releases, question.secrets, question.model.checks,
         missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best

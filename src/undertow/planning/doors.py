@@ -20,6 +20,7 @@ from undertow.models.checks import Check
 from undertow.models.fitting import FittedChain
 from undertow.models.periodic import periodic
 from undertow.models.second_order_fits import FittedSecondOrderChain
+from undertow.models.standing import stands_for
 from undertow.rounding import above, below, odds
 
 __all__ = ["Trial", "admit"]
@@ -66,11 +67,12 @@ def admit(
     >>> admit(failing, ["memory"], lambda: Trial(lambda check: check, lambda other: None))
     ('memory',)
     """
+    checks = stands_for(model).checks
     try:
-        return accepted(model.checks, accept, all_of=all_of)
+        return accepted(checks, accept, all_of=all_of)
     except FailedChecks as refusal:
-        taken = accepted(model.checks, accept, all_of=False)
-        missing = [check for check in failed(model.checks) if check.name in refusal.names]
+        taken = accepted(checks, accept, all_of=False)
+        missing = [check for check in failed(checks) if check.name in refusal.names]
         raise FailedChecks(_refusal(model, missing, taken, ask), refusal.names) from None
 
 
@@ -150,7 +152,6 @@ def _doors(model: Model) -> Iterator[_Door]:
         return
     order = "a chain of order two, MarkovChain.fit(..., order=2)"
     yield _Door("order", order, lambda: FittedSecondOrderChain.of_fit(model))
-    yield _Door("sample", "the confidence region of the fit, model.region()", model.region)
     yield _Door("persons", "the chains of all persons, model.population()", model.population)
     yield _Door(
         "hours", "a matrix for each hour, MarkovChain.periodic(...)", lambda: _hourly(model)
@@ -169,4 +170,4 @@ def _hourly(model: FittedChain) -> Model:
         dict(enumerate(np.asarray(rows))), model.states, length=model.length,
         steps_per=60 // step, context="hour",
     )  # fmt: skip
-    return chain.with_checks([check for check in model.checks if check.name != "hours"])
+    return model.passed_on(chain, [check for check in model.checks if check.name != "hours"])

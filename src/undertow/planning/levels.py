@@ -37,8 +37,8 @@ def plan_at_level(
     (True, True, True)
     """
     wanted = check_positive(level, "level")
-    taken = accepted(model.checks, accept, all_of=unit == "record")
     question = check_question(query, model, wanted, against, None, protect, unit=unit, covers="any")
+    taken = accepted(question.model.checks, accept, all_of=unit == "record")
     noise = _noise(question, wanted)
     method = find_method("answer", "group" if unit == "person" else "exchange")
     proof = prove(method, question, noise)
@@ -48,7 +48,7 @@ def plan_at_level(
             f"{model.describe()}: some state may last for ever; state a class without zeros, or "
             "give it a length"
         )
-    plan = Plan(noise, model, proof.upper, proof, method.name, unit=unit)
+    plan = Plan(noise, question.model, proof.upper, proof, method.name, unit=unit)
     return priced(plan, taken)
 
 

@@ -23,7 +23,7 @@ from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.second_order import SecondOrderChain
-from undertow.models.sets import AnyModel, ModelSet
+from undertow.models.sets import AnyModel
 from undertow.numerics import check_listed, check_positive
 from undertow.plan import Plan
 from undertow.planning.checked import under
@@ -288,14 +288,11 @@ def _moved(chain: MarkovChain, factors: Sequence[float]) -> MarkovChain:
 
 
 def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelCase:
-    """Return the worst plausible chain: a bound over the box of two states, samples of more."""
+    """Return the worst plausible chain: a bound over the box of the region."""
     region = fitted.region(confidence)
     name = f"{confidence:.6g} region of the fit"
-    if isinstance(region, ModelSet):
-        reason = region.note or "sampled, not a bound over the whole region"
-        case = _guarded(name, "region", lambda: under(plan, region), whole=False)
-        return case if case.leakage is None else replace(case, reason=reason)
-    corners = [_guarded("corner", "region", lambda c=c: under(plan, c)) for c in region.corners()]  # type: ignore[misc]
+    chains = region.examples(plan.query)
+    corners = [_guarded("corner", "region", lambda c=c: under(plan, c)) for c in chains]  # type: ignore[misc]
     attained = [case.leakage for case in corners if case.leakage is not None]
     best = max(attained, key=lambda leak: leak.lower, default=None)
     try:
@@ -303,7 +300,7 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
     except NotSupported:
         if best is None:
             return ModelCase(name, "region", None, "no corner of the region has a known leakage")
-        reason = "the four corners of the region; no bound over all of it is known"
+        reason = "corners of the region; no bound over all of it is known"
         return ModelCase(name, "region", best, reason, whole=False)
     if best is not None:
         bound = replace(bound, lower=min(best.lower, bound.upper), witness=best.witness)

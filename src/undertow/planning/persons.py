@@ -81,7 +81,7 @@ def person_budgets(
     weights = counts + (fitted.prior or _PRIOR)  # (P, k, k)
     rows = weights / weights.sum(axis=2, keepdims=True)
     chains = [MarkovChain(matrix, fitted.states, length=fitted.length) for matrix in rows]
-    pooled = budget_for(fitted, limit, against)
+    pooled = budget_for(fitted.point(), limit, against)
     if not np.isfinite(pooled):
         raise InvalidModel("under the pooled chain nothing leaks: it has one certain state")
     if fitted.size == 2:

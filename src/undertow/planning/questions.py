@@ -116,7 +116,8 @@ class Question(Generic[Q]):
         for other in self.model.members():
             if other not in chains:
                 raise MethodRefused(
-                    f"'{method}' needs a MarkovChain, found {other.describe()}; use method='best'"
+                    f"'{method}' needs a MarkovChain, found {other.describe()}"
+                    + ("; use method='best'" if self.query.task == "answer" else "")
                 )
         return chains
 

@@ -14,6 +14,7 @@ from undertow.adversaries import Against
 from undertow.errors import InvalidInput, NothingToProtect, NotSupported
 from undertow.models.acceptance import failed
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_count, up
 from undertow.planning.budget import Budget, budget_for
 from undertow.planning.questions import CERTAIN
@@ -162,7 +163,7 @@ def noise_by_releases(
         query = Count(model.states[-1]) if model.states else Count(1)
         plan = calibrate(
             query, model, limit, against, "sweep", delta=delta, noise="gaussian",
-            accept=[check.name for check in failed(model.checks)],
+            accept=[check.name for check in failed(stands_for(model).checks)],
         )  # fmt: skip
         swept = plan.noise.amount
     single = ReleaseNoise(

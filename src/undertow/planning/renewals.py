@@ -19,6 +19,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.markov import MarkovChain
 from undertow.models.sets import AnyModel
+from undertow.models.standing import stands_for
 from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.planning.budget import Search, budget_for, largest_level
 
@@ -137,7 +138,7 @@ def renewal(
         raise InvalidInput(f"a budget renews every {', '.join(PERIODS)}; found {period!r}")
     epsilon, limit = check_epsilon(epsilon, "epsilon"), check_epsilon(limit, "limit")
     records = check_count(records, "records of a period", 1)
-    endless = model.endless()
+    endless = stands_for(model).endless()
     if endless is None:
         raise NotSupported(
             "a budget that renews goes on for ever, and this model speaks of a fixed number of "
@@ -146,7 +147,7 @@ def renewal(
     window = read_window(protect)
     leak = leakage(PureDP(epsilon), endless, against, protect=window)
     budget = _budget(endless, limit, against, window)
-    said = doubts(model.checks) if model.checks and against != "informed" else ()
+    said = doubts(endless.checks) if endless.checks and against != "informed" else ()
     return Renewal(period, epsilon, records, leak, limit, budget, window, said)
 
 

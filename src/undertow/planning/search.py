@@ -29,6 +29,7 @@ from undertow.mechanisms import Noise, Unit
 from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.sets import AnyModel
+from undertow.models.standing import pointing, stands_for
 from undertow.numerics import check_choice, check_count, check_epsilon, shown, up
 from undertow.plan import Plan
 from undertow.planning.chains import withstood
@@ -198,9 +199,17 @@ def calibrate(
         chosen = find_method(query.task, named)
     if effort is None and chosen is not None and not chosen.early:
         question = replace(question, effort=math.inf)
+    with pointing(model):
+        return priced(_planned_by(chosen, question, noise, objective), taken)
+
+
+def _planned_by(
+    chosen: Method | None, question: Question[Any], noise: Shape | None, objective: Objective | None
+) -> Plan[Any]:
+    """Return the plan of a method, or of the best one."""
     shapes = shapes_of(question, noise)
     table = chosen is not None and chosen.tabulated
-    if objective is not None and query.task == "answer" and not table:
+    if objective is not None and question.query.task == "answer" and not table:
         raise InvalidInput(
             "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
             "method='optimal', leave it out here"
@@ -210,8 +219,8 @@ def calibrate(
         if not known:
             raise MethodRefused(unknown(chosen, question, noise))
         plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
-        return priced(_chosen(plans), taken)
-    return priced(_best_of(question, shapes), taken)
+        return _chosen(plans)
+    return _best_of(question, shapes)
 
 
 def _trial(question: Question[Any]) -> Trial:
@@ -574,6 +583,7 @@ def check_question(
             f"the second argument must be a model such as MarkovChain(...), found "
             f"{type(model).__name__}"
         )
+    model = stands_for(model)
     task = query.task
     if noise is not None:
         check_choice(noise, "noise", get_args(Shape))

@@ -31,9 +31,33 @@ unknown records changes psi by e^epsilon for each of them. QED
 
 A g with (b - 1) epsilon + T(epsilon + g) <= g bounds all of these. Chains with impossible
 transitions have finite cross-ratios once all states lead everywhere.
+
+Record by record: let D_j be the largest log cross-ratio of a product of j matrices of the box, and
+T_j the map above with D_j in place of D. Then for every b
+
+    g_m <= T_1(epsilon) + ... + T_{b-1}(epsilon) + T_b(epsilon + g_{m-b}).
+
+*Proof.* Let psi_j be the least of psi over its first j records, and r_j = psi_{j-1} / psi_j, which
+lies in [1, e^epsilon] and depends on the j-th record and those after it. The ratio of
+E_x[psi_{j-1}] to E_x[psi_j] is the mean of r_j under the law given x tilted by psi_j. Given the
+j-th record y that law does not depend on x, and y has a law proportional to P^j(x, y) k(y) with one
+k for all x. So the means of r_j given x and x' differ by at most T_j(epsilon), by the argument
+above; the ratio for psi_{b-1}, whose first record is the b-th, is at most T_b(epsilon + g_{m-b}).
+QED
+
+The D_j come from intervals. With hi_j(x, S) and lo_j(x, S) the largest and least probability that j
+steps of chains of the box, each the worst for what follows, lead from x into S,
+
+    P^j(x, y) / P^j(x', y) <= hi_j(x, y) / lo_j(x', y), and, with s the largest ln v(z) / v(z') of
+    v = P^{j-a}(., y),  <= max_S [1 + hi_a(x, S) (e^s - 1)] / [1 + lo_a(x', S) (e^s - 1)],
+
+as sums of v with weights of rows of P^a are extreme where v takes two values. Rows of one chain
+meet: the second line contracts even where the intervals stay wide. tanh(D / 4) of a product is at
+most the product of those of its factors [birkhoff1957].
 """
 
 import math
+from collections.abc import Callable
 
 import numpy as np
 
@@ -42,7 +66,7 @@ from undertow.models.markov import MarkovChain
 from undertow.numerics import ROUNDOFF, Array, up
 from undertow.progress import metered, spend
 
-__all__ = ["block_upper", "contraction_rate", "contraction_upper"]
+__all__ = ["block_upper", "box_rates", "contraction_rate", "contraction_upper"]
 
 _STEPS = 5000
 """Records of a side after which only the bound for all lengths is used (cost)."""
@@ -51,21 +75,130 @@ _STEPS = 5000
 _BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024)
 """Records of a block that are tried (cost: a product of matrices for each)."""
 
+_RECORDS = 256
+"""Records by which the contraction of a box is followed (cost)."""
+_STRIDES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
+"""Steps of the products that later ones are made of (cost)."""
+_MOST_SUBSETS = 8
+"""States up to which all sets of them are followed (cost)."""
+_NEGLIGIBLE = 1e-4
+"""tanh(D / 4) from which on more records change nothing that matters."""
+_FAR = 600.0
+"""Largest spread of a likelihood whose exponential is used: beyond, the intervals alone count."""
+_LOGS = 1e-12
+"""Above the rounding of a logarithm of ratios of sums, and of a spread (upper side)."""
+_LITTLE = 0.05
+"""Share of a level by which a bound may exceed it before it is sharpened."""
+
 _FORGOTTEN = 1e-6
 """Cross-ratio from which on a longer block gains nothing."""
 
 
-def contraction_upper(epsilon: float, box: ChainBox) -> float:
+def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     """Return a bound on what all epsilon-DP algorithms leak on any chain of a box, to anyone.
 
-    Cost O(k^4). Whatever the start of the chain, and if its steps differ within the box.
+    About a ``window`` of records in a row: given it its sides are independent, and each depends on
+    one record of it alone. Cost O(k^4) and, once for each box, O(2^k k^2) for each of some hundred
+    steps. Whatever the start of the chain, and if its steps differ within the box.
 
     >>> narrow = ChainBox([[.9, .1], [.2, .8]], [[.9, .1], [.2, .8]], length=2)
     >>> contraction_upper(1.0, narrow) <= 2.0
     True
     """
     gains = _gains(epsilon, contraction_rate(box), box.length)
-    return up(epsilon + float((gains + gains[::-1]).max()), 4)
+    found = up(window * epsilon + float((gains + gains[::-1]).max()), 4)
+    if found <= up((window + _LITTLE) * epsilon):
+        return found
+    return min(found, up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4))
+
+
+def _recordwise(epsilon: float, rates: list[float]) -> float:
+    """Return a bound on the gain of a side of any length, record by record.
+
+    ``rates`` are tanh(D_j / 4), rounded up, for j = 1, 2 ...
+    """
+    own = [_mixed(rate, epsilon) for rate in rates]  # T_j(epsilon)
+    sums = np.concatenate([[0.0], np.cumsum(own)]) * (1 + (len(own) + 4) * ROUNDOFF)
+    # one record more is worth its T_j now, or a share of the gain that is left
+    return min(
+        (_closed(float(done), rate, epsilon) for done, rate in zip(sums, rates, strict=False)
+         if rate < 1),
+        default=math.inf,
+    )  # fmt: skip
+
+
+def _closed(done: float, rate: float, epsilon: float) -> float:
+    """Return a gain that ``done``, and a share of the gain beyond, does not exceed."""
+    return _settled(lambda gain: up(done + _mixed(rate, up(epsilon + gain))))
+
+
+def _mixed(rate: float, width: float) -> float:
+    """Return T(width) for tanh(D / 4) of at most ``rate``, rounded up."""
+    if math.isinf(width):
+        return width if rate >= 1 else up(4 * math.atanh(min(up(rate, 2), 1 - 1e-16)), 64)
+    product = up(rate * math.tanh(width / 4), 8)
+    return width if product >= 1 else min(up(4 * math.atanh(product), 64), width)
+
+
+@metered(8)
+def box_rates(box: ChainBox) -> list[float]:
+    """Return bounds on tanh(D_j / 4) over products of j matrices of a box, j = 1, 2 ..."""
+    low, high = _narrowed(box)
+    size = box.size
+    sets = np.eye(size)
+    if size <= _MOST_SUBSETS:  # (k, S): the indicators of all subsets but none and all
+        numbers = np.arange(1, 2**size - 1)
+        sets = (numbers[None] >> np.arange(size)[:, None] & 1).astype(np.float64)
+    single = np.flatnonzero(sets.sum(axis=0) == 1)
+    single = single[np.argsort(sets[:, single].argmax(axis=0))]
+    most = least = sets
+    kept: dict[int, tuple[Array, Array]] = {}
+    spreads: list[Array] = []
+    rates: list[float] = []
+    same = np.eye(size, dtype=np.bool_)
+    for step in range(1, _RECORDS + 1):
+        spend(8 * sets.size * size, 4)
+        most, least = _extreme(low, high, most, 1), _extreme(low, high, least, -1)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            ratio = np.log(most[:, None, single]) - np.log(least[None, :, single])  # (x, x', y)
+        ratio = np.where(np.isnan(ratio), np.inf, ratio)
+        for steps, (wide, narrow) in kept.items():
+            further = spreads[step - steps - 1]
+            if size > _MOST_SUBSETS or not np.isfinite(further).all() or further.max() > _FAR:
+                continue
+            more = np.expm1(further)  # (y,)
+            part = (1 + wide[:, None, :, None] * more) / (1 + narrow[None, :, :, None] * more)
+            ratio = np.minimum(ratio, np.log(part.max(axis=2)) + _LOGS)
+        ratio[same] = 0.0
+        spreads.append(ratio.max(axis=(0, 1)))
+        cross = ratio[:, :, :, None] + ratio.transpose(1, 0, 2)[:, :, None, :]  # (x, x', y, y')
+        cross[:, :, same] = 0.0
+        apart = float(cross.max()) + _LOGS
+        rate = 1.0 if not math.isfinite(apart) else min(up(math.tanh(apart / 4), 8), 1.0)
+        before = np.array(rates)
+        rates.append(min(rate, *(up(one, 8) for one in before * before[::-1]), 1.0))
+        if step in _STRIDES:
+            kept[step] = most, least
+        if rates[-1] < _NEGLIGIBLE:
+            break
+    return rates
+
+
+def _extreme(low: Array, high: Array, values: Array, sign: int) -> Array:
+    """Return the largest (sign 1) or least mean of each column of values by a row of the box.
+
+    The least of a row everywhere, and the rest of it where the values are most extreme; rounded
+    outwards.
+    """
+    order = np.argsort(-sign * values, axis=0)  # (k, S)
+    rest = 1 - low.sum(axis=1)  # (k,)
+    room = (high - low)[:, order]  # (row, rank, S)
+    taken = np.diff(np.minimum(np.cumsum(room, axis=1), np.maximum(rest, 0)[:, None, None]),
+                    axis=1, prepend=0.0)  # fmt: skip
+    sums = low @ values + (taken * np.take_along_axis(values, order, axis=0)).sum(axis=1)
+    odd = np.maximum(-rest, 0) + np.maximum(1 - high.sum(axis=1), 0)  # rows sum to 1 but nearly
+    pad = (1e-15 * len(low) + odd)[:, None]
+    return np.asarray(np.clip(sums + sign * pad, 0.0, 1.0))
 
 
 def contraction_rate(box: ChainBox) -> float:
@@ -112,15 +245,21 @@ def block_upper(epsilon: float, chain: MarkovChain, window: int = 1) -> float:
 
 def _block_gain(epsilon: float, records: int, rate: float) -> float:
     """Return a bound on the gain of a side of any length by blocks of so many records."""
-    own, gain = up((records - 1) * epsilon), 0.0
+    own = up((records - 1) * epsilon)
+    return _settled(lambda gain: up(own + _contracted(rate, up(epsilon + gain))))
+
+
+def _settled(more: Callable[[float], float]) -> float:
+    """Return a gain that one more step does not raise, found by widening; inf if there is none."""
+    gain = 0.0
     for _ in range(_STEPS):
-        more = up(own + _contracted(rate, up(epsilon + gain)))
-        if more <= gain * (1 + 1e-9):
+        further = more(gain)
+        if further <= gain * (1 + 1e-9):
             break
-        gain = more
+        gain = further
     for widen in 1e-12 * 4.0 ** np.arange(20):
         wide = float(gain + widen * max(1.0, gain))
-        if up(own + _contracted(rate, up(epsilon + wide))) <= wide:
+        if more(wide) <= wide:
             return wide
     return math.inf
 
