@@ -84,3 +84,19 @@ def test_a_spelling_mistake_is_noticed(tmp_path):
     command = [sys.executable, "-m", "codespell_lib", str(tmp_path / "page.md")]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, check=False)
     assert done.returncode != 0
+
+
+FITTED = re.compile(
+    r"undertow fit (\S+)[^\n$]*--public|\.fit\((?:ut\.Data\()?\"?([\w.]+)[^\n]*public=True"
+)
+RELEASED = re.compile(r"undertow release (\S+)|ut\.release\(\w+, (?:ut\.Data\()?\"?([\w.]+)")
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_no_page_declares_public_what_it_releases(page):
+    """The records that are fitted as public are others than those that are released."""
+    text = (ROOT / page).read_text("utf-8").replace("\\\n", " ")
+    fitted, released = (
+        {one or other for one, other in pattern.findall(text)} for pattern in (FITTED, RELEASED)
+    )
+    assert not fitted & released
