@@ -410,6 +410,15 @@ def test_after_ten_seconds_a_command_says_what_it_does_and_what_is_faster(monkey
         assert "s; " in call(*arguments, "--progress").stderr
 
 
+def test_a_long_fit_says_which_order_is_faster(monkeypatch, tmp_path):
+    monkeypatch.setattr(waiting, "_LONG", 0.0)
+    records = tmp_path / "records.csv"
+    records.write_text("v\n" + "0\n1\n1\n0\n0\n0\n1\n" * 20)
+    said = call("fit", records, "--value", "v", "--order", "hidden").stderr
+    assert "undertow: fitting the model" in said
+    assert "s; --order 1 is faster" in said
+
+
 def test_a_quick_command_says_nothing():
     assert not call("leakage", *CHAIN, "--epsilon", 1).stderr
 
