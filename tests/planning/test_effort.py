@@ -306,6 +306,16 @@ def test_flips_of_many_states_have_intervals_within_their_effort(against):
         assert more.lower <= less.upper < math.inf
 
 
+def test_chains_of_order_two_have_intervals_within_their_effort():
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), (4, 4))
+    chain = ut.SecondOrderChain(rows, length=6)
+    leaks = [ut.leakage(ut.PureDP(0.1), chain, effort=effort) for effort in (1e-4, 0.02, 0.5)]
+    assert leaks[0].unfinished
+    assert len({leak.upper for leak in leaks}) == 1  # which needs no attack
+    for less, more in pairwise(leaks):
+        assert less.lower <= more.lower <= more.upper < math.inf
+
+
 def test_flips_of_many_states_have_a_plan_within_its_effort():
     chain, before = random_chain(20, 1), progress.spent()
     plan = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.02)
