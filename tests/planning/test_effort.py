@@ -306,6 +306,16 @@ def test_flips_of_many_states_have_intervals_within_their_effort(against):
         assert more.lower <= less.upper < math.inf
 
 
+def test_chains_of_order_two_have_intervals_within_their_effort():
+    rows = np.random.default_rng(0).dirichlet(np.ones(4), (4, 4))
+    chain = ut.SecondOrderChain(rows, length=6)
+    leaks = [ut.leakage(ut.PureDP(0.1), chain, effort=effort) for effort in (1e-4, 0.02, 0.5)]
+    assert leaks[0].unfinished
+    assert len({leak.upper for leak in leaks}) == 1  # which needs no attack
+    for less, more in pairwise(leaks):
+        assert less.lower <= more.lower <= more.upper < math.inf
+
+
 def test_flips_of_many_states_have_a_plan_within_its_effort():
     chain, before = random_chain(20, 1), progress.spent()
     plan = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.02)
@@ -408,6 +418,15 @@ def test_after_ten_seconds_a_command_says_what_it_does_and_what_is_faster(monkey
         assert strict(result.stdout)
         assert not call(*arguments, "--no-progress").stderr
         assert "s; " in call(*arguments, "--progress").stderr
+
+
+def test_a_long_fit_says_which_order_is_faster(monkeypatch, tmp_path):
+    monkeypatch.setattr(waiting, "_LONG", 0.0)
+    records = tmp_path / "records.csv"
+    records.write_text("v\n" + "0\n1\n1\n0\n0\n0\n1\n" * 20)
+    said = call("fit", records, "--value", "v", "--order", "hidden").stderr
+    assert "undertow: fitting the model" in said
+    assert "s; --order 1 is faster" in said
 
 
 def test_a_quick_command_says_nothing():

@@ -154,7 +154,7 @@ def fit(
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
     found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
-    with waiting("fitting the model"):
+    with waiting("fitting the model", "" if order == "1" else "--order 1 is faster"):
         if reading.columns is not None:
             found = fit_gaussian(data, names(reading.columns, "--columns"), public)
         else:

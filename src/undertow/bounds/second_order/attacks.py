@@ -18,6 +18,7 @@ import numpy as np
 
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array
+from undertow.progress import spend
 
 __all__ = ["AttackScenario", "FoundAttack", "Symbol", "search_attack"]
 
@@ -26,6 +27,9 @@ WIDTH = 48
 
 ROUNDS = 3
 """How often both sides are searched (cost); each round uses the other side's best."""
+
+_TRY, _GROWTH = 40.0, 6.0
+"""Work of a loss, and of an entry of a product, in multiplications."""
 
 RIVALS = 6
 """Attempts of the other side against which a side is scored (cost)."""
@@ -107,6 +111,8 @@ class _PairTries:
         """Return every attempt with every symbol for one more record outwards."""
         # (symbols, 2, k)
         weights = np.stack([np.stack([symbol.seen, symbol.plain]) for symbol in symbols])
+        size = len(step)
+        spend(len(self.products) * len(symbols) * 2 * size**4 * _GROWTH)
         ahead = np.einsum("bvpxy,xyc->bvpyc", self.products, step)  # (b, 2, k^2, y, c)
         products = ahead[:, None] * weights[None, :, :, None, None, :]  # (b, symbols, 2, k^2, y, c)
         products = products.reshape(-1, *products.shape[2:])
@@ -194,6 +200,8 @@ def _losses(scenario: AttackScenario, lefts: _PairTries, rights: _PairTries, pai
     """Return the leakage for (left, right, left neighbour, own output, x, x'); -inf: impossible."""
     chain = scenario.chain
     left, right = lefts.messages, rights.messages  # (l, 2, x, a), (r, 2, a, x)
+    tries = len(left) * len(right) * len(scenario.symbols(-1))
+    spend(_TRY * tries * len(scenario.symbols(0)) * chain.size**2)
     near = np.stack([np.stack([s.seen, s.plain]) for s in scenario.symbols(-1)])  # (n, 2, a)
     weighted = chain.pair_law * near[..., None]  # (n, 2, a, x)
     reached = weighted * left.transpose(0, 1, 3, 2)[:, None]  # (l, n, 2, a, x)

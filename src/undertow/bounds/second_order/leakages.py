@@ -33,10 +33,11 @@ from undertow.bounds.second_order.two_states import (
 )
 from undertow.certificate import Leakage, Witness
 from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.errors import InvalidInput, NotSupported
+from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
+from undertow.progress import SPENT
 from undertow.queries import State
 
 __all__ = ["REACH", "leakage", "local", "second_order_leakage"]
@@ -142,14 +143,19 @@ def second_order_leakage(
 def _looser(chain: SecondOrderChain, view: "_View", against: Against, reach: int) -> Leakage:
     """Return the bound on two records at a time, above the best attack that a search finds."""
     best: tuple[float, Witness | None] = (0.0, None)
-    for target in _targets(chain.length, reach):
-        for outputs in _choices(view):
-            scenario = _scenario(view, chain, against, outputs, target, chain.length or 1)
-            found = search_attack(scenario, reach)
-            if found is not None and found.value > best[0]:
-                best = found.value, _witness(found, view, chain, target)
+    more: tuple[str, ...] = ()
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
-    return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+    try:
+        for target in _targets(chain.length, reach):
+            for outputs in _choices(view):
+                scenario = _scenario(view, chain, against, outputs, target, chain.length or 1)
+                found = search_attack(scenario, reach)
+                if found is not None and found.value > best[0]:
+                    best = found.value, _witness(found, view, chain, target)
+    except EffortSpent:  # the upper end needs no attack
+        more = (SPENT,)
+    leak = _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+    return leak.with_assumptions(more)
 
 
 # --- two states -----------------------------------------------------------------------------------
@@ -377,14 +383,19 @@ def _redaction(
     positive = bool((chain.transition > 0).all())
     best: tuple[float, Witness | None] = (0.0, None)
     upper = 0.0
+    more: tuple[str, ...] = ()
     for target in mechanism.protect:
         scenario = _scenario(view, chain, against, range(len(names)), target, mechanism.length)
-        found = search_attack(scenario, reach)
+        try:
+            found = search_attack(scenario, reach)
+        except EffortSpent:  # the upper end needs no attack
+            found, more = None, (SPENT,)
         if found is not None and found.value > best[0]:
             best = found.value, _witness(found, view, chain, target, mechanism.length)
         if against != "informed":
             upper = max(upper, _erased_upper(chain, stack, target) if positive else math.inf)
-    return _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+    leak = _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
+    return leak.with_assumptions(more)
 
 
 def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:
