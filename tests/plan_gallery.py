@@ -34,7 +34,6 @@ BOX = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], NAMES
 ACTIVE = ut.Count("active")
 
 
-
 def ends(lower, upper):
     """Return values of the two states that are as far apart as a range allows."""
     return dict(zip(NAMES, (lower, upper), strict=True))

@@ -32,7 +32,9 @@ PLANS = {
     "sum": ut.calibrate(ut.Sum(-1, 4.5, values=NUMBERS), CHAIN, 1.0, "informed"),
     "mean": ut.calibrate(ut.Mean(0, 200, values=NUMBERS), LONG, 1.0),
     "linear": ut.calibrate(
-        ut.Linear(np.array([1.0, 0.1, -2.0]), 1 / 3, values={"inactive": 0, "active": 1 / 3}), LONG, 1.0
+        ut.Linear(np.array([1.0, 0.1, -2.0]), 1 / 3, values={"inactive": 0, "active": 1 / 3}),
+        LONG,
+        1.0,
     ),
     "groups": ut.calibrate(ut.Count("active"), ut.Groups(4), 1.0),
     "set": ut.calibrate(ut.Count("active"), ut.ModelSet([LONG, ut.Groups(2)]), 1.0),
@@ -137,9 +139,11 @@ def plans(draw: st.DrawFn) -> ut.Plan:
         ut.Count(draw(st.lists(st.sampled_from(states), min_size=1, unique=True))),
         ut.Histogram(),
     ]
-    numbers = {state: place / 2 for place, state in enumerate(states)} if model.states else None
-    for query in () if len(model.states) == 1 else (ut.Sum(*draw(st.sampled_from([(0, 1), (-1.5, 1e3)])), numbers), ut.Mean(-3, 1, numbers)):
-        queries.append(model.valued(query))
+    if len(model.states) != 1:  # one state is a constant
+        numbers = {state: place / 2 for place, state in enumerate(model.states)} or None
+        ends = draw(st.sampled_from([(0, 1), (-1.5, 1e3)]))
+        sums = ut.Sum(*ends, numbers), ut.Mean(-3, 1, numbers)
+        queries += [model.valued(query) for query in sums]
     query = draw(st.sampled_from(queries))
     noise = ut.DiscreteLaplace if isinstance(query, ut.Count | ut.Histogram) else ut.Laplace
     scale = draw(st.floats(1e-100, 1e300))

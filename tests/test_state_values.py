@@ -119,7 +119,8 @@ def test_the_error_of_rounding_readings_is_the_worst_case():
     clipped, codes = np.clip(readings, 0, 6), np.searchsorted([1.0, 3.0], readings, side="right")
     values = np.array([number for _, number in plan.query.values])
     worst = float(np.abs(clipped - values[codes]).max())
-    assert "within 1.5 of it" in plan.guarantee() and worst == pytest.approx(1.5, abs=0.01)
+    assert "within 1.5 of it" in plan.guarantee()
+    assert worst == pytest.approx(1.5, abs=0.01)
     assert "at most 9" in str(plan)  # six records
     unknown = ut.calibrate(ut.Sum(0, 6, values=VALUES), CHAIN, limit=1)
     assert "is not known" in unknown.guarantee()
@@ -137,7 +138,10 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
         for place, other in itertools.product(range(3), BINS.states):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
-            exact = [_Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0] for s in (one, two)]
+            exact = [
+                _Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0]
+                for s in (one, two)
+            ]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)
     assert level <= noise.level_upper(6) <= level * (1 + 1e-6)
@@ -146,7 +150,8 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
 def test_planned_values_are_in_the_plan_file():
     plan = ut.calibrate(ut.Mean(0, 6), BINS, limit=1)
     read = ut.Plan.from_json(plan.to_json())
-    assert read == plan and read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
+    assert read == plan
+    assert read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
 
 
 # --- types that can fit no state ------------------------------------------------------------------

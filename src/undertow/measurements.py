@@ -113,9 +113,7 @@ def _asked(
         if not places:
             return [sum(lattice.place(record) for record in records)]
         wanted = {*places}
-        return [
-            sum(places[one] if known(one, wanted) else lattice.missing for one in records)
-        ]
+        return [sum(places[one] if known(one, wanted) else lattice.missing for one in records)]
 
     return added, lambda numbers: float(query.answer(numbers[0], length or 0))
 

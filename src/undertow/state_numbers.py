@@ -6,7 +6,6 @@ the middle of the bin that the state is, or the name of the state itself. Used b
 `Linear`.
 """
 
-import math
 from collections.abc import Mapping, Sequence
 from fractions import Fraction
 from itertools import pairwise

@@ -114,7 +114,13 @@ def test_against():
 
 
 @pytest.mark.parametrize(
-    "arguments", [("--histogram",), ("--sum", "0,5", *VALUES), ("--mean", "0,1", *VALUES), ("--count", "active")]
+    "arguments",
+    [
+        ("--histogram",),
+        ("--sum", "0,5", *VALUES),
+        ("--mean", "0,1", *VALUES),
+        ("--count", "active"),
+    ],
 )
 def test_queries(arguments):
     result = call("compare", *SHORT, *arguments, "--limit", 1)

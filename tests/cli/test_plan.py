@@ -52,7 +52,10 @@ NUMBERS = {"inactive": 0.5, "active": 3}
         (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
         (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
         (("--sum", "0,5", "--steps", "5", *NUMBERED), ut.Sum(0, 5, NUMBERS, steps=5)),
-        (("--mean", "0,1", "--values", "active=1,inactive=0"), ut.Mean(0, 1, {"inactive": 0, "active": 1})),
+        (
+            ("--mean", "0,1", "--values", "active=1,inactive=0"),
+            ut.Mean(0, 1, {"inactive": 0, "active": 1}),
+        ),
     ],
 )
 def test_queries(arguments, query):

@@ -426,7 +426,10 @@ PLANS: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "table ignorant": ((gallery.ACTIVE, gallery.SHORT, 1.0, "ignorant", "optimal"), {}),
     "table network": ((ut.Count("ill"), gallery.NET, 1.0, "any", "optimal"), {}),
     "window": ((gallery.ACTIVE, gallery.LONG, 2.0), {"secret": ut.Window(3)}),
-    "window sum": ((ut.Sum(0, 1, gallery.ends(0, 1)), gallery.SHORT, 2.0), {"secret": ut.Window(2)}),
+    "window sum": (
+        (ut.Sum(0, 1, gallery.ends(0, 1)), gallery.SHORT, 2.0),
+        {"secret": ut.Window(2)},
+    ),
     "window groups": ((ut.Count(1), ut.Groups(3), 2.0), {"secret": ut.Window(2)}),
     "delta groups": ((ut.Count(1), ut.Groups(3), 1.0), {"delta": 1e-6}),
     "delta steps": ((gallery.ACTIVE, gallery.STEPS, 1.0), {"delta": 1e-6}),
@@ -451,7 +454,8 @@ SLOW_PLANS = {"delta activity", "delta activity of 5"}
 def _plan(name: str) -> Any:
     """Return a plan whose noise is a round number, so that outputs stay."""
     query: Any = {
-        "count": ut.Count("active"), "histogram": ut.Histogram(), "sum": ut.Sum(0, 8, gallery.ends(0, 8)),
+        "count": ut.Count("active"), "histogram": ut.Histogram(),
+        "sum": ut.Sum(0, 8, gallery.ends(0, 8)),
         "top": ut.TopK(1, foreign="inactive"), "moves": ut.Transitions(),
     }.get(name)  # fmt: skip
     if query is not None:

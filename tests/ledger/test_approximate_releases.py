@@ -27,7 +27,13 @@ def ledger(tmp_path):
 
 
 @pytest.mark.parametrize(
-    "query", [ut.Count("active"), ut.Histogram(), ut.Sum(0, 10, dict(zip(CHAIN.states, (3, 4.5), strict=True)))], ids=lambda q: type(q).__name__
+    "query",
+    [
+        ut.Count("active"),
+        ut.Histogram(),
+        ut.Sum(0, 10, dict(zip(CHAIN.states, (3, 4.5), strict=True))),
+    ],
+    ids=lambda q: type(q).__name__,
 )
 def test_a_plan_for_four_releases_fits_four_times(ledger, query):
     plan = planned(query)

@@ -21,7 +21,9 @@ HISTOGRAM = ut.calibrate(ut.Histogram(), CHAIN, limit=1.0)
 NUMBERS = {"idle": 1.0, "active": 9.0}
 SUM = ut.calibrate(ut.Sum(0, 10, NUMBERS), CHAIN, limit=1.0)
 MEAN = ut.calibrate(ut.Mean(0, 10, NUMBERS), TEN, limit=1.0)
-LINEAR = ut.calibrate(ut.Linear(np.ones(10), spread=10.0, lower=0.0, values=NUMBERS), TEN, limit=1.0)
+LINEAR = ut.calibrate(
+    ut.Linear(np.ones(10), spread=10.0, lower=0.0, values=NUMBERS), TEN, limit=1.0
+)
 PERSON = ut.calibrate(ut.Count("active"), TEN, limit=1.0, unit="person")
 PLANS = {
     "count": COUNT, "ignorant": IGNORANT, "histogram": HISTOGRAM, "sum": SUM, "mean": MEAN,

@@ -41,11 +41,19 @@ def test_what_a_report_says_at_a_delta():
 
 
 def test_which_noise_was_really_sampled():
-    summed = ut.calibrate(ut.Sum(0, 10, {state: 3 * place for place, state in enumerate(CHAIN.states)}), CHAIN, 1.0, noise="gaussian", **ASKED)
+    summed = ut.calibrate(
+        ut.Sum(0, 10, {state: 3 * place for place, state in enumerate(CHAIN.states)}),
+        CHAIN,
+        1.0,
+        noise="gaussian",
+        **ASKED,
+    )
     assert "discrete Gaussian noise, sigma" in said(count("discrete-gaussian"))
     assert "rho" in words.levels(count("discrete-gaussian"))
     assert "mu" not in words.levels(count("discrete-gaussian"))
-    assert "rounded to a whole number of steps of the lattice" in said(summed, list(CHAIN.states) * 5)
+    assert "rounded to a whole number of steps of the lattice" in said(
+        summed, list(CHAIN.states) * 5
+    )
     assert "exact, on a lattice" in said(summed, list(CHAIN.states) * 5)
     assert words.levels(COUNT) is None
     assert words.noise(COUNT).startswith("discrete Laplace noise, scale")

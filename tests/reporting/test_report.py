@@ -220,10 +220,7 @@ def test_groups_and_states_have_their_own_rows():
 def test_other_methods_are_calibrated_for_the_same_guarantee():
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert set(rows) == {MEAN.method, "group", "quilt", "lange", "zhao"}
-    assert (
-        rows["group"].scale
-        == ut.calibrate(MEAN.query, TEN, 1.0, method="group").mechanism.scale
-    )
+    assert rows["group"].scale == ut.calibrate(MEAN.query, TEN, 1.0, method="group").mechanism.scale
     assert rows["lange"].scale is None
     assert "needs a limit above" in str(rows["lange"].reason)
 

@@ -208,8 +208,9 @@ def _answered(
 def assuming(found: Leakage, model: Model, mechanism: Mechanism) -> Leakage:
     """Return a leakage that also says what its model does not, and that it is one of many.
 
-    All algorithms of a level are those that read the states alone, where a model has any. A level for whole persons, and plain differential privacy against an informed attacker, hold
-    whatever the records have to do with each other.
+    All algorithms of a level are those that read the states alone, where a model has any. A level
+    for whole persons, and plain differential privacy against an informed attacker, hold whatever
+    the records have to do with each other.
     """
     if found.method == "person":
         return found
@@ -343,8 +344,7 @@ def check_fit(query: BaseQuery, model: Model) -> None:
         return
     if model.length not in (None, query.records):
         raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
-    query = model.valued(query)
-    numbers = [number for _, number in query.values or ()]
+    numbers = [number for _, number in model.valued(query).values or ()]
     apart = max(numbers) - min(numbers) if numbers else 0
     if apart > query.spread:
         raise InvalidInput(

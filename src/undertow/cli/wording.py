@@ -23,8 +23,10 @@ _ARGUMENT = rf"\b(?:{'|'.join((*_OPTIONS, *_RENAMED))})=(?:{_VALUE}(?: or {_QUOT
 _PHRASES = (
     (r"\bvalues=\{[^{}]*\}", "--values STATE=NUMBER,..."),
     (
-        r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
-        r"Data\(\.\.\., state=\{True: \.\.\.\}\)",
+        (
+            r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
+            r"Data\(\.\.\., state=\{True: \.\.\.\}\)"
+        ),
         "--state 'value > 0'",
     ),
     (r"state='value > 0' or --state 'value > 0', or state=", "--state 'value > 0' or --state "),

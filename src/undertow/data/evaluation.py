@@ -61,9 +61,7 @@ def evaluate(
     return _sum(data, step, gap) if lattice.weights is None else _linear(data, lattice, step, gap)
 
 
-def _steps(
-    data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State
-) -> "pl.Expr":
+def _steps(data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State) -> "pl.Expr":
     """Return the step of each record: that of its state, or of the number itself without states."""
     import polars as pl
 
@@ -115,9 +113,7 @@ def _count(
     return Answers(asked.names, numbers, asked.totals)
 
 
-def _elsewhere(
-    query: Count | Histogram, domain: tuple[State, ...], missing: State
-) -> int | None:
+def _elsewhere(query: Count | Histogram, domain: tuple[State, ...], missing: State) -> int | None:
     """Return the place of the state that foreign and missing values count as, None for none."""
     if isinstance(query, Count) or query.foreign is None:
         return standing_for(missing, domain)

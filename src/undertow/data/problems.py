@@ -241,7 +241,7 @@ def _of_values(
     made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
     query = None if query is None else query.counted
     if isinstance(query, Count | Histogram | Transitions) or (query is not None and states):
-        domain = states or domain_of(query, states)  # type: ignore[arg-type]
+        domain = states or domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()
         near = foreign & _looks_like(record, domain)

@@ -18,8 +18,8 @@ from undertow.data.groups import group_labels
 from undertow.data.lines import blocks
 from undertow.data.memory import piece_rows, row_bytes, table_bytes
 from undertow.data.objects import instants, keys, readings
-from undertow.data.watching import AllSeen, Seen, seen
 from undertow.data.types import kinds_of
+from undertow.data.watching import AllSeen, Seen, seen
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
