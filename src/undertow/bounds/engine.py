@@ -344,6 +344,8 @@ def check_fit(query: BaseQuery, model: Model) -> None:
         return
     if model.length not in (None, query.records):
         raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
+    if query.lower is not None:  # numbers are clipped to the spread
+        return
     numbers = [number for _, number in model.valued(query).values or ()]
     apart = max(numbers) - min(numbers) if numbers else 0
     if apart > query.spread:

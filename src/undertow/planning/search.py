@@ -504,6 +504,11 @@ def check_question(
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
     secrets = Secrets.asked(pairs, protect)
     query = model.valued(query.on(model.states))
+    if query.values is not None and not model.states:
+        raise InvalidInput(
+            "values give the states of a model their numbers, and this model names no states: it "
+            "describes numbers themselves, leave values out"
+        )
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers("series" if covers is None else covers), unit=unit,
