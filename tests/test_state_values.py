@@ -291,8 +291,7 @@ def test_every_model_with_states_needs_numbers_for_a_sum(model):
     assert plan.noise.level_upper(model.length) == pytest.approx(1.4 / plan.noise.scale, rel=1e-6)
     records = ["rest", "move"] if model.length == 2 else ["rest", "move"] * 3
     told = {
-        ut.release(plan, data, insecure_seed=2).value
-        for data in (records, [*records[:-1], "move"])
+        ut.release(plan, data, insecure_seed=2).value for data in (records, [*records[:-1], "move"])
     }
     assert len(told) == 1
 
