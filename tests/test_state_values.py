@@ -79,12 +79,12 @@ def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
     asked = BINS.valued(query.counted)
     records = ["low", None, "high", "no such state", "mid", "high"]
     frame = ut.Data(pl.DataFrame({"x": records}), value="x")
-    listed = _Records((6,), records, frozenset()).answers(asked, BINS.states, missing)
+    listed = _Records((6,), records).answers(asked, BINS.states, missing)
     assert frame.answers(asked, BINS.states, missing).numbers == listed.numbers
     standing = {"none": "low", "mid": "mid"}.get(missing)
     if standing is not None:
         filled = [one if one in BINS.states else standing for one in records]
-        whole = _Records((6,), filled, frozenset()).answers(asked, BINS.states)
+        whole = _Records((6,), filled).answers(asked, BINS.states)
         assert whole.numbers == listed.numbers
 
 
@@ -144,8 +144,7 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
             exact = [
-                _Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0]
-                for s in (one, two)
+                _Records((6,), s).answers(asked, BINS.states).numbers[0][0] for s in (one, two)
             ]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)

@@ -11,12 +11,11 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.accounting import asking, check_ledger, level_of, noise_terms, reserve, spend_terms
 from undertow.accuracy import accuracy
-from undertow.base_query import standing_for
 from undertow.certificate import Leakage
-from undertow.data.codes import Lookup, Rule
+from undertow.data.codes import Lookup, Rule, standing
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
-from undertow.data.types import check_kinds, kinds_of
+from undertow.data.types import kinds_of
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
@@ -291,10 +290,6 @@ class _Records(Listed):
     """One plain series, read without any table library."""
 
     records: list[Any]
-    kinds: frozenset[str]
-
-    def check_types(self, states: tuple[State, ...]) -> None:
-        check_kinds(self.kinds, states, "the list of records")
 
     def answers(
         self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
@@ -307,7 +302,7 @@ def _exact(
 ) -> list[int]:
     """Return the exact answer about one series; each record is its state, where there are any."""
     if isinstance(query, Count | Histogram | Transitions):
-        found = query.evaluate(_standing(records, states, missing), states)
+        found = query.evaluate(standing(records, states, missing), states)
         return found if isinstance(found, list) else [found]
     lattice = query.lattice()
     if lattice.places is None:
@@ -322,15 +317,6 @@ def _exact(
     if len(places) != len(lattice.weights):
         raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
     return [weighted(places, lattice)]
-
-
-def _standing(records: list[Any], states: tuple[State, ...], missing: State) -> list[Any]:
-    """Return the records with a state in place of missing and foreign ones, if they are one."""
-    standing = standing_for(missing, states)
-    if standing is None:
-        return records
-    known = Lookup(Rule(states))
-    return [states[standing] if known.number(record) < 0 else record for record in records]
 
 
 def _listed(data: Any) -> _Records:
@@ -349,4 +335,5 @@ def _listed(data: Any) -> _Records:
         ) from error
     if not isinstance(records, list) or not records:
         raise InvalidInput("the series has no records")
-    return _Records((len(records),), records, kinds_of(data if hasattr(data, "dtype") else records))
+    kinds = kinds_of(data if hasattr(data, "dtype") else records)
+    return _Records((len(records),), records, kinds=kinds)

@@ -473,8 +473,6 @@ def _records(plan_name: str) -> list[Any]:
     made = _plan(plan_name)
     states = made.states or NAMES
     length = made.length or getattr(made.mechanism, "length", None) or 40
-    if plan_name in ("sum", "exchange mean"):
-        return [(3 * t) % 11 for t in range(length)]
     return [states[(t * t + t // 3) % len(states)] for t in range(length)]
 
 
