@@ -131,6 +131,15 @@ def test_the_error_of_rounding_readings_is_the_worst_case():
     assert "is not known" in unknown.guarantee()
 
 
+def test_the_error_of_rounding_readings_stands_beside_the_noise():
+    plan = ut.calibrate(ut.Sum(0, 6), BINS, limit=1)
+    out = ut.release(plan, ["low"] * 6)
+    said = "rounding readings to their state's number moves the answer by at most 9"
+    shown = (str(plan), str(out), out.report().text(), out.report().html(), out.report().to_json())
+    for text in shown:
+        assert said in " ".join(text.replace("&#39;", "'").split())
+
+
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
 def test_sensitivities_are_those_of_all_pairs_of_series(query):
     from undertow.mechanisms import Laplace, lattice_amount

@@ -1,5 +1,6 @@
 """``undertow plan``: the least noise for a guarantee, as a plan that can be stored."""
 
+import re
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -29,6 +30,7 @@ from undertow.cli.options import (
 from undertow.cli.output import above, interval, show, waiting
 from undertow.cli.tables import show_checks
 from undertow.cli.verify_command import check_place, write_certificate
+from undertow.conditions import readings_moved
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -162,7 +164,8 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     """Return a plan as labelled rows."""
     from undertow.reporting.scope import proved_for
 
-    guarantee, _, _ = plan.guarantee().rpartition(" (leakage")  # which has a row of its own
+    # the leakage has a row of its own; what weakens the guarantee stays
+    guarantee = re.sub(r" \(leakage [^()]*\)", "", plan.guarantee(), count=1)
     local = is_local(plan)
     basis = "" if is_certified(plan) else " (as published; the leakage below is certified)"
     return [
@@ -188,6 +191,7 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
         *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", error),
+        *(("readings", moved) for moved in [readings_moved(plan, plan.length)] if moved),
     ]
 
 
