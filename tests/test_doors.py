@@ -197,7 +197,7 @@ def test_what_has_no_measurement_says_why():
                  mechanism=GAUSSIAN), "discrete-gaussian"),
         (ut.calibrate(ut.Histogram(), three, 1.0, missing="a"), "public sum"),
         (ut.calibrate(ut.Histogram(), CHAIN, 1.0, missing="active"), "public sum"),
-        (ut.calibrate(ut.Sum(-1, 1, {"inactive": 0, "active": 1}), CHAIN, 1.0), "give the model a length"),
+        (ut.calibrate(ut.Sum(-1, 1, {"inactive": 0, "active": 1}), CHAIN, 1.0), "a length"),
         (ut.calibrate(ut.Linear([1.0, 2.0], 3.0, lower=0.0),
                       ut.MarkovChain(P, (0, 1), length=2), 1.0), "weighted sum"),
         (ut.calibrate(ut.Query(max), FIXED, 1.0, method="exchange"), "lattice"),

@@ -9,6 +9,11 @@ import polars as pl
 import pytest
 
 import undertow as ut
+from undertow.bounds.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+)
 from undertow.models.records import RecordDescription, StateRule
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("rest", "move"))
@@ -74,12 +79,12 @@ def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
     asked = BINS.valued(query.counted)
     records = ["low", None, "high", "no such state", "mid", "high"]
     frame = ut.Data(pl.DataFrame({"x": records}), value="x")
-    listed = _Records((6,), records, frozenset()).answers(asked, BINS.states, missing)
+    listed = _Records((6,), records).answers(asked, BINS.states, missing)
     assert frame.answers(asked, BINS.states, missing).numbers == listed.numbers
     standing = {"none": "low", "mid": "mid"}.get(missing)
     if standing is not None:
         filled = [one if one in BINS.states else standing for one in records]
-        whole = _Records((6,), filled, frozenset()).answers(asked, BINS.states)
+        whole = _Records((6,), filled).answers(asked, BINS.states)
         assert whole.numbers == listed.numbers
 
 
@@ -119,10 +124,20 @@ def test_the_error_of_rounding_readings_is_the_worst_case():
     clipped, codes = np.clip(readings, 0, 6), np.searchsorted([1.0, 3.0], readings, side="right")
     values = np.array([number for _, number in plan.query.values])
     worst = float(np.abs(clipped - values[codes]).max())
-    assert "within 1.5 of it" in plan.guarantee() and worst == pytest.approx(1.5, abs=0.01)
+    assert "within 1.5 of it" in plan.guarantee()
+    assert worst == pytest.approx(1.5, abs=0.01)
     assert "at most 9" in str(plan)  # six records
     unknown = ut.calibrate(ut.Sum(0, 6, values=VALUES), CHAIN, limit=1)
     assert "is not known" in unknown.guarantee()
+
+
+def test_the_error_of_rounding_readings_stands_beside_the_noise():
+    plan = ut.calibrate(ut.Sum(0, 6), BINS, limit=1)
+    out = ut.release(plan, ["low"] * 6)
+    said = "rounding readings to their state's number moves the answer by at most 9"
+    shown = (str(plan), str(out), out.report().text(), out.report().html(), out.report().to_json())
+    for text in shown:
+        assert said in " ".join(text.replace("&#39;", "'").split())
 
 
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
@@ -138,8 +153,7 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
             exact = [
-                _Records((6,), s, frozenset()).answers(asked, BINS.states).numbers[0][0]
-                for s in (one, two)
+                _Records((6,), s).answers(asked, BINS.states).numbers[0][0] for s in (one, two)
             ]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)
@@ -149,7 +163,8 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
 def test_planned_values_are_in_the_plan_file():
     plan = ut.calibrate(ut.Mean(0, 6), BINS, limit=1)
     read = ut.Plan.from_json(plan.to_json())
-    assert read == plan and read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
+    assert read == plan
+    assert read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
 
 
 # --- types that can fit no state ------------------------------------------------------------------
@@ -213,3 +228,89 @@ def test_validate_tells_how_many_records_are_foreign():
     query = CHAIN.valued(ut.Sum(0, 6, values=VALUES))
     said = [str(problem) for problem in data.problems(query, CHAIN.states)]
     assert any("2 more rows" in one and "differs from one only in case" in one for one in said)
+
+
+# --- what sums of states leak, against all outputs ------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_sums_of_values_leak_no_more_than_is_proved(seed):
+    """All series, known sets, values and outputs; values out of order, alike, and clipped."""
+    rng = np.random.default_rng([33, seed])
+    size, n = [(2, 4), (3, 3), (3, 4), (2, 5)][seed % 4]
+    step = rng.dirichlet(np.full(size, 0.7), size) * 0.98 + 0.02 / size
+    names = ("a", "b", "c")[:size]
+    chain = ut.MarkovChain(step, names, start=rng.dirichlet(np.ones(size)), length=n)
+    joint = chain_joint(chain.initial, step, n)
+    numbers = rng.integers(-3, 6, size)
+    numbers[0], numbers[-1] = -2, 4
+    low, high = (-1, 3) if seed % 3 == 0 else (-3, 6)
+    clipped = np.clip(numbers, low, high).tolist()
+    values = dict(zip(names, numbers.tolist(), strict=True))
+    scale = float(rng.uniform(0.5, 8))
+    weights = rng.integers(-2, 3, n)
+    weights[0] = 2
+    asked = [
+        (ut.Laplace(ut.Sum(low, high, values), scale), clipped),
+        (ut.Laplace(ut.Sum(low, high, values, steps=high - low), scale), clipped),
+        (ut.Laplace(ut.Mean(low, high, values), scale / n), clipped),
+        (
+            ut.Laplace(ut.Linear(weights, float(high - low), float(low), values), scale),
+            np.outer(weights, clipped),
+        ),
+    ]
+    for mechanism, added in asked:
+        likelihood = additive_noise_likelihood(added, scale, n)
+        for against in ("any", "ignorant", "informed"):
+            truth = mechanism_leakage(joint, likelihood, against).leakage
+            leak = ut.leakage(mechanism, chain, against)
+            assert leak.lower - 1e-6 <= truth <= leak.upper * (1 + 1e-6)  # the lattice
+
+
+def test_values_on_a_model_without_states_are_refused():
+    query = ut.Sum(0, 6, values=VALUES)
+    for model in (ut.Groups(3), ut.MultivariateGaussian(0, np.eye(3))):
+        with pytest.raises(ut.errors.InvalidInput, match="names no states"):
+            ut.calibrate(query, model, 1.0)
+
+
+@pytest.mark.parametrize(
+    "model",
+    [
+        CHAIN,
+        ut.SecondOrderChain(np.full((2, 2, 2), 0.5), states=("rest", "move")),
+        ut.HiddenChain(CHAIN.transition, ("rest", "move")),
+        ut.MarkovChain.box([[0.85, 0.1], [0.2, 0.6]], [[0.9, 0.15], [0.4, 0.8]], ("rest", "move")),
+        ut.BayesianNetwork(
+            [("a", "b")], {"a": [0.5, 0.5], "b": [[0.8, 0.2], [0.3, 0.7]]},
+            states=("rest", "move"),
+        ),
+        ut.Groups(3, ("rest", "move")),
+        ut.ModelSet([CHAIN, ut.Groups(2)]),
+    ],
+    ids=lambda model: type(model).__name__,
+)  # fmt: skip
+def test_every_model_with_states_needs_numbers_for_a_sum(model):
+    with pytest.raises(ut.errors.InvalidInput, match="values="):
+        ut.calibrate(ut.Sum(0, 6), model, 1.0)
+    plan = ut.calibrate(ut.Sum(0, 6, values=VALUES), model, 1.0)
+    assert plan.query.values == (("rest", 0.2), ("move", 1.6))
+    assert plan.leakage.proves(1.0)
+    assert plan.noise.level_upper(model.length) == pytest.approx(1.4 / plan.noise.scale, rel=1e-6)
+    records = ["rest", "move"] if model.length == 2 else ["rest", "move"] * 3
+    told = {
+        ut.release(plan, data, insecure_seed=2).value for data in (records, [*records[:-1], "move"])
+    }
+    assert len(told) == 1
+
+
+def test_a_level_is_one_of_algorithms_that_read_the_states():
+    said = "reads the states of records alone"
+    for mechanism in (ut.PureDP(1.0), ut.ZCDP(0.1), ut.MetricDP(0.1)):
+        more = {"delta": 1e-6} if isinstance(mechanism, ut.ZCDP) else {}
+        leak = ut.leakage(mechanism, NUMBERS, **more)
+        assert any(said in note for note in leak.assumptions)
+    for mechanism in (ut.PureDP(1.0, unit="person"), ut.DiscreteLaplace(ut.Count(1), 3.0)):
+        leak = ut.leakage(mechanism, NUMBERS)
+        assert not any(said in note for note in leak.assumptions)
+    assert not any(said in note for note in ut.leakage(ut.PureDP(1.0), ut.Groups(3)).assumptions)

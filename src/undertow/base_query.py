@@ -21,7 +21,6 @@ __all__ = [
     "Task",
     "as_numbers",
     "known",
-    "placed",
     "rest_of",
 ]
 
@@ -269,18 +268,6 @@ def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
 
 
 _PLAIN = (str, bytes, bool, int, float)
-
-
-def placed(records: Sequence[Any], states: Sequence[State], rest: State | None) -> Sequence[Any]:
-    """Return the records with those in none of the states moved to ``rest``, if there is one.
-
-    >>> placed(["run", None, "swim"], ("idle", "run"), "idle")
-    ['run', 'idle', 'idle']
-    """
-    if rest is None:
-        return records
-    wanted = set(states)
-    return [record if known(record, wanted) else rest for record in records]
 
 
 def rest_of(missing: State, states: Sequence[State]) -> State | None:

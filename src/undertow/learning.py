@@ -25,9 +25,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow.accounting import asking, check_ledger, spend_terms
-from undertow.base_query import placed, rest_of
+from undertow.data.codes import standing
 from undertow.data.evaluation import Answers
 from undertow.data.listed import Listed
+from undertow.data.types import kinds_of
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.ledger.rules import Entry, check_same
 from undertow.models.private_fits import PrivateFit, check_confidence
@@ -194,9 +195,8 @@ class _Many(Listed):
         """Return the exact table of all series together."""
         if not isinstance(query, Transitions):
             raise NotSupported("lists of series are read for a fit only")
-        rest = rest_of(missing, states)
-        read = [placed(one, states, rest) for one in self.series]
-        tables = np.array([query.evaluate(one, states) for one in read], dtype=np.int64)
+        found = (query.evaluate(standing(one, states, missing), states) for one in self.series)
+        tables = np.array(list(found), dtype=np.int64)
         return Answers(None, [[int(n) for n in tables.sum(axis=0)]], [sum(self.lengths)])
 
 
@@ -221,4 +221,5 @@ def _readable(data: Any) -> Any:
     )
     if not series:
         raise InvalidInput("there are no records: nothing to fit")
-    return _Many(tuple(map(len, series)), series)
+    kinds = frozenset().union(*map(kinds_of, series))
+    return _Many(tuple(map(len, series)), series, kinds=kinds)

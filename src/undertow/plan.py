@@ -530,6 +530,8 @@ def _check_records(plan: Plan[Any]) -> None:
 def _check_states(plan: Plan[Any]) -> None:
     """Refuse states that the model does not name."""
     if not plan.states:
+        if plan.query.values is not None:
+            raise InvalidPlan("its question has values of states, and its model names none")
         return
     shown = getattr(plan.mechanism, "outputs", None) or ()
     known = {(type(state), state) for state in (*plan.states, *shown)}

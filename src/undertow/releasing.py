@@ -19,13 +19,12 @@ from undertow.accounting import (
     spend_terms,
 )
 from undertow.accuracy import accuracy
-from undertow.base_query import rest_of
 from undertow.certificate import Leakage
-from undertow.data.codes import Lookup, Rule
+from undertow.data.codes import Lookup, Rule, standing
 from undertow.data.described import check_records
 from undertow.data.evaluation import Answers, weighted
 from undertow.data.listed import Listed
-from undertow.data.types import check_kinds, kinds_of
+from undertow.data.types import kinds_of
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
@@ -304,10 +303,6 @@ class _Records(Listed):
     """One plain series, read without any table library."""
 
     records: list[Any]
-    kinds: frozenset[str]
-
-    def check_types(self, states: tuple[State, ...]) -> None:
-        check_kinds(self.kinds, states, "the list of records")
 
     def answers(
         self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
@@ -320,7 +315,7 @@ def _exact(
 ) -> list[int]:
     """Return the exact answer about one series; each record is its state, where there are any."""
     if isinstance(query, Count | Histogram | Transitions):
-        found = query.evaluate(_standing(records, states, missing), states)
+        found = query.evaluate(standing(records, states, missing), states)
         return found if isinstance(found, list) else [found]
     lattice = query.lattice()
     if lattice.places is None:
@@ -335,15 +330,6 @@ def _exact(
     if len(places) != len(lattice.weights):
         raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
     return [weighted(places, lattice)]
-
-
-def _standing(records: list[Any], states: tuple[State, ...], missing: State) -> list[Any]:
-    """Return the records with a state in place of missing and foreign ones, if they are one."""
-    rest = rest_of(missing, states)
-    if rest is None:
-        return records
-    known = Lookup(Rule(states))
-    return [rest if known.number(record) < 0 else record for record in records]
 
 
 def _listed(data: Any) -> _Records:
@@ -362,4 +348,5 @@ def _listed(data: Any) -> _Records:
         ) from error
     if not isinstance(records, list) or not records:
         raise InvalidInput("the series has no records")
-    return _Records((len(records),), records, kinds_of(data if hasattr(data, "dtype") else records))
+    kinds = kinds_of(data if hasattr(data, "dtype") else records)
+    return _Records((len(records),), records, kinds=kinds)

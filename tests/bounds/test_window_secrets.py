@@ -206,12 +206,13 @@ def test_a_box_holds_its_chains():
 
 
 def test_noise_goes_through_its_level():
+    query = ut.Sum(0, 1, {"inactive": 0, "active": 1})
     noise = ut.Laplace(ut.Count("active"), scale=2.0)
     level = ut.leakage(ut.PureDP(noise.level_upper()), ACTIVITY, protect=ut.Window(4))
     found = ut.leakage(noise, ACTIVITY, protect=ut.Window(4))
     assert found.upper == level.upper
     assert found.upper - found.lower < 1e-9  # two states that follow themselves: a count attains it
-    total = ut.leakage(ut.Laplace(ut.Sum(0, 1), scale=2.0), ACTIVITY, protect=ut.Window(4))
+    total = ut.leakage(ut.Laplace(query, scale=2.0), ACTIVITY, protect=ut.Window(4))
     assert (total.upper, total.lower, total.witness) == (level.upper, 0.0, None)
     flips = ut.RandomizedResponse.binary(0.3, 0.3)
     flipped = ut.leakage(flips, ACTIVITY, protect=ut.Window(4))

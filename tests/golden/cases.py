@@ -454,7 +454,8 @@ SLOW_PLANS = {"delta activity", "delta activity of 5"}
 def _plan(name: str) -> Any:
     """Return a plan whose noise is a round number, so that outputs stay."""
     query: Any = {
-        "count": ut.Count("active"), "histogram": ut.Histogram(), "sum": ut.Sum(0, 8, gallery.ends(0, 8)),
+        "count": ut.Count("active"), "histogram": ut.Histogram(),
+        "sum": ut.Sum(0, 8, gallery.ends(0, 8)),
         "top": ut.TopK(1), "moves": ut.Transitions(),
     }.get(name)  # fmt: skip
     if query is not None:
@@ -472,8 +473,6 @@ def _records(plan_name: str) -> Any:
     made = _plan(plan_name)
     states = made.states or NAMES
     length = made.length or getattr(made.mechanism, "length", None) or 40
-    if plan_name in ("sum", "exchange mean"):
-        return [(3 * t) % 11 for t in range(length)]
     return [states[(t * t + t // 3) % len(states)] for t in range(length)]
 
 

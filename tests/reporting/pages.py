@@ -35,7 +35,7 @@ ALIKE: list[list[Any]] = [
     ["active"] * 10,
     ["idle"] * 10,
     [None] * 10,
-    [3.5] * 10,
+    ["no such state"] * 10,
     [[], {}, math.nan, "canary-5d1e", b"", 1, 2.5, object(), 1e300, "active"],
 ]
 

@@ -66,7 +66,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
 
 def test_no_line_of_the_text_is_wider_than_a_page():
     for plan in PLANS.values():
-        for line in told(plan, [1.0] * 10).text().splitlines():
+        for line in told(plan).text().splitlines():
             assert len(line) <= 100, line
 
 
@@ -160,7 +160,7 @@ def test_the_error_of_a_mean_shrinks_with_the_records_behind_it():
 
 
 def test_digits_below_the_noise_are_not_shown():
-    (number,) = told(SUM, [math.pi] * 10).facts.numbers
+    (number,) = told(SUM).facts.numbers
     assert re.fullmatch(r"-?\d+\.\d\d?", number.shown())
     assert isinstance(number.to_dict()["value"], float)
     assert len(repr(number.to_dict()["value"])) >= len(number.shown())
@@ -175,7 +175,7 @@ def test_rounding_is_accounted_for():
     assert words.rounding(ut.Count("active"), 200) is None
     linear = ut.Linear([2.0, -1.0], spread=2.0**23, lower=0.0)
     assert "at most 3" in str(words.rounding(linear, 2))
-    assert "Rounding" in told(SUM, [1.0] * 10).text()
+    assert "Rounding" in told(SUM).text()
     assert "Rounding" not in told(COUNT).text()
 
 

@@ -69,7 +69,7 @@ def test_another_shape_is_noticed():
 
 @pytest.mark.parametrize("name", PLANS)
 def test_the_page_is_well_formed_and_stands_alone(name):
-    text = told(PLANS[name], [2.0] * 10).html()
+    text = told(PLANS[name]).html()
     page = Page(text)
     assert text.startswith('<!DOCTYPE html>\n<html lang="en">')
     assert [tag for tag, _ in page.tags].count("title") == 2  # of the page, and of the figure
@@ -167,7 +167,7 @@ def test_json_is_strict():
         raise AssertionError(constant)
 
     for plan in PLANS.values():
-        said = json.loads(told(plan, [1.0] * 10).to_json(), parse_constant=refuse)
+        said = json.loads(told(plan).to_json(), parse_constant=refuse)
         assert said["format"] == "undertow-report"
     assert strict_json([math.nan, {"a": (-math.inf,)}]) == json.dumps(
         ["nan", {"a": ["-inf"]}], indent=2

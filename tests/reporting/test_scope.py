@@ -141,7 +141,9 @@ MIXED = ut.ModelSet([CHAIN, ut.Groups(4)])
 def test_a_large_matrix_is_located_by_the_fingerprint_of_the_plan(model, size, printed):
     found = parameters(model)
     assert (found.size, len(found.matrices)) == (size, printed)
-    plan = dataclasses.replace(SUM, model=model)
+    values = SUM.query.values if model.states == STATES else None
+    noise = dataclasses.replace(SUM.noise, query=model.valued(ut.Sum(0, 10, values)))
+    plan = dataclasses.replace(SUM, model=model, mechanism=noise)
     text = " ".join(made(plan).report().text().split())
     assert f"Parameters {size}, {'below' if printed else 'in the plan file'}" in text
     assert plan.fingerprint() in text

@@ -221,7 +221,8 @@ def assuming(found: Leakage, model: Model, mechanism: Mechanism) -> Leakage:
     """Return a leakage that also says what its model does not, and that it is one of many.
 
     All algorithms of a level are those that read the states alone, where a model has any. A level
-    for whole persons, and plain differential privacy against an informed attacker, hold whatever the records have to do with each other.
+    for whole persons, and plain differential privacy against an informed attacker, hold whatever
+    the records have to do with each other.
     """
     if found.method == "person":
         return found
@@ -356,6 +357,8 @@ def check_fit(query: BaseQuery, model: Model) -> None:
         return
     if model.length not in (None, query.records):
         raise InvalidInput(f"{query.records} weights do not fit {model.length} records")
+    if query.lower is not None:  # numbers are clipped to the spread
+        return
     numbers = [number for _, number in model.valued(query).values or ()]
     apart = max(numbers) - min(numbers) if numbers else 0
     if apart > query.spread:

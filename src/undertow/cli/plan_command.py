@@ -32,6 +32,7 @@ from undertow.cli.options import (
 from undertow.cli.output import above, interval, show, waiting
 from undertow.cli.tables import show_checks
 from undertow.cli.verify_command import check_place, write_certificate
+from undertow.conditions import readings_moved
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -198,6 +199,7 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
         *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),
         ("expected error", f"{plan.expected_error:.6g}"),
         ("error bar", error),
+        *(("readings", moved) for moved in [readings_moved(plan, plan.length)] if moved),
     ]
 
 

@@ -132,6 +132,7 @@ def _spend(ready: "Prepared") -> str:
 
 
 def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
+    from undertow.conditions import readings_moved
     from undertow.reporting import scope
 
     said = told.to_dict()
@@ -150,7 +151,9 @@ def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
             bars = shortfall(numbers[0].within, sure.rpartition(" ")[2])
         rows += [("answer", "see the table"), ("error bars", bars)]
     release = told.facts.release
+    moved = readings_moved(release.plan, release.rows)
     rows += [
+        *([] if moved is None else [("readings", moved)]),
         ("guarantee", said["promise"]["words"]),
         ("protects", said["promise"]["unit_words"].partition(":")[0]),
         ("proved for", said["promise"]["proved_for"]),

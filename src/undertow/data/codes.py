@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
+from undertow.base_query import rest_of
 from undertow.data.types import check_kinds, kinds_of
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.queries import State
@@ -31,6 +32,7 @@ __all__ = [
     "coded_whole",
     "named",
     "settled",
+    "standing",
 ]
 
 Numbers = npt.NDArray[Any]
@@ -147,6 +149,19 @@ def check_types(data: Any, states: Sequence[State]) -> None:
         many = bool(data) and all(_is_series(item, tuple(states)) for item in data)
         kinds = [kinds_of(item) for item in (data if many else [data])]
         check_kinds(frozenset().union(*kinds), states, "the series")
+
+
+def standing(records: Sequence[Any], states: Sequence[State], missing: State) -> Sequence[Any]:
+    """Return the records with a state in place of missing and foreign ones, if they are one.
+
+    >>> standing(["a", None], ("a", "b"), "b")
+    ['a', 'b']
+    """
+    rest = rest_of(missing, states)
+    if rest is None:
+        return records
+    known = Lookup(Rule(tuple(states)))
+    return [rest if known.number(record) < 0 else record for record in records]
 
 
 def coded_whole(data: "Data | Any", rule: Rule, what: str) -> Coded:

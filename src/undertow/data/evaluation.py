@@ -56,6 +56,7 @@ def evaluate(
         return _count(data, query, states, rest)
     if isinstance(query, Transitions):
         return _transitions(data, query, states, rest)
+    states = states or tuple(state for state, _ in query.values or ())
     lattice = query.valued(states).lattice()  # refused where there is none
     step = _steps(data, lattice, states, missing)
     gap = _gap_step(data, lattice, states)

@@ -1,11 +1,13 @@
 """Series that came in lists or arrays, as a release sees them: public facts, no table library."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from undertow.data.grid import Shape
 from undertow.data.scopes import Scope
+from undertow.data.types import check_kinds
+from undertow.queries import State
 
 __all__ = ["Listed"]
 
@@ -21,6 +23,12 @@ class Listed:
     """
 
     lengths: Sequence[int]
+    kinds: frozenset[str] = field(default=frozenset(), kw_only=True)
+    """The types of the records, which are public."""
+
+    def check_types(self, states: Sequence[State]) -> None:
+        """Refuse records none of whose types can be a state's."""
+        check_kinds(self.kinds, states, "the list of records")
 
     def shape(self) -> Shape:
         """Return the public facts."""

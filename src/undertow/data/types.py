@@ -27,7 +27,7 @@ def kind_of_value(value: Any) -> str:
     """Return what a value is: a text, a number, a truth value, or the name of another type.
 
     >>> kind_of_value("1"), kind_of_value(1.5), kind_of_value(True), kind_of_value((1, 2))
-    ('text', 'number', 'truth value', 'tuple')
+    ('text', 'number', 'truth', 'tuple')
     """
     value = plain(value)
     if isinstance(value, str):
@@ -59,7 +59,7 @@ def check_kinds(kinds: Iterable[str], states: Sequence[State], what: str) -> Non
     """Refuse records none of whose types can be a state's; truth values count as the numbers 0, 1.
 
     >>> check_kinds({"text", "number"}, ("rest", "move"), "the list")
-    >>> check_kinds({"truth value"}, (0, 1), "the list")
+    >>> check_kinds({"truth"}, (0, 1), "the list")
     """
     given, wanted = set(kinds), {kind_of_value(state) for state in states}
     if TRUTH in given:

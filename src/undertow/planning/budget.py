@@ -131,17 +131,16 @@ def dp_budget(
 ) -> float | Budget:  # fmt: skip
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
-    The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP
-    library, and no record leaks more than ``limit``. On a model that has states this holds for
-    algorithms that read the states alone: of readings within a state the model says nothing.
-    Rounded down. ``inf`` if nothing can leak.
-    With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and mu to ask for, by the closed
-    exchange (Theorem 1 of the theory of approximate guarantees). ``effort`` is how much work the
-    search may take, counted, as a multiple of the default (`leakage`): one that ends early returns
-    a level that is proved but may be smaller than need be, with an `EffortWarning`. ``protect`` is
-    a `Window` whose whole history is to leak no more; one record by default. ``accept`` names the
-    failed checks of a fitted model that are taken upon oneself, as in `calibrate`: the level holds
-    if the model is true all the same.
+    The inverse of ``leakage(PureDP(level), model)``: spend this much with any epsilon-DP library,
+    and no record leaks more than ``limit``. On a model that has states this holds for algorithms
+    that read the states alone: of readings within a state the model says nothing. Rounded down.
+    ``inf`` if nothing can leak. With a ``delta`` above 0 a `Budget`: the (epsilon, delta), rho and
+    mu to ask for, by the closed exchange (Theorem 1 of the theory of approximate guarantees).
+    ``effort`` is how much work the search may take, counted, as a multiple of the default
+    (`leakage`): one that ends early returns a level that is proved but may be smaller than need be,
+    with an `EffortWarning`. ``protect`` is a `Window` whose whole history is to leak no more; one
+    record by default. ``accept`` names the failed checks of a fitted model that are taken upon
+    oneself, as in `calibrate`: the level holds if the model is true all the same.
 
     >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])

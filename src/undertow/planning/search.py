@@ -602,6 +602,11 @@ def check_question(
     secrets = Secrets.asked(pairs, protect)
     query = model.valued(query.on(model.states))
     missing = _check_missing(missing, task, model)
+    if query.values is not None and not model.states:
+        raise InvalidInput(
+            "values give the states of a model their numbers, and this model names no states: it "
+            "describes numbers themselves, leave values out"
+        )
     question: Question[Any] = Question(
         query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
         covers=check_covers("series" if covers is None else covers), unit=unit,

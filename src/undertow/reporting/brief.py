@@ -2,6 +2,7 @@
 
 from typing import TYPE_CHECKING
 
+from undertow.conditions import readings_moved
 from undertow.reporting import scope, words
 from undertow.reporting.facts import BETA, numbers, proved
 from undertow.rounding import above, visible
@@ -57,8 +58,10 @@ def _answers(release: "Release") -> list[tuple[str, str]]:
 
 def _about(release: "Release") -> list[tuple[str, str]]:
     plan = proved(release)
+    moved = readings_moved(plan, release.rows)
     again = "yes: nothing was spent" if release.replayed else "no: drawn for this release"
     return [
+        *([] if moved is None else [("readings", moved)]),
         ("guarantee", plan.guarantee(*release.conditions)),
         ("protects", words.unit(plan).partition(":")[0]),
         ("window", scope.window(release.window)),

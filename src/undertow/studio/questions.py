@@ -44,6 +44,7 @@ class AskedQuestion:
     states: tuple[State, ...] = ()
     low: float = 0.0
     high: float = 1.0
+    values: tuple[tuple[State, float], ...] | None = None
     unit: Literal["record", "window", "person"] = "record"
     window: str = ""
     every: str = ""
@@ -80,9 +81,9 @@ class AskedQuestion:
             case "histogram":
                 return Histogram()
             case "sum":
-                return Sum(self.low, self.high)
+                return Sum(self.low, self.high, self.values)
             case "mean":
-                return Mean(self.low, self.high)
+                return Mean(self.low, self.high, self.values)
             case "series":
                 return Series()
         return Redacted(protect=self.protect, length=self.length or model.length)
@@ -133,6 +134,9 @@ class AskedQuestion:
             "series": ["--series"],
             "redacted": ["--redacted", "--protect", str(self.protect)],
         }[self.kind]
+        if self.values is not None:
+            said = (f"{state}={number:.17g}" for state, number in self.values)
+            parts += ["--values", ",".join(said)]
         parts += ["--limit", f"{self.limit:.17g}"]
         if self.against == "these":
             parts += ["--target", str(self.target)]
@@ -151,11 +155,15 @@ class AskedQuestion:
     def python(self) -> str:
         """Return the Python that asks the same of a ``model``."""
         many = ", ".join(map(python_text, self.states))
+        ends = f"{self.low!r}, {self.high!r}"
+        if self.values is not None:
+            pairs = (f"{python_text(state)}: {number!r}" for state, number in self.values)
+            ends += f", values={{{', '.join(pairs)}}}"
         query = {
             "count": f"ut.Count({many if len(self.states) == 1 else f'[{many}]'})",
             "histogram": "ut.Histogram()",
-            "sum": f"ut.Sum({self.low!r}, {self.high!r})",
-            "mean": f"ut.Mean({self.low!r}, {self.high!r})",
+            "sum": f"ut.Sum({ends})",
+            "mean": f"ut.Mean({ends})",
             "series": "ut.Series()",
             "redacted": f"ut.Redacted(protect={self.protect}, length={self.length})",
         }[self.kind]
@@ -240,6 +248,7 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
             told["kind"] = "histogram"
         case Sum() | Mean() as query:
             told |= {"kind": query.kind, "low": float(query.lower), "high": float(query.upper)}
+            told["values"] = query.values
         case Series():
             told["kind"] = "series"
         case Redacted() as query:
