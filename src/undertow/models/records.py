@@ -87,7 +87,8 @@ class RecordDescription:
     ``every`` is the step between neighbouring records (``"5m"``, or a whole number where times are
     numbers; None: one row, whatever the time between rows). ``state`` is how a value becomes a
     state, ``unit`` whose records form one series (``"person"``, ``"household"``), ``context`` the
-    public context that the transitions follow (``"hour"``).
+    public context that the transitions follow (``"hour"``), ``missing`` the state that the
+    fit gave to records without a value, which its plans then do too.
 
     >>> RecordDescription(every="5m", unit="person").to_dict()
     {'every': '5m', 'unit': 'person'}
@@ -97,6 +98,7 @@ class RecordDescription:
     state: StateRule | None = None
     unit: str | None = None
     context: str | None = None
+    missing: State | None = None
 
     def __bool__(self) -> bool:
         """Tell whether anything was stated."""
@@ -105,15 +107,19 @@ class RecordDescription:
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""
         state = None if self.state is None else self.state.to_dict()
-        found = {"every": self.every, "state": state, "unit": self.unit, "context": self.context}
+        found = {
+            "every": self.every, "state": state, "unit": self.unit, "context": self.context,
+            "missing": self.missing,
+        }  # fmt: skip
         return {name: part for name, part in found.items() if part is not None}
 
     @classmethod
     def from_dict(cls, description: Any) -> "RecordDescription":
         """Return the description written by `to_dict`."""
         read = fields(
-            description, "a description of records", (), ("every", "state", "unit", "context")
-        )
+            description, "a description of records", (),
+            ("every", "state", "unit", "context", "missing"),
+        )  # fmt: skip
         every, state = read.get("every"), read.get("state")
         if every is not None and (isinstance(every, bool) or not isinstance(every, str | int)):
             raise InvalidModel("the step of records is a duration such as '5m', or a whole number")
@@ -124,5 +130,6 @@ class RecordDescription:
         return cls(
             every=text(every, "the step of records") if isinstance(every, str) else every,
             state=None if state is None else StateRule.from_dict(state),
+            missing=None if read.get("missing") is None else names([read["missing"]], "states")[0],
             **said,
         )
