@@ -148,7 +148,7 @@ class Plan(Generic[M]):
         """
         from undertow.measurements import to_opendp
 
-        return to_opendp(self.noise, self.states, self.length)
+        return to_opendp(self.noise, self.states, self.length, self.rest)
 
     @property
     def rest(self) -> State | None:

@@ -70,8 +70,9 @@ def certify(
 
     For PureDP, counts and histograms with Laplace noise, and RandomizedResponse on a Markov chain
     whose steps are alike, against ``"any"``, ``"ignorant"`` or ``"informed"``; or for a `Plan` of
-    one of these. Its ``upper`` is what the check itself arrives at: that of `leakage`, or a little
-    more (docs, "Certificates"). Cost as of one leakage.
+    one of these, and then for what the plan says of missing records; a count by itself is one of
+    complete series. Its ``upper`` is what the check itself arrives at: that of `leakage`, or a
+    little more (docs, "Certificates"). Cost as of one leakage.
 
     >>> from undertow import MarkovChain, PureDP, verify
     >>> certificate = certify(PureDP(1.0), MarkovChain([[.882, .118], [.305, .695]]))
@@ -80,7 +81,18 @@ def certify(
     """
     if isinstance(mechanism, Plan):
         _check_plan(mechanism)
-        return certify(mechanism.mechanism, mechanism.model, mechanism.against)
+        # a proof for all algorithms of the level is one for any pattern of missing records
+        open_to_any = mechanism.missing == "any" and mechanism.leakage.covers == "any"
+        return _certified(
+            mechanism.mechanism, mechanism.model, mechanism.against, counting=not open_to_any
+        )
+    return _certified(mechanism, model, against, counting=True)
+
+
+def _certified(
+    mechanism: Mechanism, model: AnyModel | None, against: Against, *, counting: bool
+) -> Certificate:
+    """Return a certificate; ``counting``: also by the law of a count of complete series."""
     against = check_against(against)
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
@@ -102,7 +114,7 @@ def certify(
         level = float(own_losses(claim, own).max())
         return Certificate(replace(claim, upper=level), "level", own, made_by=made_by)
     options = [_swept(claim, own, made_by)]
-    if claim.mechanism.get("query") == "count":
+    if counting and claim.mechanism.get("query") == "count":
         options.append(_counted(claim, made_by))
     proved = [option for option in options if option is not None]
     if not proved:

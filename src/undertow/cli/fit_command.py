@@ -90,6 +90,9 @@ def fit(
         "1",
     ),
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
+    missing: str | None = option(
+        "NAME", "The state of missing records, one of the model's; by default they end a series."
+    ),
     length: LengthOption = None,
     confidence: float = option("C", "Of the intervals and the region.", 0.95),
     region: bool = option(None, "Write the confidence region instead of the one best fit.", False),
@@ -145,6 +148,14 @@ def fit(
         )
     if figure is not None and order != "auto":
         raise misuse("--figure goes with --order auto: it draws the orders that are compared")
+    if missing is not None and (
+        missing in ("any", "none") or reading.columns or reading.by or learning.private is not None
+        or order in ("hidden", "auto")
+    ):  # fmt: skip
+        raise misuse(
+            "--missing names a state, other than any and none, of one chain of order 1 or 2; it "
+            "goes without --columns, --by, --private and --order hidden or auto"
+        )
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
     found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
@@ -155,7 +166,7 @@ def fit(
             share, least = whom.share, whom.least
             asked = ChainAsked(
                 None if states is None else names(states, "--states"), prior, length, confidence,
-                region, whom.population, share, least,
+                region, whom.population, share, least, missing,
             )  # fmt: skip
             table = reading.read(data)
             if learning.private is not None:

@@ -54,5 +54,5 @@ def fit(
     how: Any = {"prior": prior, "length": length, "public": public, "stacklevel": 3 + order}
     if missing is None:
         return make(sequences, states, **how)
-    found = make(encode(sequences, states).filled(missing), None, **how)
-    return found.with_records(replace(found.records, missing=missing))
+    fitted = make(encode(sequences, states).filled(missing), None, **how)
+    return fitted.with_records(replace(fitted.records, missing=missing))
