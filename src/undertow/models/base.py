@@ -54,9 +54,7 @@ class Model:
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
-        other = copy(self)
-        object.__setattr__(other, "_checks", tuple(checks))
-        return other
+        return self._with(_checks=tuple(checks))
 
     @property
     def records(self) -> RecordDescription:
@@ -65,8 +63,14 @@ class Model:
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
+        return self._with(_records=records)
+
+    def _with(self, **more: Any) -> Self:
+        """Return the same model; a copy keeps the fields alone, and not what stands beside them."""
+        kept = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
         other = copy(self)
-        object.__setattr__(other, "_records", records)
+        for name, value in (kept | more).items():
+            object.__setattr__(other, name, value)
         return other
 
     def describe(self) -> str:
