@@ -55,7 +55,7 @@ def test_groups_within_a_series_are_several_answers():
     ),
 )
 def test_a_count_of_a_window_is_not_the_whole_count(rows, limit, window):
-    plan = ut.calibrate(ut.Count(0), ut.MarkovChain(rows), limit=limit)
+    plan = ut.calibrate(ut.Count(0), ut.MarkovChain(rows), limit=limit, missing="none")
     assert plan.method == "exact"
     with pytest.raises(NotSupported, match="covers='windows'"):
         ut.release(plan, data().window(*window))
@@ -215,7 +215,8 @@ def test_wasserstein_and_quilts():
 
 @cache
 def covering(covers, rows=CYCLE, limit=5.0):
-    return ut.calibrate(ut.Count(0), ut.MarkovChain(rows), limit=limit, covers=covers)
+    chain = ut.MarkovChain(rows)
+    return ut.calibrate(ut.Count(0), chain, limit=limit, covers=covers, missing="none")
 
 
 def test_plans_that_cover_more_are_no_quieter():

@@ -14,14 +14,18 @@ _FEATURES = ("contrib", "honest-but-curious")
 sensitivity OpenDP takes on trust."""
 
 
-def to_opendp(noise: Noise, states: Sequence[State] = (), length: int | None = None) -> Any:
+def to_opendp(
+    noise: Noise, states: Sequence[State] = (), length: int | None = None,
+    rest: State | None = None,
+) -> Any:  # fmt: skip
     """Return the OpenDP measurement from a list of records to the noisy answer.
 
     Its input metric is the change-one distance: distance d is d replaced records, the number of
     records being public. Discrete Laplace noise for counts, histograms and transitions, and on the
     lattice for sums and means; discrete Gaussian noise for whole numbers. The privacy map at
     distance 1 is the level of the noise, or its zCDP parameter, as OpenDP rounds it; the noise is
-    drawn by OpenDP. Records are texts, or numbers, as the model's states are.
+    drawn by OpenDP. Records are texts, or numbers, as the model's states are; those in none of the
+    states are in ``rest``, or in none.
 
     Refused, each with the reason: rounded normal noise, which OpenDP does not have on whole numbers
     (plan with noise="discrete-gaussian"); noise from a table; a selection, whose law OpenDP has but
@@ -39,7 +43,7 @@ def to_opendp(noise: Noise, states: Sequence[State] = (), length: int | None = N
 
     _check(noise)
     query: Any = noise.query
-    exact, told = _asked(query, tuple(states), length)
+    exact, told = _asked(query, tuple(states), length, rest)
     kind, space = _kind(query, states), dp.vector_domain(dp.atom_domain(T="i64"))
     amount = lattice_amount(noise, length)
     distance: Any
@@ -82,14 +86,19 @@ def _check(noise: Noise) -> None:
 
 
 def _asked(
-    query: Any, states: tuple[State, ...], length: int | None
+    query: Any, states: tuple[State, ...], length: int | None, rest: State | None
 ) -> tuple[Callable[[list[Any]], list[int]], Callable[[list[int]], Any]]:
     """Return the exact whole numbers of some records, and how noisy ones are told."""
+    wanted = set(states)
+
+    def stood(record: Any) -> Any:
+        return record if rest is None or known(record, wanted) else rest
+
     if query.integral:
         query.numbers(states)  # refuses a model without states where they are needed
 
         def counted(records: list[Any]) -> list[int]:
-            found = query.evaluate(records, states)
+            found = query.evaluate([stood(record) for record in records], states)
             return found if isinstance(found, list) else [found]
 
         return counted, lambda numbers: query.told(numbers, states)
@@ -112,8 +121,8 @@ def _asked(
             raise InvalidInput(f"the plan is for {length} records, found {len(records)}")
         if not places:
             return [sum(lattice.place(record) for record in records)]
-        wanted = {*places}
-        return [sum(places[one] if known(one, wanted) else lattice.missing for one in records)]
+        found = (stood(record) for record in records)
+        return [sum(places[one] if known(one, wanted) else lattice.missing for one in found)]
 
     return added, lambda numbers: float(query.answer(numbers[0], length or 0))
 

@@ -200,7 +200,7 @@ class Plan(Generic[M]):
         from undertow.measurements import to_opendp
 
         self.check_accepted()
-        return to_opendp(self.noise, self.states, self.length)
+        return to_opendp(self.noise, self.states, self.length, self.rest)
 
     @property
     def rest(self) -> State | None:

@@ -358,7 +358,6 @@ def test_certain_verdicts():
     [
         ({"truth": SERIES[:2]}, InvalidInput, "outputs of 3 series, and the truth has 2"),
         ({"truth": [*SERIES[:2], SERIES[2][:-1]]}, InvalidInput, "series 2 .* 400 outputs and 399"),
-        ({"truth": [[*SERIES[0][:-1], "asleep"], *SERIES[1:]]}, UnknownState, "record 399 of ser"),
         ({"sanitised": [["idle", "x"]] * 3}, UnknownState, "record 1 of series 0"),
         ({"plan": "flips"}, InvalidInput, "a Plan is required"),
         ({"model": ut.Groups(2)}, InvalidInput, "must be a MarkovChain"),

@@ -132,6 +132,7 @@ class Ask:
     pairs: tuple[tuple[int, int], ...] | None = None
     protect: tuple[int, ...] | None = None
     covers: str | None = None
+    missing: Any = None
 
     def plan(self) -> Any:
         """The plan, or the error that refused it."""
@@ -153,6 +154,8 @@ def _plan(ask: Ask) -> Any:
         more = {"unit": ask.unit, "pairs": ask.pairs, "protect": ask.protect}
     if COVERS and ask.covers is not None:
         more["covers"] = ask.covers
+    if ask.missing is not None:
+        more["missing"] = ask.missing
     try:
         model = ask.world.model(ask.length)
         return ut.calibrate(ask.query, model, ask.epsilon, ask.against, ask.method, **more)
@@ -207,7 +210,10 @@ def ask(
             protect = (int(rng.integers(length)),)
     level = float(rng.choice(LEVELS)) if epsilon is None else epsilon
     covers = (None, None, "windows", "any")[rng.integers(4)] if COVERS else None
-    return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers)
+    missing = (None, None, "any", "none", 0)[rng.integers(5)]
+    if where.dependent is not None or isinstance(asked, ut.Series | ut.Redacted):
+        missing = None
+    return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers, missing)
 
 
 # --- tables ---------------------------------------------------------------------------------------
@@ -374,10 +380,24 @@ def view(rng: np.random.Generator, table: Table, spelled: bool = False) -> View:
 # --- what was answered ----------------------------------------------------------------------------
 
 
-def answers(plan: Any, table: Table, view: View, person: Person, states: int) -> list[Answer]:
-    """What a granted release says about one person."""
+def pattern(rng: np.random.Generator, n: int) -> frozenset[int]:
+    """The places of records that are missing: every second one, or at random."""
+    if rng.random() < 0.5:
+        return frozenset(range(int(rng.integers(2)), n, 2))
+    return frozenset(np.flatnonzero(rng.random(n) < 0.4).tolist())
+
+
+def answers(
+    plan: Any, table: Table, view: View, person: Person, states: int,
+    gone: frozenset[int] = frozenset(),
+) -> list[Answer]:  # fmt: skip
+    """What a granted release says about one person, some of whose records are missing."""
     asked, found = plan.query, list[Answer]()
-    cells = view.covered(table, person)
+    cells = {
+        name: left
+        for name, records in view.covered(table, person).items()
+        if (left := tuple(record for record in records if record not in gone))
+    }
     mechanism = plan.mechanism
     if isinstance(asked, ut.Series | ut.Redacted):
         records = tuple(sorted(record for cell in cells.values() for record in cell))

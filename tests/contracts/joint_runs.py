@@ -218,6 +218,12 @@ def release_of(name: str, ask: Ask, table: Table, view: View, rng: np.random.Gen
     out.found = worst(
         where, table, told, lambda person: parts.answers(plan, table, view, person, where.states)
     )
+    if not local and plan.missing == "any" and not isinstance(plan.query, ut.Linear):
+        gone = parts.pattern(rng, max(table.series(person)[0] for person in table.people))
+        out.found = max(out.found, worst(
+            where, table, told,
+            lambda person: parts.answers(plan, table, view, person, where.states, gone),
+        ))  # fmt: skip
     return out
 
 

@@ -203,7 +203,7 @@ def test_best_is_certified_and_the_least(epsilon, family, who):
             other = calibrate(chain, (1,), epsilon, who, method)
         except MethodRefused:
             continue
-        if METHODS[method].certified:
+        if METHODS[method].certified and other.missing == "any":
             # the noise of the widest proof, within a part in 10^9 of the least
             assert best.mechanism.scale <= other.mechanism.scale * (1 + SAME)
 

@@ -162,7 +162,9 @@ def test_gaussian_records_are_exact():
     c = 1 + 0.3 / (1 - 0.81)
     rest = 1 - 0.09 / (1 - 0.81)
     assert found.upper == pytest.approx(c / math.sqrt(9 + rest), rel=1e-8)
-    plan = ut.calibrate(ut.Linear([1, 1, 1], spread=1.0), model, 1.0, delta=1e-6, noise="gaussian")
+    plan = ut.calibrate(
+        ut.Linear([1, 1, 1], spread=1.0), model, 1.0, delta=1e-6, noise="gaussian", missing="none"
+    )
     assert plan.method == "exact"
     assert plan.leakage.upper <= 1.0
     looser = ut.leakage(plan.mechanism, model, delta=1e-6)

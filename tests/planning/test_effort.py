@@ -87,7 +87,7 @@ def test_best_ends_where_nothing_can_be_gained(stay):
 
 def test_best_goes_on_where_much_can_be_gained():
     chain = ut.MarkovChain(TURNS)
-    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, missing="none")
     assert plan.method == "exact"
     exchange = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
     assert plan.noise.scale < 0.2 * exchange.noise.scale
@@ -99,7 +99,7 @@ def test_best_is_within_a_thousandth_of_the_exact_noise():
     for seed in range(16):
         chain = random_chain(2 + seed % 2, seed, length=(None, 6)[seed % 4 == 3])
         against: Against = "ignorant" if seed % 3 == 1 else "any"
-        best = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against)
+        best = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against, missing="none")
         exact = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against, method="exact")
         assert best.noise.scale <= exact.noise.scale * (1 + 1e-3)
         assert best.leakage.proves(1.5)
@@ -376,7 +376,7 @@ def test_a_named_method_says_what_more_effort_would_do():
     chain = ut.MarkovChain([[0.001, 0.999], [0.998, 0.002]])
     with pytest.raises(EffortSpent, match="effort=10"):
         ut.calibrate(ut.Count(1), chain, limit=1.0, method="exact", effort=1e-3)
-    best = ut.calibrate(ut.Count(1), chain, limit=1.0, effort=1e-2)
+    best = ut.calibrate(ut.Count(1), chain, limit=1.0, effort=1e-2, missing="none")
     assert best.method == "exchange"
     assert any("less noise may do" in note for note in best.leakage.assumptions)
 

@@ -302,3 +302,39 @@ def test_histograms_of_two_states_are_one_count_where_every_record_has_a_state()
     assert plans[0].noise.scale == pytest.approx(2 * plans[1].noise.scale)
     out = ut.release(plans[2], HOLED, insecure_seed=1)
     assert sum(out.value.values()) == 6
+
+
+# ---------------------------------------------------------------------------------- fits
+
+
+@pytest.mark.parametrize("order", [1, 2])
+def test_missing_may_be_a_state_of_the_model(order):
+    records = (["rest", "rest", "move", None, None, "rest", "move", "move", None] * 40)[:350]
+    chain = ut.MarkovChain.fit(records, missing="off", public=True, order=order, prior=1.0)
+    assert chain.states == ("move", "rest", "off")
+    assert chain.records.missing == "off"
+    plan = ut.calibrate(ut.Count("off"), chain, 30.0, method="exchange")
+    assert plan.missing == "off"
+    assert "missing values are records in state 'off'" in plan.guarantee()
+    again = ut.Plan.from_json(plan.to_json())
+    assert again.model.records.missing == "off"
+    assert check_proof(again).proves(30.0)
+    assert exact_of(plan, HOLED, table=False) == [[2]]
+    named = [record or "off" for record in records]
+    known = ut.MarkovChain.fit(named, ("move", "rest", "off"), public=True, order=order, prior=1.0)
+    assert (known.transition == chain.transition).all()
+    for word in ("any", "none"):
+        with pytest.raises(InvalidInput, match="names a state"):
+            ut.MarkovChain.fit(records, missing=word, public=True)
+
+
+def test_tables_with_missing_values_are_fitted_like_lists():
+    import polars as pl
+
+    records = ["rest", None, "move", "rest", None, "move", "move"] * 9
+    frame = pl.DataFrame({"mood": records, "t": range(63)})
+    data = ut.Data(frame, value="mood", time="t")
+    found = ut.MarkovChain.fit(data, ("rest", "move"), missing="off", public=True)
+    same = ut.MarkovChain.fit(records, ("rest", "move"), missing="off", public=True)
+    assert found.states == same.states == ("rest", "move", "off")
+    assert (found.counts == same.counts).all()

@@ -120,17 +120,21 @@ def test_random_chains(seed):
 def test_best_takes_any_shape_where_the_answer_stands_alone(monkeypatch):
     """Told that this is all, and only where it pays and is not too much work."""
     chain = ut.MarkovChain(ACTIVITY["transition"], length=5)
-    plan = ut.calibrate(ut.Count(1), chain, 1.0, covers="series")
+    plan = ut.calibrate(ut.Count(1), chain, 1.0, covers="series", missing="none")
     assert plan == planned(chain, 1.0)
     for covers in (None, "windows", "any"):
         usual = ut.calibrate(ut.Count(1), chain, 1.0, covers=covers)
         assert usual.method in ("exact", "exchange")
         assert usual.expected_error > 1.05 * plan.expected_error
     single = ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=5)
-    assert ut.calibrate(ut.Count(1), single, 1.0, covers="series").noise.measure == "scale"
+    assert (
+        ut.calibrate(ut.Count(1), single, 1.0, covers="series", missing="none").noise.measure
+        == "scale"
+    )
     monkeypatch.setattr(optimal, "MOST", 1e4)
     optimal.solve_optimal.forget()
-    assert ut.calibrate(ut.Count(1), chain, 1.0, covers="series").method in ("exact", "exchange")
+    found = ut.calibrate(ut.Count(1), chain, 1.0, covers="series", missing="none")
+    assert found.method in ("exact", "exchange")
 
 
 def test_independent_records_need_discrete_laplace_noise():
@@ -187,7 +191,7 @@ def test_best_leaves_it_out_and_never_errs_less():
 
 def test_what_it_does_not_know_is_refused(monkeypatch):
     with pytest.raises(MethodRefused, match="'optimal' knows counts, not Histogram"):
-        planned(CHAIN, 1.0, query=ut.Histogram())
+        planned(ut.MarkovChain(np.full((3, 3), 1 / 3)), 1.0, query=ut.Histogram())
     with pytest.raises(MethodRefused, match="ghosh2009"):
         planned(CHAIN, 1.0, "informed")
     with pytest.raises(NotSupported, match="proved against 'any' and 'ignorant'"):

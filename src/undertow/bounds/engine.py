@@ -153,7 +153,7 @@ def _of_complete(found: Leakage, mechanism: Mechanism, model: Model) -> Leakage:
     """Return a leakage that says that every record has a value, where its proof needs that."""
     if not isinstance(mechanism, Noise) or over_patterns(found, mechanism, model):
         return found
-    return found.with_assumptions((COMPLETE,))
+    return replace(found, assumptions=(COMPLETE, *found.assumptions))
 
 
 def _unfinished(

@@ -75,9 +75,10 @@ def certify(
 
     For PureDP, counts and histograms with Laplace noise, and RandomizedResponse on a Markov chain
     whose steps are alike, against ``"any"``, ``"ignorant"`` or ``"informed"``; or for a `Plan` of
-    one of these. Its ``upper`` is what the check itself arrives at: that of `leakage`, or a little
-    more (docs, "Certificates"). What is certified of a level holds for algorithms that read the
-    states of records alone. Cost as of one leakage.
+    one of these, and then for what the plan says of missing records; a count by itself is one of
+    complete series. Its ``upper`` is what the check itself arrives at: that of `leakage`, or a
+    little more (docs, "Certificates"). What is certified of a level holds for algorithms that read
+    the states of records alone. Cost as of one leakage.
 
     >>> from undertow import MarkovChain, PureDP, verify
     >>> certificate = certify(PureDP(1.0), MarkovChain([[.882, .118], [.305, .695]]))
@@ -86,9 +87,13 @@ def certify(
     """
     if isinstance(mechanism, Plan):
         _check_plan(mechanism.public())
-        found = certify(mechanism.mechanism, mechanism.model, mechanism.against)
+        # a proof for all algorithms of the level is one for any pattern of missing records
+        open_to_any = mechanism.missing == "any" and mechanism.leakage.covers == "any"
+        found = _certified(
+            mechanism.mechanism, mechanism.model, mechanism.against, counting=not open_to_any
+        )
         return _weakened(found, mechanism.checks)
-    found = _certified(mechanism, model, check_against(against))
+    found = _certified(mechanism, model, check_against(against), counting=True)
     return _weakened(found, () if model is None else model.checks)
 
 
@@ -99,8 +104,13 @@ def _weakened(found: Certificate, checks: Sequence[Check]) -> Certificate:
     return replace(found, conditions=doubts(checks))
 
 
-def _certified(mechanism: Mechanism, model: AnyModel | None, against: Against) -> Certificate:
-    """Return the shortest certificate that checks."""
+def _certified(
+    mechanism: Mechanism, model: AnyModel | None, against: Against, *, counting: bool
+) -> Certificate:
+    """Return the shortest certificate that checks.
+
+    ``counting`` says that the law of a count of complete series may serve as its proof.
+    """
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
     if model is not None and stands_for(model) is not model:
@@ -132,7 +142,7 @@ def _certified(mechanism: Mechanism, model: AnyModel | None, against: Against) -
         level = float(own_losses(claim, own).max())
         return Certificate(replace(claim, upper=level), "level", own, made_by=made_by)
     options = [_swept(claim, own, made_by)]
-    if claim.mechanism.get("query") == "count":
+    if counting and claim.mechanism.get("query") == "count":
         options.append(_counted(claim, made_by))
     proved = [option for option in options if option is not None]
     if not proved:

@@ -50,6 +50,7 @@ _LOWEST, _HIGHEST = 0.1, 20.0
 """The figure's limits, as multiples of the one asked for."""
 
 _MADE, _NOT_MADE = "These keep the guarantee", "These DO NOT keep the guarantee"
+_COMPLETE = "These keep it if no value is missing"
 _OUT = "These do not apply"
 _HEADER = ("method", "scale", "error", "95% within", "leaks", "protects against", "basis", "time")
 
@@ -136,8 +137,13 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     ]
     written = [] if figure is None else [("figure", str(figure))]
     show("What each method costs", [*facts, *written])
-    for kept, title in ((True, _MADE), (False, _NOT_MADE)):
-        rows = [_cells(row, table) for row in table if row.plan and row.meets is kept]
+    parts = ((True, False, _MADE), (True, True, _COMPLETE), (False, None, _NOT_MADE))
+    for kept, complete, title in parts:
+        rows = [
+            _cells(row, table)
+            for row in table
+            if row.plan and row.meets is kept and complete in (None, row.complete)
+        ]
         if rows:
             show_table(title, _header(table), rows)
     reasons = [

@@ -2,7 +2,7 @@
 
 import warnings
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypeVar
 
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 __all__ = ["ChainAsked", "ChainFit", "CohortFit", "fit_cohorts", "fit_one", "named"]
 
 Read = TypeVar("Read", "Tally", "Encoded")
+Fitted = TypeVar("Fitted", bound="AnyModel")
 
 _MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -50,6 +51,25 @@ class ChainAsked:
     share: float | None
     least: int
     public: bool
+    missing: str | None = None
+
+    def read(self, table: "Data") -> "Tally":
+        """Return what a fit keeps of a table, missing records in the state that was typed."""
+        if self.missing is None:
+            return named(table.tally(), table, self.states)
+        from undertow.models.tallies import tally
+
+        read = named(table.encoded(), table, self.states).filled(self.missing)
+        kept = tally(
+            read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
+        )
+        return replace(kept, described=read.described)
+
+    def described(self, model: Fitted) -> Fitted:
+        """Return a fitted model that says which of its states missing records are in."""
+        if self.missing is None:
+            return model
+        return model.with_records(replace(model.records, missing=self.missing))
 
 
 @dataclass(frozen=True, slots=True)
@@ -181,7 +201,7 @@ class CohortFit:
 
 def fit_one(table: "Data", asked: ChainAsked) -> ChainFit:
     """Return the fit of one chain to all records of a table."""
-    return _fit(named(table.tally(), table, asked.states), asked)
+    return _fit(asked.read(table), asked)
 
 
 def fit_cohorts(table: "Data", asked: ChainAsked) -> CohortFit:
@@ -216,8 +236,8 @@ def _fit(read: "Tally", asked: ChainAsked) -> ChainFit:
     if asked.population:
         model = chain.population(asked.share, asked.confidence, least=asked.least)
     return ChainFit(
-        chain=chain,
-        model=model,
+        chain=asked.described(chain),
+        model=asked.described(model),
         confidence=asked.confidence,
         intervals=chain.intervals(asked.confidence),
         order=_order(chain),

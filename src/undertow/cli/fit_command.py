@@ -91,6 +91,9 @@ def fit(
         "1",
     ),
     prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
+    missing: str | None = option(
+        "NAME", "The state of missing records, one of the model's; by default they end a series."
+    ),
     length: LengthOption = None,
     confidence: float = option("C", "Of the intervals and the region.", 0.95),
     point: bool = option(None, "Write the estimate alone, without its confidence region.", False),
@@ -151,6 +154,14 @@ def fit(
         raise misuse("records are public, or the fit is private: not both")
     if figure is not None and order != "auto":
         raise misuse("--figure goes with --order auto: it draws the orders that are compared")
+    if missing is not None and (
+        missing in ("any", "none") or reading.columns or reading.by or learning.private is not None
+        or order in ("hidden", "auto")
+    ):  # fmt: skip
+        raise misuse(
+            "--missing names a state, other than any and none, of one chain of order 1 or 2; it "
+            "goes without --columns, --by, --private and --order hidden or auto"
+        )
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
     found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
@@ -161,7 +172,7 @@ def fit(
             share, least = whom.share, whom.least
             asked = ChainAsked(
                 None if states is None else names(states, "--states"), prior, length, confidence,
-                point, whom.population, share, least, public,
+                point, whom.population, share, least, public, missing,
             )  # fmt: skip
             table = reading.read(data)
             if learning.private is not None:

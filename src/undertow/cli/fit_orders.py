@@ -182,14 +182,14 @@ def fit_second(table: "Data", asked: ChainAsked) -> SecondFit:
     """Return the fit of a chain of order two to all records of a table."""
     from undertow.models.markov import MarkovChain
 
-    read = named(table.tally(), table, asked.states)
+    read = asked.read(table)
     given = read.states if len(read.states) > 1 else None
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
         chain = MarkovChain.fit(
             read, given, order=2, prior=asked.prior, length=asked.length, public=asked.public
         )
-    return SecondFit(chain, asked.confidence)
+    return SecondFit(asked.described(chain), asked.confidence)
 
 
 def fit_regimes(table: "Data", asked: ChainAsked) -> HiddenFit:

@@ -1,6 +1,7 @@
 """Which fit is asked for: of order one or two, of the records as they are, or through noise."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
@@ -9,6 +10,7 @@ import numpy as np
 from undertow.errors import InvalidInput
 from undertow.models.fitting import FittedChain, fit_chain
 from undertow.models.second_order_fits import FittedSecondOrderChain, fit_second_order
+from undertow.models.sequences import encode
 from undertow.numerics import shown
 from undertow.queries import State
 
@@ -21,13 +23,18 @@ __all__ = ["fit"]
 def fit(
     sequences: Any, states: Sequence[State] | None, *, order: Any, prior: float,
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
-    release_id: str | None,
+    release_id: str | None, missing: State | None = None,
 ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
     """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
     if not isinstance(order, int | np.integer) or isinstance(order, bool) or order not in (1, 2):
         raise InvalidInput(
             f"order must be 1 or 2, found {shown(order)}: for a longer memory fit a HiddenChain, "
             "or give each public context a matrix of its own (fit_by_context)"
+        )
+    if missing is not None and (private is not None or missing in ("any", "none")):
+        raise InvalidInput(
+            "missing names a state of the fitted model, other than 'any' and 'none', in which the "
+            "missing records are; a private fit takes no such state: leave missing or private out"
         )
     if private is not None:
         if order != 1:
@@ -44,4 +51,8 @@ def fit(
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
     make = fit_chain if order == 1 else fit_second_order
     # warnings are about the line that called `MarkovChain.fit`
-    return make(sequences, states, prior=prior, length=length, public=public, stacklevel=3 + order)
+    how: Any = {"prior": prior, "length": length, "public": public, "stacklevel": 3 + order}
+    if missing is None:
+        return make(sequences, states, **how)
+    fitted = make(encode(sequences, states).filled(missing), None, **how)
+    return fitted.with_records(replace(fitted.records, missing=missing))

@@ -386,12 +386,14 @@ class MarkovChain(Keyed, Model):
     def fit(
         cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[1] = ...,
         prior: float = ..., length: int | None = ..., public: bool = ...,
+        missing: State | None = ...,
     ) -> "FittedChain": ...  # fmt: skip
     @overload
     @classmethod
     def fit(
         cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal[2],
         prior: float = ..., length: int | None = ..., public: bool = ...,
+        missing: State | None = ...,
     ) -> "FittedSecondOrderChain": ...  # fmt: skip
     @overload
     @classmethod
@@ -405,13 +407,14 @@ class MarkovChain(Keyed, Model):
         cls, sequences: Any, states: Sequence[State] | None = None, *, order: int = 1,
         prior: float = 0.0, length: int | None = None, public: bool = False,
         private: float | None = None, ledger: Any = None, confidence: float = 0.95,
-        release_id: str | None = None,
+        release_id: str | None = None, missing: State | None = None,
     ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
         many sequences, and so is a `undertow.Data`. None and NaN are missing: they split a
-        sequence and are never bridged.
+        sequence and are never bridged. With ``missing``, the name of a state, such records are in
+        that state instead, one of the model: its plans cover values that are missing for a reason.
         ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
         `DisclosureWarning` unless the records are ``public``. With ``order=2`` the next record
@@ -429,6 +432,7 @@ class MarkovChain(Keyed, Model):
         return fit(
             sequences, states, order=order, prior=prior, length=length, public=public,
             private=private, ledger=ledger, confidence=confidence, release_id=release_id,
+            missing=missing,
         )  # fmt: skip
 
     @classmethod

@@ -258,7 +258,8 @@ class RecordDescription:
     ``every`` is the step between neighbouring records (``"5m"``, or a whole number where times are
     numbers; None: one row, whatever the time between rows). ``state`` is how a value becomes a
     state, ``unit`` whose records form one series (``"person"``, ``"household"``), ``context`` the
-    public context that the transitions follow (``"hour"``). ``source`` says which records a model
+    public context that the transitions follow (``"hour"``), ``missing`` the state that the fit gave
+    to records without a value, which its plans then do too. ``source`` says which records a model
     was fitted to. Equal steps are written alike: "300s" becomes "5m".
 
     >>> RecordDescription(every="5m", unit="person").to_dict()
@@ -269,6 +270,7 @@ class RecordDescription:
     state: StateRule | None = None
     unit: str | None = None
     context: str | None = None
+    missing: State | None = None
     source: RecordSource | None = None
 
     def __post_init__(self) -> None:
@@ -297,6 +299,7 @@ class RecordDescription:
             rule,
             f"series of a {self.unit}" if self.unit else "",
             f"by {self.context}" if self.context else "",
+            "" if self.missing is None else f"missing ones in state {self.missing!r}",
         ]
         return ", ".join(part for part in parts if part)
 
@@ -335,7 +338,7 @@ class RecordDescription:
         source = None if self.source is None else self.source.to_dict()
         found = {
             "every": self.every, "state": state, "unit": self.unit, "context": self.context,
-            "source": source,
+            "missing": self.missing, "source": source,
         }  # fmt: skip
         return {name: part for name, part in found.items() if part is not None}
 
@@ -352,6 +355,7 @@ class RecordDescription:
         return cls(
             every=read.get("every"),
             state=None if state is None else StateRule.from_dict(state),
+            missing=None if read.get("missing") is None else names([read["missing"]], "states")[0],
             source=None if source is None else RecordSource.from_dict(source),
             **said,
         )
@@ -374,7 +378,7 @@ def together(several: Iterable[RecordDescription]) -> RecordDescription:
                 f"the models of a set are about the same records, and say of them: {found}; and "
                 f"{one}; fit them to records of one kind"
             )
-        for part in ("every", "state", "unit", "context"):
+        for part in ("every", "state", "unit", "context", "missing"):
             if getattr(found, part) is None:
                 found = replace(found, **{part: getattr(one, part)})
         found = replace(found, source=_joined(found.source, one.source))

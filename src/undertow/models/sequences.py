@@ -47,6 +47,17 @@ class Encoded:
         table = np.array([*places, MISSING])  # the last, -1, is that of what is missing
         return replace(self, codes=table[self.codes], states=states)
 
+    def filled(self, missing: State) -> "Encoded":
+        """Return the same records, those that are missing in a state of this name, the last if new.
+
+        >>> found = encode(["b", None, "a"]).filled("off")
+        >>> found.codes, found.states
+        (array([1, 2, 0]), ['a', 'b', 'off'])
+        """
+        states = [*self.states, *([] if missing in self.states else [missing])]
+        codes = np.where(self.codes == MISSING, states.index(missing), self.codes)
+        return replace(self, codes=codes, states=states)
+
     def encoded(self, states: Sequence[State] | None = None) -> "Encoded":
         """Return the records under other names of their states, by default under their own."""
         return self if states is None else replace(self, states=states)

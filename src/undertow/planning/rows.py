@@ -12,6 +12,7 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, Method
 from undertow.plan import Plan
 from undertow.planning.methods import effort_of
+from undertow.planning.proofs import covers_records
 from undertow.planning.questions import Question, Shape
 from undertow.planning.search import plan_by, unknown
 
@@ -192,6 +193,8 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
         return plan.leakage if plan.against == against else None
     window = Window(plan.leakage.secrets.window)
     found = leakage(plan.mechanism, plan.model, against, protect=window)
+    if plan.task == "answer" and not covers_records(plan, found):  # of any pattern of records
+        found = leakage(plan.mechanism, plan.model, against, covers="any", protect=window)
     secrets = plan.leakage.secrets
     if plan.against != against or secrets.pairs is not None or secrets.records is not None:
         return found

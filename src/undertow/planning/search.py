@@ -162,8 +162,9 @@ def calibrate(
         What a record without a value in a state is. ``"any"``: the proof covers every pattern of
         missing records, where which are missing depends on no record. ``"none"``: none is missing;
         one that is all the same counts as the first state. A state: missing records are in it. By
-        default ``"any"``; ``"none"`` for a method asked for by name whose proof needs complete
-        series, and for `Series` and `Redacted`, in which every record has a state.
+        default the state that the model was fitted with for them; else ``"any"``, but ``"none"``
+        for a method asked for by name whose proof needs complete series, and for `Series` and
+        `Redacted`, in which every record has a state.
     effort
         How much work each method may take, as a multiple of five to ten seconds, but counted, so
         that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
@@ -647,6 +648,8 @@ def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
                 f"meaning for: give that state another name, as in states=('{word} of them', ...)"
             )
     local = task != "answer"
+    if missing is None:
+        missing = model.records.missing
     if missing is None:
         return "none" if local else None
     if local and isinstance(missing, str) and missing == "any":

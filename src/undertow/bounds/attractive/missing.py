@@ -68,17 +68,16 @@ def over_patterns_as_complete(mechanism: Noise, model: AnyModel, against: Agains
         return bool(query.named) or query.per_state or query.kind in ("sum", "mean", "linear")
     if not isinstance(mechanism, Laplace | DiscreteLaplace):
         return False
-    return all(_monotone(query, member) for member in model.members())
+    return all(_monotone(_weights(query, each), query.kind, each) for each in model.members())
 
 
 @lru_cache(maxsize=256)
-def _monotone(query: AnyQuery, model: SingleModel) -> bool:
+def _monotone(weights: tuple[float, ...] | None, kind: str, model: SingleModel) -> bool:
     """Return whether a law is MTP2 in an order of its states in which the answer is monotone."""
-    weights = _weights(query, model)
     if weights is None:
         return False
     if isinstance(model, MarkovChain):
-        states = model.states if query.kind in _ADDED else range(model.size)
+        states = model.states if kind in _ADDED else range(model.size)
         order = np.argsort(np.asarray(states))
         rising = [weights[place] for place in order]
         if rising not in (sorted(rising), sorted(rising, reverse=True)):
@@ -94,13 +93,13 @@ def _monotone(query: AnyQuery, model: SingleModel) -> bool:
 _ADDED = ("sum", "mean")
 
 
-def _weights(query: AnyQuery, model: SingleModel) -> list[float] | None:
+def _weights(query: AnyQuery, model: SingleModel) -> tuple[float, ...] | None:
     """Return what each state adds to the answer, None where that is no function of the state."""
     if query.named:
-        return [float(state in query.named) for state in model.states]
+        return tuple(float(state in query.named) for state in model.states)
     if query.per_state and len(model.states) == 2:
-        return [0.0, 1.0]
+        return (0.0, 1.0)
     if query.kind in _ADDED:
         added = query.added(model.states, model.length)
-        return None if added is None else [float(number) for number in added]
+        return None if added is None else tuple(float(number) for number in added)
     return None
