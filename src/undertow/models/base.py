@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from undertow.models.markov import MarkovChain
 
 __all__ = ["Model"]
+
+M = TypeVar("M", bound="Model")
 
 
 class Model:
@@ -54,9 +56,7 @@ class Model:
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
-        other = copy(self)
-        object.__setattr__(other, "_checks", tuple(checks))
-        return other
+        return self._marked(_checks=tuple(checks))
 
     @property
     def records(self) -> RecordDescription:
@@ -65,9 +65,19 @@ class Model:
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
+        return self._marked(_records=records)
+
+    def _marked(self, **marks: Any) -> Self:
+        """Return a copy with some marks, and the others of this model: a plain copy drops them."""
         other = copy(self)
-        object.__setattr__(other, "_records", records)
+        for name in Model.__slots__:
+            if name in marks or hasattr(self, name):
+                object.__setattr__(other, name, marks.get(name, getattr(self, name, None)))
         return other
+
+    def of_the_same_records(self, other: M) -> M:
+        """Return another model with what was tested of this one, and what its records are."""
+        return other.with_checks(self.checks).with_records(self.records)
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""

@@ -153,7 +153,8 @@ class ChainBox(Keyed, Model):
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        return ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        box = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        return self.of_the_same_records(box)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners."""
@@ -260,7 +261,7 @@ class MixingClass(Model):
 
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""
-        return MixingClass(self.states, self.pi_min, self.gap)
+        return self.of_the_same_records(MixingClass(self.states, self.pi_min, self.gap))
 
     def reach(self) -> str:
         """Return how far back a record looks."""

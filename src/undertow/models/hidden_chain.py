@@ -355,7 +355,7 @@ class HiddenChain(Keyed, Model):
 
     def endless(self) -> "HiddenChain":
         """Return the chain for series of any length."""
-        return HiddenChain(self.transition, self.symbols, self.states)
+        return self.of_the_same_records(HiddenChain(self.transition, self.symbols, self.states))
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

@@ -278,7 +278,7 @@ class MarkovChain(Keyed, Model):
         """Return the chain for series of any length; none where steps differ."""
         if not self.homogeneous:
             return None
-        return MarkovChain(self.transition, self.states, self.start)
+        return self.of_the_same_records(MarkovChain(self.transition, self.states, self.start))
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""

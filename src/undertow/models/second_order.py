@@ -219,7 +219,7 @@ class SecondOrderChain(Keyed, Model):
 
     def endless(self) -> "SecondOrderChain":
         """Return the chain for series of any length."""
-        return SecondOrderChain(self.transition, self.states)
+        return self.of_the_same_records(SecondOrderChain(self.transition, self.states))
 
     def examples(self, query: BaseQuery) -> "list[Model]":
         """Return the chain itself."""

@@ -88,7 +88,10 @@ class ModelSet(Model):
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
         found = [member.endless() for member in self.models]
-        return ModelSet([m for m in found if m is not None], self.note) if all(found) else None
+        if not all(found):
+            return None
+        members = [member for member in found if member is not None]
+        return self.of_the_same_records(ModelSet(members, self.note))
 
     def describe(self) -> str:
         """Return the model in one sentence."""
