@@ -1,9 +1,11 @@
 """A model whose checks failed is refused unless each is accepted, and every promise says so."""
 
+import copy
 import json
 import math
 import time
 from dataclasses import replace
+from pickle import dumps, loads
 
 import pytest
 
@@ -270,6 +272,20 @@ def test_a_model_for_longer_series_is_no_way_round(known):
     assert model_from_dict(model_to_dict(told)).records.every == "5m"
     with pytest.raises(FailedChecks):
         ut.dp_budget(longer, 1.0)
+
+
+@pytest.mark.parametrize("known", [PLAIN, ut.ModelSet([PLAIN, STICKY]), ut.Groups(3)])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: loads(dumps(one))])
+def test_a_copy_in_this_process_or_another_is_no_way_round(known, copied):
+    told = known.with_checks(UNBOUNDED.checks).with_records(RecordDescription(every="5m"))
+    other = copied(told)
+    assert other == told
+    assert other.checks == told.checks
+    assert other.records == told.records
+
+
+def test_the_checks_of_a_fit_travel_with_it(fit):
+    assert loads(dumps(fit)).checks == fit.checks
 
 
 def test_an_account_holds_what_was_accepted(tmp_path):

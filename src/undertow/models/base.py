@@ -2,7 +2,7 @@
 
 from collections.abc import Sequence
 from copy import copy
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Self, SupportsIndex, TypeVar
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import UnknownState
@@ -68,12 +68,20 @@ class Model:
         return self._marked(_records=records)
 
     def _marked(self, **marks: Any) -> Self:
-        """Return a copy with some marks, and the others of this model: a plain copy drops them."""
+        """Return a copy with other marks."""
         other = copy(self)
-        for name in Model.__slots__:
-            if name in marks or hasattr(self, name):
-                object.__setattr__(other, name, marks.get(name, getattr(self, name, None)))
+        for name, mark in marks.items():
+            object.__setattr__(other, name, mark)
         return other
+
+    def __reduce_ex__(self, protocol: SupportsIndex) -> Any:
+        """Return how a copy is made, in this process or another: with its marks.
+
+        What was tested of a model stays with it, which the fields of a dataclass alone do not say.
+        """
+        marks = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
+        parts: Any = super().__reduce_ex__(2)
+        return _copied, (type(self), parts[2], marks)
 
     def of_the_same_records(self, other: M) -> M:
         """Return another model with what was tested of this one, and what its records are."""
@@ -158,3 +166,12 @@ class Model:
             return self.states.index(state)
         known = ", ".join(map(repr, self.states[:12]))
         raise UnknownState(f"the model has no state {state!r}; its states are {known}")
+
+
+def _copied(kind: type[M], state: Any, marks: dict[str, Any]) -> M:
+    """Return the model of a kind with these fields and marks."""
+    other: Any = object.__new__(kind)
+    other.__setstate__(state)
+    for name, mark in marks.items():
+        object.__setattr__(other, name, mark)
+    return other  # type: ignore[no-any-return]
