@@ -130,6 +130,7 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
     ran = 0
     for page in ("", *COMMANDS[:-1]):
         Path("plan.json").write_text(plan.to_json())  # an example may have written another
+        Path("chain.json").write_text(json.dumps(chain.to_dict()))
         text = call(*filter(None, [page]), "--help").stdout.replace("\\\n", " ")
         for line in text.splitlines():
             words = shlex.split(line, comments=False) if line.startswith("    undertow ") else []

@@ -1,9 +1,11 @@
 """A model whose checks failed is refused unless each is accepted, and every promise says so."""
 
+import copy
 import json
 import math
 import time
 from dataclasses import replace
+from pickle import dumps, loads
 
 import pytest
 
@@ -18,6 +20,7 @@ from undertow.errors import (
     UndertowError,
 )
 from undertow.models.checks import Check
+from undertow.models.records import RecordDescription
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
 from undertow.plan_format import checksum
@@ -249,6 +252,40 @@ def test_leakage_compare_and_a_model_file_carry_it():
     again = model_from_dict(model_to_dict(UNBOUNDED))
     with pytest.raises(FailedChecks):
         ut.dp_budget(again, 1.0)
+
+
+@pytest.mark.parametrize(
+    "known",
+    [
+        PLAIN,
+        ut.MarkovChain.box([[0.8, 0.05], [0.2, 0.5]], [[0.95, 0.2], [0.5, 0.8]]),
+        ut.HiddenChain([[0.9, 0.1], [0.3, 0.7]], [0, 1]),
+        SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]]),
+        ut.ModelSet([PLAIN, STICKY]),
+    ],
+)
+def test_a_model_for_longer_series_is_no_way_round(known):
+    told = known.with_checks(UNBOUNDED.checks).with_records(RecordDescription(every="5m"))
+    longer = told.endless()
+    assert longer.checks == told.checks == UNBOUNDED.checks
+    assert longer.records.every == told.with_checks(()).records.every == "5m"
+    assert model_from_dict(model_to_dict(told)).records.every == "5m"
+    with pytest.raises(FailedChecks):
+        ut.dp_budget(longer, 1.0)
+
+
+@pytest.mark.parametrize("known", [PLAIN, ut.ModelSet([PLAIN, STICKY]), ut.Groups(3)])
+@pytest.mark.parametrize("copied", [copy.copy, copy.deepcopy, lambda one: loads(dumps(one))])
+def test_a_copy_in_this_process_or_another_is_no_way_round(known, copied):
+    told = known.with_checks(UNBOUNDED.checks).with_records(RecordDescription(every="5m"))
+    other = copied(told)
+    assert other == told
+    assert other.checks == told.checks
+    assert other.records == told.records
+
+
+def test_the_checks_of_a_fit_travel_with_it(fit):
+    assert loads(dumps(fit)).checks == fit.checks
 
 
 def test_an_account_holds_what_was_accepted(tmp_path):

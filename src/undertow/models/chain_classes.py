@@ -290,7 +290,7 @@ class MixingClass(Model):
 
     def endless(self) -> "MixingClass":
         """Return the class for series of any length."""
-        return MixingClass(self.states, self.pi_min, self.gap).with_origin(self.origin)
+        return self.passed_on(MixingClass(self.states, self.pi_min, self.gap))
 
     def reach(self) -> str:
         """Return how far back a record looks."""

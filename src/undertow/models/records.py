@@ -314,7 +314,8 @@ class RecordDescription:
         True
         """
         both = [
-            (getattr(self, part), getattr(other, part)) for part in ("every", "unit", "context")
+            (getattr(self, part), getattr(other, part))
+            for part in ("every", "unit", "context", "missing")
         ]
         if any(None not in pair and pair[0] != pair[1] for pair in both):
             return True

@@ -82,12 +82,13 @@ class Released:
 
 @dataclass(frozen=True, slots=True)
 class Year:
-    """The account's year, and what it allows."""
+    """The account's year, what it allows, and what weakens that."""
 
     year: BudgetYear
     limit: float
     spent: str
     releases: int
+    conditions: str
 
 
 def year_of(plan: "Plan[Any]", account: AccountPlace) -> Year:
@@ -97,7 +98,7 @@ def year_of(plan: "Plan[Any]", account: AccountPlace) -> Year:
     year = budget_year(ledger, dt.datetime.now(dt.UTC).date(), level if level < 1e9 else 0.0)
     spent = above(ledger.leakage().upper, 4)
     live = [entry for entry in ledger.entries() if entry.status != "cancelled"]
-    return Year(year, ledger.limit, spent, len(live))
+    return Year(year, ledger.limit, spent, len(live), "; ".join(ledger.conditions()))
 
 
 def dry_run(
