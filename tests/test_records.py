@@ -314,6 +314,31 @@ def test_unequal_steps_are_told_and_never_called_equal():
     assert "whatever the time between rows" in ut.release(plan, alone).conditions[0]
 
 
+def test_rows_tell_the_step_of_a_fit_that_nobody_named():
+    """Equal steps are held against others; unequal ones are told, in the model and the promise."""
+    fit = ut.MarkovChain.fit(data(wearers(FIRST, HALF), None), public=True)
+    assert (fit.records.every, fit.records.apart) == (None, ("30m", "30m"))
+    plan = ut.calibrate(ut.Count(True), fit, limit=5.0)
+    assert ut.release(plan, data(wearers(step=HALF), None)).conditions == ()
+    assert ut.release(plan, data(wearers(step=HALF), "30m")).conditions == ()
+    for every in (None, "5m"):
+        assert "rows 30m apart in the model" in refused(plan, data(wearers(), every))
+    odd = wearers(FIRST, HALF).with_columns(
+        pl.col("ts") + pl.duration(minutes=pl.int_range(pl.len()) % 2 * 17)
+    )
+    told = ut.MarkovChain.fit(data(odd, None), public=True)
+    assert told.records.apart == ("13m", "47m")
+    assert "one record a row 13m to 47m apart" in str(told.records)
+    assert model_from_dict(json.loads(json.dumps(model_to_dict(told)))).records == told.records
+    (said,) = ut.release(
+        ut.calibrate(ut.Count(True), told, limit=5.0), data(wearers(step=HALF), "30m")
+    ).conditions
+    assert said == (
+        "one record = one row, 30 minutes apart, in this table; 13m to 47m where the model was "
+        "fitted"
+    )
+
+
 def test_the_plan_and_the_report_say_what_the_records_are(plan):
     assert "records are one record every 30m, a state by value > 0" in plan.guarantee()
     out = ut.release(plan, data(wearers(step=HALF), "30m"))

@@ -114,7 +114,8 @@ def test_the_file_that_was_fitted_is_not_released(folder):
 
 
 def test_groups_need_their_column_or_the_word_of_the_curator(folder):
-    (folder / "groups.json").write_text(json.dumps({"kind": "groups", "size": 3, "states": [False, True]}))
+    groups = {"kind": "groups", "size": 3, "states": [False, True]}
+    (folder / "groups.json").write_text(json.dumps(groups))
     made = call("plan", "--model", "groups.json", "--count", "True", "--limit", 1, "--output",
                 "three.json")  # fmt: skip
     assert made.exit_code == 0, made.output

@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from undertow.models.base import Model
     from undertow.plan import Plan
 
-__all__ = ["check_kind", "check_records", "described", "differences", "source_of", "spread"]
+__all__ = [
+    "check_kind",
+    "check_records",
+    "described",
+    "differences",
+    "source_of",
+    "spread",
+    "steps_of",
+]
 
 _TYPES = {"number": "number", "text": "text", "truth": "truth value"}
 """Declared types of columns; a CSV file and Python objects declare none."""
@@ -110,6 +118,14 @@ def spread(data: "Data") -> tuple[int, int] | None:
     return (min(one for one, _ in known), max(one for _, one in known)) if known else None
 
 
+def steps_of(data: "Data") -> tuple[str | int, str | int] | None:
+    """Return the least and the largest step between rows where no step was named, None else."""
+    ends = spread(data) if data.grid.step is None else None
+    if ends is None or ends[0] <= 0:
+        return None
+    return step_words(ends[0], clock=data.grid.clock), step_words(ends[1], clock=data.grid.clock)
+
+
 def source_of(data: "Data") -> RecordSource:
     """Return which records a table holds, by public facts: files, persons and their times.
 
@@ -170,6 +186,9 @@ def differences(model: "Model", data: "Data") -> list[tuple[str, str, str]]:
     if said.every is not None:
         step = _other_step(said.every, own.every, data)
         found += [] if step is None else [("the step", f"every {said.every}", step)]
+    elif said.apart is not None and said.apart[0] == said.apart[1]:  # nobody named it: rows say it
+        step = _other_step(said.apart[0], own.every, data, equal=True)
+        found += [] if step is None else [("the step", f"rows {said.apart[0]} apart", step)]
     if said.state is not None and own.state is not None and not said.state.same(own.state):
         found.append(("the states", str(said.state), str(own.state)))
     truths = bool(model.states) and all(isinstance(state, bool) for state in model.states)
@@ -186,12 +205,19 @@ def _bare_number(rule: StateRule) -> bool:
     return rule.same(StateRule(type="number")) and rule.type == "number"
 
 
-def _other_step(said: str | int, own: str | int | None, data: "Data") -> str | None:
-    """Return the step of a table in words where it is not the one that was said."""
+def _other_step(
+    said: str | int, own: str | int | None, data: "Data", *, equal: bool = False
+) -> str | None:
+    """Return the step of a table in words where it is not the one that was said.
+
+    ``equal``: nobody has named a step, and only rows in equal steps are certainly others.
+    """
     if own is not None:
         return None if own == said else f"every {own}"
     ends = spread(data)
-    if ends is None or {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
+    if ends is None or (equal and ends[0] != ends[1]):
+        return None
+    if {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
         return None
     return f"rows {_apart(ends, clock=data.grid.clock)}, no step named"
 
@@ -249,8 +275,9 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     if own is None:
         return
     parts = []
-    if said.every is None and _ordered(model):
-        parts.append(f"one record = one row, {_step(data, own.every)}")
+    steps = None if said.apart is None else {*said.apart}
+    if said.every is None and _ordered(model) and not _as_fitted(steps, data):
+        parts.append(f"one record = one row, {_step(data)}")
     if said.every is not None and own.every is None and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
     rule = own.state
@@ -258,14 +285,27 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
         subject = "its state" if parts else "the state of a record is"
         parts.append(f"{subject} by {rule.rule}")
     if parts:
-        yield f"{', '.join(parts)}, in this table; the model does not say"
+        known = "the model does not say"
+        if said.apart is not None:
+            known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
+        yield f"{', '.join(parts)}, in this table; {known}"
     before = None if said.state is None else said.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:
         yield f"fitted on column {before!r}, and read from column {now!r}"
 
 
-def _step(data: "Data", every: str | int | None) -> str:
+def _as_fitted(steps: set[str | int] | None, data: "Data") -> bool:
+    """Tell whether rows are in the one step in which those of the fit were."""
+    if steps is None or len(steps) > 1:
+        return False
+    if data.grid.step is not None:
+        return {step_words(data.grid.step, clock=data.grid.clock)} == steps
+    here = steps_of(data)
+    return here is not None and {*here} == steps
+
+
+def _step(data: "Data") -> str:
     grid = data.grid
     if grid.step is not None:
         ends: tuple[int, int] | None = (grid.step, grid.step)

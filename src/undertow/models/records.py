@@ -241,7 +241,8 @@ class RecordDescription:
     numbers; None: one row, whatever the time between rows). ``state`` is how a value becomes a
     state, ``unit`` whose records form one series (``"person"``, ``"household"``), ``context`` the
     public context that the transitions follow (``"hour"``). ``source`` says which records a model
-    was fitted to. Equal steps are written alike: "300s" becomes "5m".
+    was fitted to, ``apart`` the least and the largest step between their rows where none was named.
+    Equal steps are written alike: "300s" becomes "5m".
 
     >>> RecordDescription(every="5m", unit="person").to_dict()
     {'every': '5m', 'unit': 'person'}
@@ -252,6 +253,7 @@ class RecordDescription:
     unit: str | None = None
     context: str | None = None
     source: RecordSource | None = None
+    apart: tuple[str | int, str | int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a step that is none, and write it in one way."""
@@ -273,9 +275,12 @@ class RecordDescription:
         'one record every 5m, series of a person'
         """
         step = "one record a row" if self.every is None else f"one record every {self.every}"
+        if self.apart is not None:
+            least, most = self.apart
+            step += f" {least}{'' if least == most else f' to {most}'} apart"
         rule = "" if self.state is None else f"a state by {self.state}"
         parts = [
-            step if self.every is not None or rule or self.unit else "",
+            step if self.every is not None or self.apart or rule or self.unit else "",
             rule,
             f"series of a {self.unit}" if self.unit else "",
             f"by {self.context}" if self.context else "",
@@ -309,7 +314,8 @@ class RecordDescription:
         """
         if isinstance(self.every, str):
             return replace(self, every=duration((microseconds(self.every) or 0) * step))
-        return replace(self, every=None if self.every is None else self.every * step)
+        every = None if self.every is None else self.every * step
+        return replace(self, every=every, apart=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""
@@ -317,7 +323,7 @@ class RecordDescription:
         source = None if self.source is None else self.source.to_dict()
         found = {
             "every": self.every, "state": state, "unit": self.unit, "context": self.context,
-            "source": source,
+            "source": source, "apart": None if self.apart is None else list(self.apart),
         }  # fmt: skip
         return {name: part for name, part in found.items() if part is not None}
 
@@ -326,7 +332,12 @@ class RecordDescription:
         """Return the description written by `to_dict`."""
         parts = tuple(part.name for part in fields_of(cls))
         read = fields(description, "a description of records", (), parts)
-        state, source = read.get("state"), read.get("source")
+        state, source, apart = read.get("state"), read.get("source"), read.get("apart")
+        if apart is not None:
+            if not isinstance(apart, list) or len(apart) != 2:
+                raise InvalidModel("how far rows are apart is a least and a largest step")
+            for step in apart:
+                cls(every=step)  # refuses what is no step
         said = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of records")
             for name in ("unit", "context")
@@ -335,6 +346,7 @@ class RecordDescription:
             every=read.get("every"),
             state=None if state is None else StateRule.from_dict(state),
             source=None if source is None else RecordSource.from_dict(source),
+            apart=None if apart is None else (apart[0], apart[1]),
             **said,
         )
 
@@ -356,7 +368,7 @@ def together(several: Iterable[RecordDescription]) -> RecordDescription:
                 f"the models of a set are about the same records, and say of them: {found}; and "
                 f"{one}; fit them to records of one kind"
             )
-        for part in ("every", "state", "unit", "context"):
+        for part in ("every", "state", "unit", "context", "apart"):
             if getattr(found, part) is None:
                 found = replace(found, **{part: getattr(one, part)})
         found = replace(found, source=_joined(found.source, one.source))
