@@ -292,8 +292,8 @@ def test_what_the_model_never_said_is_in_the_first_sentence(every, said):
         ut.Count(True), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True)), limit=3.0
     )
     out = ut.release(plan, data(wearers(), every))
-    sentence = f"{said}, its state by value > 0, in this table; the model does not say"
-    assert out.conditions == (sentence,) if every != "1m" else True
+    sentence = f"{said} in this table, its state by value > 0; the model does not say"
+    assert out.conditions == (sentence,)
     told = " ".join(str(out.report()).split())
     assert out.conditions[0] in told
     assert out.conditions[0] in str(out)
@@ -334,7 +334,7 @@ def test_rows_tell_the_step_of_a_fit_that_nobody_named():
         ut.calibrate(ut.Count(True), told, limit=5.0), data(wearers(step=HALF), "30m")
     ).conditions
     assert said == (
-        "one record = one row, 30 minutes apart, in this table; 13m to 47m where the model was "
+        "one record = one row, 30 minutes apart in this table; 13m to 47m where the model was "
         "fitted"
     )
 
@@ -485,3 +485,23 @@ def test_windows_of_one_file_that_do_not_meet_are_other_records(tmp_path):
     assert ut.release(plan, table.window(half)).conditions == ()
     with pytest.raises(SameRecords):
         ut.release(plan, table)
+
+
+def test_names_with_control_characters_are_written_and_read():
+    frame = wearers(FIRST).rename({"steps": "st\teps\x1b[31m"})
+    fit = ut.MarkovChain.fit(
+        data(frame, value="st\teps\x1b[31m", state='"st\teps\x1b[31m" > 0'), public=True
+    )
+    assert fit.records.state.column == "st\\teps\\x1b[31m"
+    assert model_from_dict(model_to_dict(fit)).records == fit.records
+
+
+def test_a_set_of_cohorts_was_fitted_to_the_records_of_all():
+    parts = [
+        ut.MarkovChain.fit(data(wearers(FIRST, persons=(name,))), public=True) for name in "ab"
+    ]
+    both = ut.ModelSet(parts).records.source
+    assert (both.count, len(both.persons)) == (2, 2)
+    plan = ut.calibrate(ut.Count(True), ut.ModelSet(parts), limit=5.0)
+    with pytest.raises(SameRecords):
+        ut.release(plan, data(wearers(FIRST, persons=("b",))))

@@ -67,14 +67,19 @@ def described(data: "Data") -> RecordDescription | None:
     if column is None and len(data.source.columns) - _public(data) == 1:
         column = next(c for name, c in data.source.columns.items() if name not in _roles(data))
     rule = StateRule(
-        expression=None if record.text is None else normalised(record.text, data.value),
+        expression=None if record.text is None else _shown(normalised(record.text, data.value)),
         cuts=record.cuts,
         mapping=record.mapping,
         type=None if column is None else _TYPES.get(column.kind),
-        column=None if column is None or data.source.listed else column.name,
+        column=None if column is None or data.source.listed else _shown(column.name),
     )
     every = None if grid.step is None else step_words(grid.step, clock=grid.clock)
     return RecordDescription(every, rule, None if grid.person is None else "person")
+
+
+def _shown(text: str) -> str:
+    """Return a text without control characters, which no file holds and no terminal shows."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def _roles(data: "Data") -> set[str | None]:
@@ -282,13 +287,13 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
     rule = own.state
     if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
-        subject = "its state" if parts else "the state of a record is"
-        parts.append(f"{subject} by {rule.rule}")
+        here = f"by {rule.rule}"
+        parts.append(f"its state {here}" if parts else f"the state of a record is {here} here")
     if parts:
         known = "the model does not say"
         if said.apart is not None:
             known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
-        yield f"{', '.join(parts)}, in this table; {known}"
+        yield f"{', '.join(parts)}; {known}"
     before = None if said.state is None else said.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:
@@ -313,7 +318,7 @@ def _step(data: "Data") -> str:
         ends = spread(data)
     if ends is None:
         return "whatever the time between rows"
-    return _apart(ends, clock=grid.clock)
+    return f"{_apart(ends, clock=grid.clock)} in this table"
 
 
 def _apart(ends: tuple[int, int], *, clock: bool) -> str:

@@ -385,7 +385,8 @@ def _joined(one: RecordSource | None, other: RecordSource | None) -> RecordSourc
         ends[name] = (_least(start, first), _most(end, last))
     timed = one.clock == other.clock
     listed = tuple((name, *ends[name]) for name in sorted(ends)[:MOST_PERSONS])
-    count = max(len(ends), one.count, other.count)
+    both = {name for name, *_ in one.persons} & {name for name, *_ in other.persons}
+    count = one.count + other.count - len(both)
     return RecordSource(
         tuple(dict.fromkeys((*one.files, *other.files))), listed, count,
         one.clock if timed else None,
