@@ -292,8 +292,10 @@ def test_what_the_model_never_said_is_in_the_first_sentence(every, said):
         ut.Count(True), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True)), limit=3.0
     )
     out = ut.release(plan, data(wearers(), every))
-    sentence = f"{said} in this table, its state by value > 0; the model does not say"
-    assert out.conditions == (sentence,)
+    assert out.conditions == (
+        f"{said} in this table; the model does not say",
+        "the state of a record is value > 0 in this table; the model does not say",
+    )
     told = " ".join(str(out.report()).split())
     assert out.conditions[0] in told
     assert out.conditions[0] in str(out)
@@ -308,7 +310,7 @@ def test_unequal_steps_are_told_and_never_called_equal():
         {"id": ["a"] * 5, "ts": [LATER + dt.timedelta(minutes=n) for n in gaps], "steps": [1] * 5}
     )
     for read in (data(rows, None), data(rows, None).changed(piece=2)):
-        (said,) = ut.release(plan, read).conditions
+        said, _ = ut.release(plan, read).conditions
         assert "7 to 47 minutes apart" in said
     alone = data(rows.drop("ts"), None, time=None)
     assert "whatever the time between rows" in ut.release(plan, alone).conditions[0]
@@ -505,3 +507,39 @@ def test_a_set_of_cohorts_was_fitted_to_the_records_of_all():
     plan = ut.calibrate(ut.Count(True), ut.ModelSet(parts), limit=5.0)
     with pytest.raises(SameRecords):
         ut.release(plan, data(wearers(FIRST, persons=("b",))))
+
+
+def test_a_fit_by_context_says_so_and_what_its_context_is():
+    table = data(wearers(FIRST, persons=("ann",)))
+    hours = [(place // 12) % 2 for place in range(120)]
+    found = ut.MarkovChain.fit_by_context(table, [hours], prior=1, name="hour", public=True)
+    chain = found.periodic(length=24, steps_per=12)
+    assert (chain.records.every, chain.records.context) == ("5m", "hour")
+    assert chain.records.state.expression == "value > 0"
+    again = model_from_dict(json.loads(json.dumps(model_to_dict(chain))))
+    assert again.records == chain.records
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"every": "soon"},
+        {"every": 0},
+        {"apart": ["5m"]},
+        {"apart": [None, "5m"]},
+        {"unit": 3},
+        {"unknown": "part"},
+        {"state": "value > 0"},
+        {"state": {"mapping": [["a"]]}},
+        {"source": {"persons": [["ann", 0, 1]]}},
+        {"source": {"persons": [["0" * 16, 0.5, 1]], "count": 1}},
+        {"source": {"persons": [["0" * 16, 0, 1]]}},
+        {"source": {"files": "here"}},
+        {"source": {"clock": "sun"}},
+    ],
+)
+def test_descriptions_of_a_damaged_file_are_refused(wrong):
+    body = {"transition": [[0.9, 0.1], [0.3, 0.7]], "records": wrong}
+    with pytest.raises(InvalidInput):
+        model_from_dict(body)

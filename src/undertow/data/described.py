@@ -135,7 +135,8 @@ def source_of(data: "Data") -> RecordSource:
     """Return which records a table holds, by public facts: files, persons and their times.
 
     Files by where they are, persons by digests of their names. No value has a part in it, so that
-    neighbouring tables have the same source. One pass over persons and times.
+    neighbouring tables have the same source. One pass over persons and times; of a table that a
+    cluster holds they are not known.
     """
     import polars as pl
 
@@ -279,21 +280,18 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     said, own = model.records, described(data)
     if own is None:
         return
-    parts = []
     steps = None if said.apart is None else {*said.apart}
+    silent = "the model does not say"
     if said.every is None and _ordered(model) and not _as_fitted(steps, data):
-        parts.append(f"one record = one row, {_step(data)}")
+        known = silent
+        if said.apart is not None:
+            known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
+        yield f"one record = one row, {_step(data)}; {known}"
     if said.every is not None and own.every is None and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
     rule = own.state
     if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
-        here = f"by {rule.rule}"
-        parts.append(f"its state {here}" if parts else f"the state of a record is {here} here")
-    if parts:
-        known = "the model does not say"
-        if said.apart is not None:
-            known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
-        yield f"{', '.join(parts)}; {known}"
+        yield f"the state of a record is {rule.rule} in this table; {silent}"
     before = None if said.state is None else said.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:

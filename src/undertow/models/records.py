@@ -37,6 +37,7 @@ _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
 _LARGEST = 2**61
+_MOST_LISTED = 10**5
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 Seen = Literal["same", "other", "unknown"]
@@ -206,8 +207,12 @@ class RecordSource:
         parts = tuple(part.name for part in fields_of(cls))
         read = fields(description, "a source of records", (), parts)
         files, persons = read.get("files", []), read.get("persons", [])
-        if not isinstance(files, list) or not isinstance(persons, list):
-            raise InvalidModel("the files and persons of a source of records are lists")
+        for part in (files, persons):
+            if not isinstance(part, list) or len(part) > _MOST_LISTED:
+                raise InvalidModel(
+                    "the files and persons of a source of records are lists, of at most "
+                    f"{_MOST_LISTED}"
+                )
         if any(not isinstance(one, list) or len(one) != 3 for one in persons):
             raise InvalidModel("a person of a source is a digest, a first and a last time")
         for digest in (*files, *(one[0] for one in persons)):
@@ -337,7 +342,7 @@ class RecordDescription:
             if not isinstance(apart, list) or len(apart) != 2:
                 raise InvalidModel("how far rows are apart is a least and a largest step")
             for step in apart:
-                cls(every=step)  # refuses what is no step
+                cls(every=0 if step is None else step)  # refuses what is no step
         said = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of records")
             for name in ("unit", "context")
