@@ -402,6 +402,8 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
     assert ut.release(later, table)
     with pytest.raises(RecordsDiffer, match=r"every_nth\(2\)"):
         ut.release(ut.calibrate(ut.Count(True), fit, limit=5.0), table)
+    with pytest.raises(RecordsDiffer, match="fit a model to records of this kind"):
+        ut.release(ut.calibrate(ut.Count(True), fit.region(), limit=5.0), table)
 
 
 # --- the records that were fitted -----------------------------------------------------------------

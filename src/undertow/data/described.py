@@ -15,7 +15,7 @@ from undertow.data.expressions import normalised
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
 from undertow.data.pieces import pieces
 from undertow.data.unnamed import check_order
-from undertow.errors import RecordsDiffer, SameRecords
+from undertow.errors import RecordsDiffer, SameRecords, UndertowError
 from undertow.models.records import (
     MOST_PERSONS,
     RecordDescription,
@@ -240,9 +240,18 @@ def check_kind(model: "Model", data: Any) -> None:
 def _advice(model: "Model", data: "Data") -> str:
     read, own = "read them as the model's records were read", described(data)
     nth = None if own is None else _multiple(model.records.every, own.every)
-    if nth is not None and nth > 1:
-        return f"{read}, or plan for every {nth}th record of the model: model.every_nth({nth})"
+    if nth is not None and nth > 1 and _thins(model, nth):
+        return f"{read}, or plan for the model at these steps: model.every_nth({nth})"
     return f"{read}, or fit a model to records of this kind"
+
+
+def _thins(model: "Model", nth: int) -> bool:
+    """Tell whether every nth record follows a model of the same kind."""
+    try:
+        model.every_nth(nth)
+    except UndertowError:
+        return False
+    return True
 
 
 def _multiple(fine: str | int | None, coarse: str | int | None) -> int | None:
