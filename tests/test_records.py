@@ -292,8 +292,10 @@ def test_what_the_model_never_said_is_in_the_first_sentence(every, said):
         ut.Count(True), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True)), limit=3.0
     )
     out = ut.release(plan, data(wearers(), every))
-    sentence = f"{said}, its state by value > 0, in this table; the model does not say"
-    assert out.conditions == (sentence,) if every != "1m" else True
+    assert out.conditions == (
+        f"{said} in this table; the model does not say",
+        "the state of a record is value > 0 in this table; the model does not say",
+    )
     told = " ".join(str(out.report()).split())
     assert out.conditions[0] in told
     assert out.conditions[0] in str(out)
@@ -308,10 +310,35 @@ def test_unequal_steps_are_told_and_never_called_equal():
         {"id": ["a"] * 5, "ts": [LATER + dt.timedelta(minutes=n) for n in gaps], "steps": [1] * 5}
     )
     for read in (data(rows, None), data(rows, None).changed(piece=2)):
-        (said,) = ut.release(plan, read).conditions
+        said, _ = ut.release(plan, read).conditions
         assert "7 to 47 minutes apart" in said
     alone = data(rows.drop("ts"), None, time=None)
     assert "whatever the time between rows" in ut.release(plan, alone).conditions[0]
+
+
+def test_rows_tell_the_step_of_a_fit_that_nobody_named():
+    """Equal steps are held against others; unequal ones are told, in the model and the promise."""
+    fit = ut.MarkovChain.fit(data(wearers(FIRST, HALF), None), public=True)
+    assert (fit.records.every, fit.records.apart) == (None, ("30m", "30m"))
+    plan = ut.calibrate(ut.Count(True), fit, limit=5.0)
+    assert ut.release(plan, data(wearers(step=HALF), None)).conditions == ()
+    assert ut.release(plan, data(wearers(step=HALF), "30m")).conditions == ()
+    for every in (None, "5m"):
+        assert "rows 30m apart in the model" in refused(plan, data(wearers(), every))
+    odd = wearers(FIRST, HALF).with_columns(
+        pl.col("ts") + pl.duration(minutes=pl.int_range(pl.len()) % 2 * 17)
+    )
+    told = ut.MarkovChain.fit(data(odd, None), public=True)
+    assert told.records.apart == ("13m", "47m")
+    assert "one record a row 13m to 47m apart" in str(told.records)
+    assert model_from_dict(json.loads(json.dumps(model_to_dict(told)))).records == told.records
+    (said,) = ut.release(
+        ut.calibrate(ut.Count(True), told, limit=5.0), data(wearers(step=HALF), "30m")
+    ).conditions
+    assert said == (
+        "one record = one row, 30 minutes apart in this table; 13m to 47m where the model was "
+        "fitted"
+    )
 
 
 def test_the_plan_and_the_report_say_what_the_records_are(plan):
@@ -375,6 +402,8 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
     assert ut.release(later, table)
     with pytest.raises(RecordsDiffer, match=r"every_nth\(2\)"):
         ut.release(ut.calibrate(ut.Count(True), fit, limit=5.0), table)
+    with pytest.raises(RecordsDiffer, match="fit a model to records of this kind"):
+        ut.release(ut.calibrate(ut.Count(True), fit.region(), limit=5.0), table)
 
 
 # --- the records that were fitted -----------------------------------------------------------------
@@ -460,3 +489,59 @@ def test_windows_of_one_file_that_do_not_meet_are_other_records(tmp_path):
     assert ut.release(plan, table.window(half)).conditions == ()
     with pytest.raises(SameRecords):
         ut.release(plan, table)
+
+
+def test_names_with_control_characters_are_written_and_read():
+    frame = wearers(FIRST).rename({"steps": "st\teps\x1b[31m"})
+    fit = ut.MarkovChain.fit(
+        data(frame, value="st\teps\x1b[31m", state='"st\teps\x1b[31m" > 0'), public=True
+    )
+    assert fit.records.state.column == "st\\teps\\x1b[31m"
+    assert model_from_dict(model_to_dict(fit)).records == fit.records
+
+
+def test_a_set_of_cohorts_was_fitted_to_the_records_of_all():
+    parts = [
+        ut.MarkovChain.fit(data(wearers(FIRST, persons=(name,))), public=True) for name in "ab"
+    ]
+    both = ut.ModelSet(parts).records.source
+    assert (both.count, len(both.persons)) == (2, 2)
+    plan = ut.calibrate(ut.Count(True), ut.ModelSet(parts), limit=5.0)
+    with pytest.raises(SameRecords):
+        ut.release(plan, data(wearers(FIRST, persons=("b",))))
+
+
+def test_a_fit_by_context_says_so_and_what_its_context_is():
+    table = data(wearers(FIRST, persons=("ann",)))
+    hours = [(place // 12) % 2 for place in range(120)]
+    found = ut.MarkovChain.fit_by_context(table, [hours], prior=1, name="hour", public=True)
+    chain = found.periodic(length=24, steps_per=12)
+    assert (chain.records.every, chain.records.context) == ("5m", "hour")
+    assert chain.records.state.expression == "value > 0"
+    again = model_from_dict(json.loads(json.dumps(model_to_dict(chain))))
+    assert again.records == chain.records
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        [],
+        {"every": "soon"},
+        {"every": 0},
+        {"apart": ["5m"]},
+        {"apart": [None, "5m"]},
+        {"unit": 3},
+        {"unknown": "part"},
+        {"state": "value > 0"},
+        {"state": {"mapping": [["a"]]}},
+        {"source": {"persons": [["ann", 0, 1]]}},
+        {"source": {"persons": [["0" * 16, 0.5, 1]], "count": 1}},
+        {"source": {"persons": [["0" * 16, 0, 1]]}},
+        {"source": {"files": "here"}},
+        {"source": {"clock": "sun"}},
+    ],
+)
+def test_descriptions_of_a_damaged_file_are_refused(wrong):
+    body = {"transition": [[0.9, 0.1], [0.3, 0.7]], "records": wrong}
+    with pytest.raises(InvalidInput):
+        model_from_dict(body)

@@ -114,9 +114,8 @@ def test_the_file_that_was_fitted_is_not_released(folder):
 
 
 def test_groups_need_their_column_or_the_word_of_the_curator(folder):
-    (folder / "groups.json").write_text(
-        json.dumps({"kind": "groups", "size": 3, "states": [False, True]})
-    )
+    groups = {"kind": "groups", "size": 3, "states": [False, True]}
+    (folder / "groups.json").write_text(json.dumps(groups))
     made = call("plan", "--model", "groups.json", "--count", "True", "--limit", 1, "--output",
                 "three.json")  # fmt: skip
     assert made.exit_code == 0, made.output
@@ -148,3 +147,22 @@ def test_rows_out_of_order_are_refused_by_fit_and_release(folder):
         said = refusal(*command)
         assert "not in the order of column 'zeit'" in said
         assert "--person" in said
+
+
+def test_what_was_never_said_is_in_every_promise(folder):
+    """Of an answer and of a series: what is printed, and the report."""
+    (folder / "hand.json").write_text(
+        json.dumps({"transition": [[0.7, 0.3], [0.4, 0.6]], "states": [False, True]})
+    )
+    said = "one record = one row, 30 minutes apart in this table; the model does not say"
+    for verb, ask, output in (
+        ("release", ("--count", "True"), "answer.json"),
+        ("sanitize", ("--series",), "answer.csv"),
+    ):
+        made = call("plan", "--model", "hand.json", *ask, "--limit", 5, "--output", f"{verb}.plan")
+        assert made.exit_code == 0, made.output
+        out = call(verb, "half.csv", "--plan", f"{verb}.plan", *HALF, "--output", output,
+                   "--report", f"{verb}.html", "--json")  # fmt: skip
+        assert out.exit_code == 0, out.output
+        assert said in strict(out.stdout)["promise"]
+        assert said in " ".join((folder / f"{verb}.html").read_text().split())

@@ -113,6 +113,7 @@ class ChainFit:
         )
         rows = [
             ("model", self._model()),
+            ("one record", str(self.model.records) or "not said"),
             ("series", f"{said['sequences']}"),
             ("records", f"{said['records']}, of which {said['missing']} are missing"),
             ("transitions", f"{int(chain.counts.sum())} between neighbours that are both there"),

@@ -59,6 +59,7 @@ class SecondFit:
         chain, said = self.chain, self.fields()
         rows = [
             ("model", chain.describe()),
+            ("one record", str(chain.records) or "not said"),
             ("series", f"{said['sequences']}"),
             ("records", f"{said['records']}, of which {said['missing']} are missing"),
             ("runs", f"{int(chain.counts.sum())} of three neighbours that are all there"),
@@ -119,6 +120,7 @@ class HiddenFit:
         chain = self.chain
         rows = [
             ("model", chain.describe()),
+            ("one record", str(chain.records) or "not said"),
             ("records", f"{chain.sample_size}"),
             ("BIC", f"{chain.bic:.0f}"),
             ("law", "attractive: the likeliest one of those that can be planned with"),

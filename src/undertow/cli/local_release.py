@@ -179,6 +179,7 @@ class Task:
             release_id=None if made is None else made.release_id,
             entry=None if made is None else made.entry_hash,
             foreign=counted_words(self.records.rest(ready.plan)),
+            conditions=ready.conditions,
         )  # fmt: skip
         return SeriesReport(facts).content(path)
 

@@ -14,7 +14,7 @@ from undertow.data.expressions import normalised
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
 from undertow.data.pieces import pieces
 from undertow.data.unnamed import check_order
-from undertow.errors import RecordsDiffer, SameRecords
+from undertow.errors import RecordsDiffer, SameRecords, UndertowError
 from undertow.models.acceptance import SAME_RECORDS
 from undertow.models.records import (
     MOST_PERSONS,
@@ -30,7 +30,15 @@ if TYPE_CHECKING:
     from undertow.models.base import Model
     from undertow.plan import Plan
 
-__all__ = ["check_kind", "check_records", "described", "differences", "source_of", "spread"]
+__all__ = [
+    "check_kind",
+    "check_records",
+    "described",
+    "differences",
+    "source_of",
+    "spread",
+    "steps_of",
+]
 
 _TYPES = {"number": "number", "text": "text", "truth": "truth value"}
 """Declared types of columns; a CSV file and Python objects declare none."""
@@ -59,14 +67,19 @@ def described(data: "Data") -> RecordDescription | None:
     if column is None and len(data.source.columns) - _public(data) == 1:
         column = next(c for name, c in data.source.columns.items() if name not in _roles(data))
     rule = StateRule(
-        expression=None if record.text is None else normalised(record.text, data.value),
+        expression=None if record.text is None else _shown(normalised(record.text, data.value)),
         cuts=record.cuts,
         mapping=record.mapping,
         type=None if column is None else _TYPES.get(column.kind),
-        column=None if column is None or data.source.listed else column.name,
+        column=None if column is None or data.source.listed else _shown(column.name),
     )
     every = None if grid.step is None else step_words(grid.step, clock=grid.clock)
     return RecordDescription(every, rule, None if grid.person is None else "person")
+
+
+def _shown(text: str) -> str:
+    """Return a text without control characters, which no file holds and no terminal shows."""
+    return text if text.isprintable() else text.encode("unicode_escape").decode("ascii")
 
 
 def _roles(data: "Data") -> set[str | None]:
@@ -110,11 +123,20 @@ def spread(data: "Data") -> tuple[int, int] | None:
     return (min(one for one, _ in known), max(one for _, one in known)) if known else None
 
 
+def steps_of(data: "Data") -> tuple[str | int, str | int] | None:
+    """Return the least and the largest step between rows where no step was named, None else."""
+    ends = spread(data) if data.grid.step is None else None
+    if ends is None or ends[0] <= 0:
+        return None
+    return step_words(ends[0], clock=data.grid.clock), step_words(ends[1], clock=data.grid.clock)
+
+
 def source_of(data: "Data") -> RecordSource:
     """Return which records a table holds, by public facts: files, persons and their times.
 
     Files by where they are, persons by digests of their names. No value has a part in it, so that
-    neighbouring tables have the same source. One pass over persons and times.
+    neighbouring tables have the same source. One pass over persons and times; of a table that a
+    cluster holds they are not known.
     """
     import polars as pl
 
@@ -170,6 +192,9 @@ def differences(model: "Model", data: "Data") -> list[tuple[str, str, str]]:
     if said.every is not None:
         step = _other_step(said.every, own.every, data)
         found += [] if step is None else [("the step", f"every {said.every}", step)]
+    elif said.apart is not None and said.apart[0] == said.apart[1]:  # nobody named it: rows say it
+        step = _other_step(said.apart[0], own.every, data, equal=True)
+        found += [] if step is None else [("the step", f"rows {said.apart[0]} apart", step)]
     if said.state is not None and own.state is not None and not said.state.same(own.state):
         found.append(("the states", str(said.state), str(own.state)))
     truths = bool(model.states) and all(isinstance(state, bool) for state in model.states)
@@ -186,12 +211,19 @@ def _bare_number(rule: StateRule) -> bool:
     return rule.same(StateRule(type="number")) and rule.type == "number"
 
 
-def _other_step(said: str | int, own: str | int | None, data: "Data") -> str | None:
-    """Return the step of a table in words where it is not the one that was said."""
+def _other_step(
+    said: str | int, own: str | int | None, data: "Data", *, equal: bool = False
+) -> str | None:
+    """Return the step of a table in words where it is not the one that was said.
+
+    ``equal``: nobody has named a step, and only rows in equal steps are certainly others.
+    """
     if own is not None:
         return None if own == said else f"every {own}"
     ends = spread(data)
-    if ends is None or {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
+    if ends is None or (equal and ends[0] != ends[1]):
+        return None
+    if {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
         return None
     return f"rows {_apart(ends, clock=data.grid.clock)}, no step named"
 
@@ -208,9 +240,18 @@ def check_kind(model: "Model", data: Any) -> None:
 def _advice(model: "Model", data: "Data") -> str:
     read, own = "read them as the model's records were read", described(data)
     nth = None if own is None else _multiple(model.records.every, own.every)
-    if nth is not None and nth > 1:
-        return f"{read}, or plan for every {nth}th record of the model: model.every_nth({nth})"
+    if nth is not None and nth > 1 and _thins(model, nth):
+        return f"{read}, or plan for the model at these steps: model.every_nth({nth})"
     return f"{read}, or fit a model to records of this kind"
+
+
+def _thins(model: "Model", nth: int) -> bool:
+    """Tell whether every nth record follows a model of the same kind."""
+    try:
+        model.every_nth(nth)
+    except UndertowError:
+        return False
+    return True
 
 
 def _multiple(fine: str | int | None, coarse: str | int | None) -> int | None:
@@ -248,24 +289,35 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     said, own = model.records, described(data)
     if own is None:
         return
-    parts = []
-    if said.every is None and _ordered(model):
-        parts.append(f"one record = one row, {_step(data, own.every)}")
+    steps = None if said.apart is None else {*said.apart}
+    silent = "the model does not say"
+    if said.every is None and _ordered(model) and not _as_fitted(steps, data):
+        known = silent
+        if said.apart is not None:
+            known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
+        yield f"one record = one row, {_step(data)}; {known}"
     if said.every is not None and own.every is None and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says; the table has no times"
     rule = own.state
     if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
-        subject = "its state" if parts else "the state of a record is"
-        parts.append(f"{subject} by {rule.rule}")
-    if parts:
-        yield f"{', '.join(parts)}, in this table; the model does not say"
+        yield f"the state of a record is {rule.rule} in this table; {silent}"
     before = None if said.state is None else said.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:
         yield f"fitted on column {before!r}, and read from column {now!r}"
 
 
-def _step(data: "Data", every: str | int | None) -> str:
+def _as_fitted(steps: set[str | int] | None, data: "Data") -> bool:
+    """Tell whether rows are in the one step in which those of the fit were."""
+    if steps is None or len(steps) > 1:
+        return False
+    if data.grid.step is not None:
+        return {step_words(data.grid.step, clock=data.grid.clock)} == steps
+    here = steps_of(data)
+    return here is not None and {*here} == steps
+
+
+def _step(data: "Data") -> str:
     grid = data.grid
     if grid.step is not None:
         ends: tuple[int, int] | None = (grid.step, grid.step)
@@ -273,7 +325,7 @@ def _step(data: "Data", every: str | int | None) -> str:
         ends = spread(data)
     if ends is None:
         return "whatever the time between rows"
-    return _apart(ends, clock=grid.clock)
+    return f"{_apart(ends, clock=grid.clock)} in this table"
 
 
 def _apart(ends: tuple[int, int], *, clock: bool) -> str:

@@ -240,12 +240,12 @@ class Data:
 
     def fitted(self) -> "RecordDescription":
         """Return what a model says of its records that is fitted to these: and which they are."""
-        from undertow.data.described import source_of
+        from undertow.data.described import source_of, steps_of
 
         found = self.described()
-        if found is None:
-            return RecordDescription()
-        return found if self.source.listed else replace(found, source=source_of(self))
+        if found is None or self.source.listed:
+            return found or RecordDescription()
+        return replace(found, source=source_of(self), apart=steps_of(self))
 
     def identity(self) -> str | None:
         """Return a hash of the public shape of the whole table, None without persons and times.

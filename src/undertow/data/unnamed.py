@@ -9,7 +9,7 @@ says otherwise by what it holds, whatever its name:
 - *whole numbers* that are those from the least to the largest in equal steps, each once, and not
   in order: a clock that was shuffled;
 - a *text* that is constant along series: times or whole numbers in equal steps rise within each
-  of its values, and not in the whole table.
+  of its values, and not in the whole table (which is in memory).
 
 A calendar in several columns (a date, and the slot of the day as a number that begins again) is
 none of these. Columns of values, and those of a state expression, are private and never looked at;
@@ -65,12 +65,13 @@ def check_order(data: "Data") -> None:
             continue
         if order.goes_back():
             raise _shuffled(clock.name)
-        if data.grid.person is not None or order.rises or data.piece is not None:
+        if data.grid.person is not None or order.rises:
             continue
-        texts = _texts(data) if texts is None else texts
-        for name in texts:
-            if _along(data, clock, name):
-                raise _several(clock.name, name)
+        if data.piece is None:  # rows of one text need not follow each other
+            texts = _texts(data) if texts is None else texts
+            for name in texts:
+                if _along(data, clock, name):
+                    raise _several(clock.name, name)
         if order.repeats():
             raise _several(clock.name, None)
 
@@ -87,14 +88,12 @@ def _clocks(data: "Data") -> Iterator[_Clock]:
 
 
 def _texts(data: "Data") -> list[str]:
-    """Return the columns of texts that nobody named; fields of a CSV file are if the first is."""
-    found = []
-    for name, kind in _others(data):
-        if kind == "csv" and _reads_as_number(data.first_of(name)):
-            continue
-        if kind in ("text", "csv"):
-            found.append(name)
-    return found
+    """Return the columns of texts that nobody named, and that are no numbers or times."""
+    return [
+        name
+        for name, kind in _others(data)
+        if kind in ("text", "csv") and not _reads_otherwise(data.first_of(name))
+    ]
 
 
 def _reads_as_time(text: str | None) -> bool:
@@ -106,11 +105,12 @@ def _reads_as_time(text: str | None) -> bool:
         return False
 
 
-def _reads_as_number(text: str | None) -> bool:
+def _reads_otherwise(text: str | None) -> bool:
+    """Return whether a text is a time, a number, or none at all."""
     try:
-        float(text or "")
+        float(text or "0")
     except ValueError:
-        return False
+        return _reads_as_time(text)
     return True
 
 

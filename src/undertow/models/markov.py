@@ -256,7 +256,7 @@ class MarkovChain(Keyed, Model):
             )
         length = None if self.length is None else (self.length - 1) // step + 1
         if length is not None and length < 2:
-            raise InvalidInput(f"of {self.length} records every {step}th is one record alone")
+            raise InvalidInput(f"of {self.length} records one in {step} is one record alone")
         power = np.linalg.matrix_power(self.transition, step)
         links = np.eye(self.size, dtype=bool)  # where a path of that many steps leads
         base, left = self.transition > 0, step

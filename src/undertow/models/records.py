@@ -38,6 +38,7 @@ _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
 _LARGEST = 2**61
+_MOST_LISTED = 10**5
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
 Seen = Literal["same", "other", "unknown"]
@@ -224,8 +225,12 @@ class RecordSource:
         parts = tuple(part.name for part in fields_of(cls))
         read = fields(description, "a source of records", (), parts)
         files, persons = read.get("files", []), read.get("persons", [])
-        if not isinstance(files, list) or not isinstance(persons, list):
-            raise InvalidModel("the files and persons of a source of records are lists")
+        for part in (files, persons):
+            if not isinstance(part, list) or len(part) > _MOST_LISTED:
+                raise InvalidModel(
+                    "the files and persons of a source of records are lists, of at most "
+                    f"{_MOST_LISTED}"
+                )
         if any(not isinstance(one, list) or len(one) != 3 for one in persons):
             raise InvalidModel("a person of a source is a digest, a first and a last time")
         for digest in (*files, *(one[0] for one in persons)):
@@ -260,7 +265,8 @@ class RecordDescription:
     state, ``unit`` whose records form one series (``"person"``, ``"household"``), ``context`` the
     public context that the transitions follow (``"hour"``), ``missing`` the state that the fit gave
     to records without a value, which its plans then do too. ``source`` says which records a model
-    was fitted to. Equal steps are written alike: "300s" becomes "5m".
+    was fitted to, ``apart`` the least and the largest step between their rows where none was named.
+    Equal steps are written alike: "300s" becomes "5m".
 
     >>> RecordDescription(every="5m", unit="person").to_dict()
     {'every': '5m', 'unit': 'person'}
@@ -272,6 +278,7 @@ class RecordDescription:
     context: str | None = None
     missing: State | None = None
     source: RecordSource | None = None
+    apart: tuple[str | int, str | int] | None = None
 
     def __post_init__(self) -> None:
         """Refuse a step that is none, and write it in one way."""
@@ -293,9 +300,12 @@ class RecordDescription:
         'one record every 5m, series of a person'
         """
         step = "one record a row" if self.every is None else f"one record every {self.every}"
+        if self.apart is not None:
+            least, most = self.apart
+            step += f" {least}{'' if least == most else f' to {most}'} apart"
         rule = "" if self.state is None else f"a state by {self.state}"
         parts = [
-            step if self.every is not None or rule or self.unit else "",
+            step if self.every is not None or self.apart or rule or self.unit else "",
             rule,
             f"series of a {self.unit}" if self.unit else "",
             f"by {self.context}" if self.context else "",
@@ -331,7 +341,8 @@ class RecordDescription:
         """
         if isinstance(self.every, str):
             return replace(self, every=duration((microseconds(self.every) or 0) * step))
-        return replace(self, every=None if self.every is None else self.every * step)
+        every = None if self.every is None else self.every * step
+        return replace(self, every=every, apart=None)
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""
@@ -340,6 +351,7 @@ class RecordDescription:
         found = {
             "every": self.every, "state": state, "unit": self.unit, "context": self.context,
             "missing": self.missing, "source": source,
+            "apart": None if self.apart is None else list(self.apart),
         }  # fmt: skip
         return {name: part for name, part in found.items() if part is not None}
 
@@ -348,7 +360,12 @@ class RecordDescription:
         """Return the description written by `to_dict`."""
         parts = tuple(part.name for part in fields_of(cls))
         read = fields(description, "a description of records", (), parts)
-        state, source = read.get("state"), read.get("source")
+        state, source, apart = read.get("state"), read.get("source"), read.get("apart")
+        if apart is not None:
+            if not isinstance(apart, list) or len(apart) != 2:
+                raise InvalidModel("how far rows are apart is a least and a largest step")
+            for step in apart:
+                cls(every=0 if step is None else step)  # refuses what is no step
         said = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of records")
             for name in ("unit", "context")
@@ -358,6 +375,7 @@ class RecordDescription:
             state=None if state is None else StateRule.from_dict(state),
             missing=None if read.get("missing") is None else names([read["missing"]], "states")[0],
             source=None if source is None else RecordSource.from_dict(source),
+            apart=None if apart is None else (apart[0], apart[1]),
             **said,
         )
 
@@ -379,7 +397,7 @@ def together(several: Iterable[RecordDescription]) -> RecordDescription:
                 f"the models of a set are about the same records, and say of them: {found}; and "
                 f"{one}; fit them to records of one kind"
             )
-        for part in ("every", "state", "unit", "context", "missing"):
+        for part in ("every", "state", "unit", "context", "missing", "apart"):
             if getattr(found, part) is None:
                 found = replace(found, **{part: getattr(one, part)})
         found = replace(found, source=_joined(found.source, one.source))
@@ -396,7 +414,8 @@ def _joined(one: RecordSource | None, other: RecordSource | None) -> RecordSourc
         ends[name] = (_least(start, first), _most(end, last))
     timed = one.clock == other.clock
     listed = tuple((name, *ends[name]) for name in sorted(ends)[:MOST_PERSONS])
-    count = max(len(ends), one.count, other.count)
+    both = {name for name, *_ in one.persons} & {name for name, *_ in other.persons}
+    count = one.count + other.count - len(both)
     return RecordSource(
         tuple(dict.fromkeys((*one.files, *other.files))), listed, count,
         one.clock if timed else None,

@@ -61,6 +61,7 @@ class SeriesFacts:
     replayed: bool = False
     window: tuple[Any, Any] | None = None
     groups: tuple[Any, ...] | None = None
+    conditions: tuple[str, ...] = ()
 
     def to_dict(self) -> dict[str, Any]:
         """Return everything as one JSON-ready object."""
@@ -73,7 +74,7 @@ class SeriesFacts:
             **occasion_fields(self),
             "randomness": self.randomness,
             "measures": dict(plan.measures),
-            "promise": guarantee_fields(plan),
+            "promise": guarantee_fields(plan, self.conditions),
             "model": model_fields(plan, self.source, plan.fingerprint()),
             "checks": check_fields(plan),
             "foreign": self.foreign or None,
@@ -88,7 +89,7 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
     """Return all sections, in the order of reading."""
     return [
         _shown(facts),
-        guarantee_section(facts.plan),
+        guarantee_section(facts.plan, conditions=facts.conditions),
         model_section(facts.plan, facts.source, facts.plan.fingerprint()),
         checks_section(facts.plan),
         proof_section(facts, facts.plan.fingerprint(), _SAMPLER, _versions()),
