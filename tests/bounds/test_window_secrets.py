@@ -1,5 +1,7 @@
 """A window of records as the secret: the exchange against the linear program, and its laws."""
 
+import itertools
+import math
 from datetime import timedelta
 from itertools import pairwise as neighbours
 from typing import Any
@@ -293,7 +295,7 @@ def test_bad_windows_are_refused_in_one_line(ask, said):
 
 def test_what_has_no_proof_is_refused():
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]])
-    with pytest.raises(NotSupported, match="known for Markov chains, their classes and groups"):
+    with pytest.raises(NotSupported, match="order one and two, their classes and groups"):
         ut.leakage(ut.PureDP(1.0), pair, protect=ut.Window(2))
     with pytest.raises(NotSupported, match="XorNoise leaks about a window"):
         ut.leakage(ut.XorNoise(0.1, 0.1), ACTIVITY, protect=ut.Window(2))
@@ -309,3 +311,39 @@ def test_durations_count_every_record_that_they_touch():
     assert ut.Window("90s", every="1m") == ut.Window(2)
     assert ut.Window("1s", every="20ms") == ut.Window(50)
     assert ut.Window(timedelta(hours=1), every=timedelta(minutes=5)) == ut.Window(12)
+
+
+def test_windows_on_chains_of_order_two_bound_what_flips_show():
+    """All histories, outputs and known records of short series, by enumeration."""
+    randomness = np.random.default_rng(4)
+    n, window, right = 5, 2, 0.7
+    level = math.log(right / (1 - right))
+    for _ in range(4):
+        tensor = randomness.uniform(0.1, 0.9, (2, 2))
+        chain = ut.SecondOrderChain(np.stack([tensor, 1 - tensor], axis=2), length=n)
+        joint = chain.joint(n)
+        bound = ut.leakage(ut.PureDP(level), chain, protect=ut.Window(window)).upper
+        assert bound > window * level
+        worst = 0.0
+        flips = np.array([[right, 1 - right], [1 - right, right]])
+        for begin in range(n - window + 1):
+            others = [at for at in range(n) if not begin <= at < begin + window]
+            for known in itertools.product((0, 1, None), repeat=len(others)):
+                fixed = tuple(
+                    slice(None) if at not in others or known[others.index(at)] is None
+                    else slice(known[others.index(at)], known[others.index(at)] + 1)
+                    for at in range(n)
+                )  # fmt: skip
+                law = np.zeros_like(joint)
+                law[fixed] = joint[fixed]
+                for output in itertools.product((0, 1), repeat=n):
+                    seen = law
+                    for at, shown in enumerate(output):
+                        shape = [1] * n
+                        shape[at] = 2
+                        seen = seen * flips[:, shown].reshape(shape)
+                    mass, weight = (one.sum(axis=tuple(others)) for one in (seen, law))
+                    ratio = np.log(mass / weight)
+                    worst = max(worst, float(ratio.max() - ratio.min()))
+        assert worst <= bound
+        assert worst > window * level  # the sides add to it

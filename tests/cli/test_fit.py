@@ -9,7 +9,8 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call, strict
 from undertow.models.chain_classes import ChainBox
-from undertow.models.sets import ModelSet, model_from_dict
+from undertow.models.sets import model_from_dict
+from undertow.models.standing import stands_for
 
 WARNING = "undertow: warning: a model fitted to private records is itself a disclosure"
 SERIES = [{"n": "no", "y": "yes", "-": "NA"}[letter] for letter in "nyynn-ynnynyynnny"]
@@ -127,7 +128,7 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
     assert "triples" not in text
     body = strict(text)
     assert body["records"]["state"] == {"column": "word"}
-    own = {"kind", "transition", "states", "start", "length"}
+    own = {"kind", "transition", "states", "start", "length", "region"}
     assert body.keys() - {"checks", "records"} == own | {"origin"}
     assert body["origin"] == "not public"
     assert model_from_dict(body) == expected(length=20)
@@ -192,30 +193,27 @@ def test_a_file_is_not_replaced_unless_forced(table, tmp_path):
     assert call("fit", table, "--value", "word", "--force").exit_code == 2
 
 
-def test_the_region_is_written_instead(table, tmp_path):
-    path = tmp_path / "region.json"
-    result = call(
-        "fit", table, "--value", "word", "--region", "--confidence", 0.9, "--output", path
-    )
-    assert result.exit_code == 0
-    region = model_from_dict(json.loads(path.read_text()))
-    assert isinstance(region, ChainBox)
-    assert region.to_dict() == expected().region(0.9).to_dict()
+def test_the_file_holds_the_region_or_the_point_alone(table, tmp_path):
+    path = tmp_path / "chain.json"
+    options = ("fit", table, "--value", "word", "--confidence", 0.9, "--output", path)
+    assert call(*options).exit_code == 0
+    model = model_from_dict(json.loads(path.read_text()))
+    assert stands_for(model) == expected().region(0.9)
     leak = call("leakage", "--model", path, "--epsilon", 1)
     assert leak.exit_code == 0, leak.output
-    found = fit_json(table, "--value", "word", "--region")
-    assert found["model"]["kind"] == "box"
-    assert found["transition"] == expected().transition.tolist()
+    assert call(*options, "--point", "--force").exit_code == 0
+    alone = model_from_dict(json.loads(path.read_text()))
+    assert stands_for(alone) is alone
+    assert alone == model == expected()
+    refused = call("plan", "--model", path, "--redacted", "--protect", 3, "--limit", 3)
+    assert "--point" not in refused.output
 
 
-def test_the_region_of_three_states_says_that_it_is_sampled(tmp_path):
+def test_the_region_of_three_states_is_a_box(tmp_path):
     path = tmp_path / "three.csv"
     path.write_text("x\n" + "\n".join(list("abcaabbccbacbbca" * 9)) + "\n")
-    result = call("fit", path, "--value", "x", "--region")
-    assert "sampled" in result.stdout
-    model = model_from_dict(fit_json(path, "--value", "x", "--region")["model"])
-    assert isinstance(model, ModelSet)
-    assert "sampled" in model.describe()
+    model = model_from_dict(fit_json(path, "--value", "x")["model"])
+    assert isinstance(stands_for(model), ChainBox)
 
 
 def test_unseen_transitions_and_what_a_prior_does(tmp_path):
@@ -337,7 +335,7 @@ def test_activity():
 
 def test_length_completes_a_region(table, tmp_path):
     path = tmp_path / "region.json"
-    assert call("fit", table, "--value", "word", "--region", "--output", path).exit_code == 0
+    assert call("fit", table, "--value", "word", "--output", path).exit_code == 0
     said = call("plan", "--model", path, "--length", 40, "--count", "yes", "--limit", 1)
     assert said.exit_code == 0, said.output
     assert "40 records" in said.stdout

@@ -76,7 +76,7 @@ def test_order_two_is_typed_row_by_row():
 
 @pytest.mark.parametrize(
     "options",
-    [("--order", "2", "--region"), ("--order", "auto", "--population"), ("--figure", "o.png"),
+    [("--order", "2", "--point"), ("--order", "auto", "--population"), ("--figure", "o.png"),
      ("--order", "3")],
 )  # fmt: skip
 def test_options_that_exclude_each_other(table, options):
@@ -99,4 +99,4 @@ def test_hidden_states_are_fitted_so_that_plans_can_be_made(table, series, tmp_p
     said = call("fit", table, *options).stdout
     assert "from yes 2" in said
     assert call("fit", table, *options, "--prior", "1").exit_code == 2
-    assert call("fit", table, *options, "--region").exit_code == 2
+    assert call("fit", table, *options, "--point").exit_code == 2

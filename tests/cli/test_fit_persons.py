@@ -171,4 +171,4 @@ def test_a_state_that_is_never_left(tmp_path):
     assert "is never left" in result.stderr
     assert "--prior" in result.stderr
     assert call("fit", path, *OPTIONS, "--share", 0.5).exit_code == 2
-    assert call("fit", path, *OPTIONS, "--region", "--population").exit_code == 2
+    assert call("fit", path, *OPTIONS, "--point", "--population").exit_code == 2

@@ -229,7 +229,7 @@ def test_counts_stay_here():
 def test_a_fitted_chain_is_a_chain():
     chain = fit(ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]], ("a", "b")).simulate(300, seed=1))
     plain = ut.MarkovChain(chain.transition, chain.states)
-    assert ut.leakage(ut.PureDP(1.0), chain) == ut.leakage(ut.PureDP(1.0), plain)
+    assert ut.leakage(ut.PureDP(1.0), chain.point()) == ut.leakage(ut.PureDP(1.0), plain)
     assert ut.calibrate(ut.Count("b"), chain, 1.0).mechanism.scale > 1
     assert chain.reverse() == plain.reverse()
     again = pickle.loads(pickle.dumps(chain))
@@ -385,34 +385,33 @@ def likelihood_ratio(counts, matrix):
     return 2 * float((counts[seen] * np.log(best[seen] / np.asarray(matrix)[seen])).sum())
 
 
-def test_the_region_of_more_states_is_sampled_and_says_so():
+def test_the_region_of_more_states_is_a_box_of_intervals_that_hold_together():
     chain = from_counts(SLEEP, STAGES, length=1000)
-    region = chain.region(0.9, samples=20, seed=3)
-    assert isinstance(region, ut.ModelSet)
-    assert len(region.models) == 21
-    assert region.models[0] == chain
-    assert "sampled, not a bound over the whole region" in region.describe()
-    assert "20 chains sampled on the boundary of its 0.9 likelihood-ratio" in region.describe()
-    edge = stats.chi2.isf(0.1, 20)
-    for model in region.models[1:]:
-        assert isinstance(model, ut.MarkovChain)
-        assert (model.states, model.length) == (STAGES, 1000)
-        assert likelihood_ratio(SLEEP, model.transition) == pytest.approx(edge, rel=1e-6)
-    assert region == chain.region(0.9, samples=20, seed=3)
-    assert region != chain.region(0.9, samples=20, seed=4)
+    region = chain.region(0.9)
+    assert isinstance(region, ChainBox)
+    assert (region.states, region.length) == (STAGES, 1000)
+    alpha = 0.1 / 25  # Bonferroni over all entries
+    for x, y in itertools.product(range(5), repeat=2):
+        hits, trials = SLEEP[x][y], sum(SLEEP[x])
+        low = stats.beta.ppf(alpha / 2, hits, trials - hits + 1) if hits else 0.0
+        high = stats.beta.isf(alpha / 2, hits + 1, trials - hits)
+        assert region.lower[x, y] == pytest.approx(low, rel=1e-9)
+        assert region.upper[x, y] == pytest.approx(high, rel=1e-9)
+    wider = chain.region(0.99)
+    assert (wider.lower <= region.lower).all()
+    assert (wider.upper >= region.upper).all()
+    assert "holds the chain with confidence 0.9" in region.describe()
     assert model_from_dict(json.loads(json.dumps(region.to_dict()))) == region
 
 
 def test_the_region_reaches_what_was_never_seen():
     counts = [[30, 10, 0], [10, 30, 10], [0, 10, 30]]
-    region = from_counts(counts).region(samples=8)
-    assert isinstance(region, ut.ModelSet)
-    corners = [m.transition[0, 2] for m in region.models if isinstance(m, ut.MarkovChain)]
-    assert corners[0] == 0
-    assert min(corners[1:]) > 0
-    empty = fit(["a", "b", "a"], ("a", "b", "c"), prior=1).region(samples=4)
-    assert isinstance(empty, ut.ModelSet)
-    assert len(empty.models) == 5
+    region = from_counts(counts).region()
+    assert region.lower[0, 2] == 0
+    assert region.upper[0, 2] > 0.1
+    empty = fit(["a", "b", "a"], ("a", "b", "c"), prior=1).region()
+    assert (empty.lower[2] == 0).all()
+    assert (empty.upper[2] == 1).all()
 
 
 @pytest.mark.parametrize("confidence", [0, 1, -0.5, 95, math.nan, "0.95", True, None])
@@ -421,11 +420,6 @@ def test_bad_confidence_is_refused(confidence):
     for ask in (chain.intervals, chain.region):
         with pytest.raises(InvalidInput, match="confidence must"):
             ask(confidence)
-
-
-def test_bad_samples_are_refused():
-    with pytest.raises(InvalidInput, match="samples must be at least 1"):
-        from_counts(SLEEP).region(samples=0)
 
 
 # --- the order ------------------------------------------------------------------------------------

@@ -58,7 +58,7 @@ def test_fits_of_order_two_refuse_and_warn(series):
     assert "rest on the prior" in ut.MarkovChain.fit(
         list("abab"), order=2, prior=1.0, public=True
     ).describe()  # fmt: skip
-    with pytest.raises(InvalidInput, match="order must be 1 or 2"):
+    with pytest.raises(InvalidInput, match="order must be 1, 2 or"):
         ut.MarkovChain.fit(series, order=3, public=True)  # type: ignore[call-overload]
     with pytest.raises(InvalidInput, match="private fit is of order 1"):
         ut.MarkovChain.fit(  # type: ignore[call-overload]
@@ -68,6 +68,16 @@ def test_fits_of_order_two_refuse_and_warn(series):
         ut.MarkovChain.fit(series, order=2, public=True).region()
     with pytest.warns(DisclosureWarning):
         ut.MarkovChain.fit(series, order=2)
+
+
+def test_hidden_states_are_fitted_as_the_command_does():
+    short = TRUTH.simulate(400, seed=5)
+    fitted = ut.MarkovChain.fit(short, order="hidden", public=True)
+    assert fitted == ut.HiddenChain.fit(short, attractive=True, public=True)
+    assert {check.outcome for check in fitted.checks} == {"not tested"}
+    assert ut.calibrate(ut.Count("a"), fitted, 2.0).leakage.upper <= 2.0
+    with pytest.raises(InvalidInput, match="leave it out"):
+        ut.MarkovChain.fit(short, order="hidden", prior=1.0, public=True)  # type: ignore[call-overload]
 
 
 @pytest.fixture(scope="module")

@@ -33,12 +33,12 @@ def fit():
 
 @pytest.fixture(scope="module")
 def table(fit):
-    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact", accept=broken(fit))
-    return robustness(plan, factors=(0.5, 1.0, 2.0))
+    plan = ut.calibrate(ut.Series(), fit.point(), limit=4.0, method="exact", accept=broken(fit))
+    return robustness(plan, factors=(0.5, 1.0, 2.0), fitted=fit)
 
 
 def test_each_cell_of_the_grid_is_the_leakage_of_its_chain(fit, table):
-    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact", accept=broken(fit))
+    plan = ut.calibrate(ut.Series(), fit.point(), limit=4.0, method="exact", accept=broken(fit))
     q, r = fit.transition[0, 1], fit.transition[1, 0]
     for case in table:
         if case.kind != "grid":
@@ -68,7 +68,7 @@ def test_verdicts(table):
 
 
 def test_the_region_is_bounded_and_its_corners_attain_the_lower_end(fit, table):
-    plan = ut.calibrate(ut.Series(), fit, limit=4.0, method="exact", accept=broken(fit))
+    plan = ut.calibrate(ut.Series(), fit.point(), limit=4.0, method="exact", accept=broken(fit))
     region = fit.region(0.95)
     case = table["0.95 region of the fit"]
     corners = [ut.leakage(plan.mechanism, corner) for corner in region.corners()]
@@ -79,17 +79,18 @@ def test_the_region_is_bounded_and_its_corners_attain_the_lower_end(fit, table):
 
 def test_a_region_without_a_bound_says_so(fit):
     noise = ut.XorNoise(0.2, 0.3)
-    leak = ut.leakage(noise, fit)
-    plan = ut.Plan(noise, fit, 9.0, leak, "xor")
-    case = robustness(plan, factors=())["0.95 region of the fit"]
+    leak = ut.leakage(noise, fit.point())
+    plan = ut.Plan(noise, fit.point(), 9.0, leak, "xor")
+    case = robustness(plan, factors=(), fitted=fit)["0.95 region of the fit"]
     assert case.leakage.lower >= leak.lower
     assert not case.whole
     assert case.verdict(9.0) == "open"
     assert "no bound" in str(case.reason)
-    assert "XorNoise" in str(robustness(plan, factors=())["second order"].reason)
+    found = robustness(plan, factors=(), fitted=fit)
+    assert "XorNoise" in str(found["second order"].reason)
 
 
-def test_more_states_are_moved_together_and_their_region_is_sampled():
+def test_more_states_are_moved_together_and_their_region_is_bounded():
     chain = ut.MarkovChain([[0.7, 0.2, 0.1], [0.2, 0.6, 0.2], [0.1, 0.3, 0.6]])
     fit = ut.MarkovChain.fit(chain.simulate(3000, seed=1), public=True)
     plain = ut.MarkovChain(fit.transition, fit.states)
@@ -99,9 +100,9 @@ def test_more_states_are_moved_together_and_their_region_is_sampled():
     assert names[:3] == ["planned", "odds of leaving x 0.5", "odds of leaving x 2"]
     assert found.verdicts["odds of leaving x 0.5"] == "broken"
     region = found["0.95 region of the fit"]
-    assert not region.whole
-    assert "sampled" in str(region.reason)
-    assert "not known" in str(found)
+    assert region.whole
+    assert region.leakage.upper == ut.leakage(plan.mechanism, fit.region()).upper
+    assert region.leakage.upper > 1.0
     moved = found["odds of leaving x 0.5"].leakage
     matrix = fit.transition / (1 + np.diag(fit.transition))[:, None]
     np.fill_diagonal(matrix, 2 * np.diag(matrix))

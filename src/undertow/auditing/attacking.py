@@ -19,6 +19,7 @@ from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.data.described import check_kind
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.base import Model
+from undertow.models.chain_classes import ChainBox
 from undertow.numerics import Array, check_count, check_listed, check_positive
 from undertow.plan import Plan
 from undertow.queries import State
@@ -259,6 +260,8 @@ def _chain(plan: Any, model: Any) -> Model:
         raise InvalidInput(f"the attacker's model must be a MarkovChain, or one of order two or "
                            f"hidden, found a {type(model).__name__}")  # fmt: skip
     chain: Model = plan.model if model is None else model
+    if isinstance(chain, ChainBox):
+        chain = chain.middle()  # what an attacker who knows no more than the box believes in
     if chain.hidden_law() is None:
         raise NotSupported(
             f"the plan is for {plan.model.describe()} and names no single chain to attack with; "

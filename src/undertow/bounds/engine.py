@@ -282,9 +282,9 @@ def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> 
         return replace(_person(mechanism, model, against), covers="any", secrets=secrets)
     if not hasattr(family, "window_leakage"):
         raise NotSupported(
-            f"what is revealed about a window of records is known for Markov chains, their "
-            f"classes and groups, not for {model.describe()}: its records have no order, or no "
-            "bound is known; protect one record, or plan with Groups"
+            "what is revealed about a window of records is known for chains of order one and two, "
+            f"their classes and groups, not for {model.describe()}: its records have no order, or "
+            "no bound is known; protect one record, or plan with Groups"
         )
     level = _wide_level(mechanism, model)
     found: Leakage = family.window_leakage(level, model, against, window)

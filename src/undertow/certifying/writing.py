@@ -113,7 +113,7 @@ def _certified(
     """
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
-    if model is not None and stands_for(model) is not model:
+    if isinstance(model, AnyModel) and stands_for(model) is not model:
         raise _refused(
             "of the region that a fit stands for",
             "certify its point, MarkovChain.point(), which takes the estimate for the truth",

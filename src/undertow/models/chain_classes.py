@@ -183,6 +183,22 @@ class ChainBox(Keyed, Model):
         rows = matrix / matrix.sum(axis=1, keepdims=True)
         return MarkovChain(rows, self.states, length=self.length)
 
+    def middle(self) -> MarkovChain:
+        """Return the chain in the middle of the box: each row as far from its lower ends as others.
+
+        Beyond a trace the corner with the least diagonal takes its place.
+
+        >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).middle().transition
+        array([[0.85, 0.15],
+               [0.35, 0.65]])
+        """
+        room = self.upper - self.lower
+        rest = 1 - self.lower.sum(axis=1, keepdims=True)
+        matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LEAST)
+        if self.trace is not None and np.trace(matrix) > self.trace:
+            return min(self.corners(), key=lambda chain: float(np.trace(chain.transition)))
+        return MarkovChain(matrix, self.states, length=self.length)
+
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners of two states; of more, the chain whose states last longest."""
         return [*self.corners()] if self.size == 2 else [self.lasting()]

@@ -51,7 +51,8 @@ class Hypothesis:
     """One hypothesis, before it is decided together with the others of a fit.
 
     ``found`` is the statistic, None where there is none; ``passed``, ``failed`` and ``untested``
-    are the words for each outcome, ``alternative`` makes the model that a failure suggests.
+    are the words for each outcome, ``alternative`` makes the model that a failure suggests,
+    and ``advice`` is told with it.
     """
 
     name: str
@@ -60,6 +61,7 @@ class Hypothesis:
     failed: str = ""
     untested: str = ""
     alternative: "Callable[[], Model | None] | None" = None
+    advice: str = ""
 
     @property
     def p_value(self) -> float | None:
@@ -98,7 +100,8 @@ def decided(tests: Iterable[Hypothesis], basis: Basis) -> Iterator[Check]:
         p_value = test.p_value
         if place in failed:
             other = None if test.alternative is None else test.alternative()
-            yield Check(test.name, "failed", test.failed, basis, other, p_value=p_value)
+            said = f"{test.failed}; {test.advice}" if other and test.advice else test.failed
+            yield Check(test.name, "failed", said, basis, other, p_value=p_value)
         elif (power := test.found.power(DOUBT / len(values))) < POWER:
             few = (
                 f"{test.passed}, but the records are too few to tell: "
@@ -230,8 +233,9 @@ def _persons(chain: "FittedChain") -> Hypothesis:
     test = chain.homogeneity_test()
     plain, failed = test.words(failed=False), test.words(failed=True)
     return Hypothesis(
-        "persons", test.difference, plain, failed, plain, lambda: _population(chain, len(persons))
-    )
+        "persons", test.difference, plain, failed, plain,
+        lambda: _population(chain, len(persons)), "plan for the population",
+    )  # fmt: skip
 
 
 def _each(tables: "Ints", chain: "FittedChain") -> "Model | None":

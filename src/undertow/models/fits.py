@@ -1,4 +1,4 @@
-"""Which fit is asked for: of order one or two, of the records as they are, or through noise."""
+"""Which fit is asked for: of order one, two or hidden, of records as they are or through noise."""
 
 from collections.abc import Sequence
 from dataclasses import replace
@@ -15,6 +15,7 @@ from undertow.numerics import shown
 from undertow.queries import State
 
 if TYPE_CHECKING:
+    from undertow.models.hidden_fitting import FittedHiddenChain
     from undertow.models.private_fits import PrivateFit
 
 __all__ = ["fit"]
@@ -24,12 +25,14 @@ def fit(
     sequences: Any, states: Sequence[State] | None, *, order: Any, prior: float,
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
     release_id: str | None, missing: State | None = None,
-) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
+) -> "FittedChain | FittedSecondOrderChain | FittedHiddenChain | PrivateFit":  # fmt: skip
     """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
-    if not isinstance(order, int | np.integer) or isinstance(order, bool) or order not in (1, 2):
+    counted = isinstance(order, int | np.integer) and not isinstance(order, bool)
+    hidden = isinstance(order, str) and order == "hidden"
+    if not hidden and (not counted or order not in (1, 2)):
         raise InvalidInput(
-            f"order must be 1 or 2, found {shown(order)}: for a longer memory fit a HiddenChain, "
-            "or give each public context a matrix of its own (fit_by_context)"
+            f"order must be 1, 2 or 'hidden', found {shown(order)}: for a longer memory say "
+            "'hidden', or give each public context a matrix of its own (fit_by_context)"
         )
     if missing is not None and (private is not None or missing in ("any", "none")):
         raise InvalidInput(
@@ -49,6 +52,12 @@ def fit(
         return found
     if ledger is not None or release_id is not None:
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
+    if hidden:
+        if prior or missing is not None:
+            raise InvalidInput("prior and missing are for chains of order one and two; leave them out")
+        from undertow.models.hidden_fitting import fit_hidden  # heavy
+
+        return fit_hidden(sequences, states, length=length, public=public, attractive=True)
     make = fit_chain if order == 1 else fit_second_order
     # warnings are about the line that called `MarkovChain.fit`
     how: Any = {"prior": prior, "length": length, "public": public, "stacklevel": 3 + order}

@@ -21,6 +21,7 @@ from undertow.numerics import RAREST, Array, Keyed, check_count, freeze
 if TYPE_CHECKING:
     from undertow.models.chain_classes import ChainBox, MixingClass
     from undertow.models.fitting import FittedChain
+    from undertow.models.hidden_fitting import FittedHiddenChain
     from undertow.models.periodic import ContextChain, FittedContexts
     from undertow.models.private_fits import PrivateFit
     from undertow.models.second_order_fits import FittedSecondOrderChain
@@ -398,17 +399,23 @@ class MarkovChain(Keyed, Model):
     @overload
     @classmethod
     def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, order: Literal["hidden"],
+        length: int | None = ..., public: bool = ...,
+    ) -> "FittedHiddenChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def fit(
         cls, sequences: Any, states: Sequence[State] | None = ..., *, private: float, ledger: Any,
         confidence: float = ..., prior: float = ..., length: int | None = ...,
         release_id: str | None = ...,
     ) -> "PrivateFit": ...  # fmt: skip
     @classmethod
     def fit(
-        cls, sequences: Any, states: Sequence[State] | None = None, *, order: int = 1,
+        cls, sequences: Any, states: Sequence[State] | None = None, *, order: int | str = 1,
         prior: float = 0.0, length: int | None = None, public: bool = False,
         private: float | None = None, ledger: Any = None, confidence: float = 0.95,
         release_id: str | None = None, missing: State | None = None,
-    ) -> "FittedChain | FittedSecondOrderChain | PrivateFit":  # fmt: skip
+    ) -> "FittedChain | FittedSecondOrderChain | FittedHiddenChain | PrivateFit":  # fmt: skip
         """Return the chain fitted to one sequence of records, or to many.
 
         Sequences are lists, arrays or Series; a list whose items are lists (tuples, arrays) is
@@ -418,7 +425,9 @@ class MarkovChain(Keyed, Model):
         ``states`` fixes names and order (default: all that occur, sorted); ``prior`` adds that
         many pseudo-counts to every transition; ``length`` is that of the model. Warns with
         `DisclosureWarning` unless the records are ``public``. With ``order=2`` the next record
-        depends on the last two, and a fitted `undertow.SecondOrderChain` is returned.
+        depends on the last two, and a fitted `undertow.SecondOrderChain` is returned; with
+        ``order="hidden"``, for two states, the likeliest `undertow.HiddenChain` of two hidden
+        states for each that plans can be made with.
 
         With ``private``, a DP level, the counts get noise, and a ``ledger`` pays for it: returns a
         `undertow.PrivateFit`, whose region has the ``confidence`` (`undertow.learning`).

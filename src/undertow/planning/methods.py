@@ -102,11 +102,12 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
 def _check_history(method: Method, question: Question[Any]) -> None:
     """Refuse a window of records where the method, or the order of the records, is in the way."""
     method.admit_secrets(question.secrets)
-    if question.secrets.window == 1 or question.families <= {"chain", "groups"}:
+    if question.secrets.window == 1 or question.families <= {"chain", "groups", "second-order"}:
         return
     raise MethodRefused(
-        "what is revealed about a window of records is known for Markov chains, their classes and "
-        f"groups, not for {question.model.describe()}; protect one record, or plan with Groups"
+        "what is revealed about a window of records is known for chains of order one and two, "
+        f"their classes and groups, not for {question.model.describe()}; protect one record, or "
+        "plan with Groups"
     )
 
 

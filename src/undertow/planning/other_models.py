@@ -20,6 +20,7 @@ from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.models.chain_classes import ChainBox
 from undertow.models.fitting import FittedChain
 from undertow.models.markov import MarkovChain
 from undertow.models.second_order import SecondOrderChain
@@ -207,9 +208,10 @@ def _cases(
     second_order: SecondOrderChain | None, others: Mapping[str, AnyModel],
 ) -> Iterator[ModelCase]:  # fmt: skip
     yield ModelCase("planned", "planned", plan.leakage)
-    if isinstance(plan.model, MarkovChain):
+    around = plan.model.middle() if isinstance(plan.model, ChainBox) else plan.model
+    if isinstance(around, MarkovChain):
         odds = [check_positive(factor, "factor") for factor in check_listed(factors, "factors")]
-        yield from _grid(plan, plan.model, odds)
+        yield from _grid(plan, around, odds)
     if fitted is not None:
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:

@@ -233,6 +233,27 @@ def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Ag
     return second_order_leakage(mechanism, model, against)
 
 
+def window_leakage(level: float, model: SecondOrderChain, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window of two records or more.
+
+    Given the window its sides are independent, and each depends on the two records at its end: the
+    records of the window add their level, and each side what its records can tell of a pair.
+
+    >>> chain = SecondOrderChain([[[.7, .3], [.6, .4]], [[.5, .5], [.4, .6]]])
+    >>> round(window_leakage(0.5, chain, "any", 4).upper, 2)
+    2.77
+    """
+    most = math.inf if model.length is None else up(model.length * level)
+    own = up(window * level)
+    if against == "informed":
+        most = own
+    elif (model.transition > 0).all():
+        single = level * (1 - np.eye(model.size))
+        sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
+        most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
+    return _leakage(0.0, most, against, None)
+
+
 def local(
     mechanism: LocalMechanism, model: SecondOrderChain, against: Against, effort: int
 ) -> Leakage:
