@@ -54,7 +54,9 @@ def fit(
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
     if hidden:
         if prior or missing is not None:
-            raise InvalidInput("prior and missing are for chains of order one and two; leave them out")
+            raise InvalidInput(
+                "prior and missing are for chains of order one and two; leave them out"
+            )
         from undertow.models.hidden_fitting import fit_hidden  # heavy
 
         return fit_hidden(sequences, states, length=length, public=public, attractive=True)
