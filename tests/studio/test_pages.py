@@ -4,6 +4,7 @@ import io
 import json
 import re
 import stat
+from typing import Any
 
 import pytest
 
@@ -44,7 +45,13 @@ def drawn(client):
 
 
 def asked(client, work, **fields):
-    form = {"kind": "count", "states": "active", "unit": "record", "against": "any", "limit": "1"}
+    form: dict[str, Any] = {
+        "kind": "count",
+        "states": "active",
+        "unit": "record",
+        "against": "any",
+        "limit": "1",
+    }
     form["accept"] = ["sample", "order", "memory", "time", "hours", "persons"]  # those that failed
     return client.post(f"/w/{work}/question", data=form | fields)
 
