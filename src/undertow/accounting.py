@@ -82,6 +82,11 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "its statement would promise more than is known; keep an account that was opened with "
             f"the fitted model and {accept_option(plan.accepted)}"
         )
+    if plan.model.records.contradicts(ledger.model.records):
+        raise LedgerConflict(
+            f"the plan is about other records than the account: {plan.model.records}, against "
+            f"{ledger.model.records}; plan with the ledger's model, or keep another ledger"
+        )
     length = ledger.model.length
     if ledger.unit == "record" and length is not None and series > length:
         raise LedgerConflict(

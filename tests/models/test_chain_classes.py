@@ -206,3 +206,32 @@ def test_mixing_classes_survive_a_file():
     assert model_from_dict(written) == MixingClass(5, 0.05, 0.1)
     with pytest.raises(InvalidModel, match="a mixing class needs 'gap'"):
         model_from_dict({"kind": "mixing", "states": 5, "pi_min": 0.05})
+
+
+@pytest.mark.parametrize("size", [2, 3, 4])
+def test_every_nth_record_of_each_chain_of_a_box_is_in_the_box_of_these(size):
+    rng = np.random.default_rng(size)
+    for _ in range(20):
+        rows = rng.dirichlet(np.ones(size), size=size)
+        lower, upper = np.maximum(rows - 0.1, 0), np.minimum(rows + 0.1, 1)
+        step = int(rng.integers(1, 9))
+        thinned = ut.MarkovChain.box(lower, upper).every_nth(step)
+        for _ in range(20):
+            others = rng.dirichlet(np.ones(size), size=size)
+            chain = rows + 0.1 * rng.uniform(size=(size, 1)) * (others - rows)  # inside the box
+            power = np.linalg.matrix_power(chain, step)
+            assert (thinned.lower <= power + 1e-15).all()
+            assert (power - 1e-15 <= thinned.upper).all()
+
+
+def test_every_nth_record_of_a_fit_stands_for_a_region():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+    fitted = ut.MarkovChain.fit(chain.simulate(20_000, seed=1), public=True)
+    thinned, region = fitted.every_nth(6), fitted.region()
+    powers = [np.linalg.matrix_power(corner.transition, 6) for corner in region.corners()]
+    box = thinned.plausible_region()
+    assert box.upper == pytest.approx(np.max(powers, axis=0), rel=1e-9)  # states that last: exact
+    assert box.lower == pytest.approx(np.min(powers, axis=0), rel=1e-9)
+    assert ut.leakage(ut.PureDP(0.5), thinned).upper >= max(
+        ut.leakage(ut.PureDP(0.5), ut.MarkovChain(power)).lower for power in powers
+    )

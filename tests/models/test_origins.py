@@ -240,7 +240,7 @@ def test_a_public_report_holds_nothing_else_of_private_records():
 
 def test_accounts_take_a_law_from_whoever_made_it(tmp_path):
     """Levels are exchanged by the law: the same chain by hand and by a fit is one account."""
-    fitted = _fit(False)
+    fitted = _fit(False).point()
     by_hand = ut.MarkovChain(fitted.transition, fitted.states)
     book = ut.Ledger(tmp_path / "a.db", "w", model=fitted, limit=1.0)
     assert ut.Ledger(tmp_path / "a.db", "w").model.origin == "not public"

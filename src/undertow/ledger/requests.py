@@ -13,6 +13,7 @@ from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.rules import Entry, Terms, exact_level
 from undertow.models.acceptance import accept_option, accepted, check_accepted
+from undertow.models.records import RecordDescription
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
 from undertow.models.standing import stands_for
@@ -76,7 +77,13 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
     for name, reason in reasons.items():
         mine, stored = wanted[name], getattr(terms, name)
         if name == "model" and mine is not None:  # levels are exchanged by the law, whoever made it
-            mine, stored = ({**one, "origin": "hand"} for one in (mine, stored))
+            about = [RecordDescription.from_dict(one.get("records", {})) for one in (mine, stored)]
+            if about[0].contradicts(about[1]):
+                raise LedgerConflict(
+                    f"the data set {dataset!r} is kept for other records: {about[1]}; the model is "
+                    f"about {about[0]}"
+                )
+            mine, stored = ({**one, "origin": None, "records": None} for one in (mine, stored))
         if mine is not None and mine != stored:
             raise LedgerConflict(f"the data set {dataset!r} is kept under {reason}")
     asked, held = wanted["accepted"], tuple(terms.accepted)

@@ -53,10 +53,9 @@ def fit(
     if ledger is not None or release_id is not None:
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
     if hidden:
-        if prior or missing is not None:
-            raise InvalidInput(
-                "prior and missing are for chains of order one and two; leave them out"
-            )
+        for name, given in (("a prior", prior), ("missing", missing is not None)):
+            if given:
+                raise InvalidInput(f"{name} is for chains of order one and two; leave it out")
         from undertow.models.hidden_fitting import fit_hidden  # heavy
 
         return fit_hidden(sequences, states, length=length, public=public, attractive=True)

@@ -240,7 +240,8 @@ class MarkovChain(Keyed, Model):
     def every_nth(self, step: int) -> "MarkovChain":
         """Return the law of every ``step``-th record: exactly the chain of the matrix power.
 
-        Its records are as many times further apart; the checks of a fit stay. Entries are sums of
+        Its records are as many times further apart; the checks of a fit stay, and its region is
+        taken along. Entries are sums of
         products of probabilities, so they keep their relative accuracy, but for the rounding of a
         float matrix. Refused where steps differ or the start is given, and where probabilities
         are too small for a float.
@@ -270,7 +271,9 @@ class MarkovChain(Keyed, Model):
                 "small for a model; take a smaller step"
             )
         chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
-        return chain.with_checks(self.checks).with_records(self.records.thinned(step))
+        found = self.passed_on(chain).with_records(self.records.thinned(step))
+        region = self.plausible_region()
+        return found if region is None else found.with_region(region.every_nth(step))
 
     def visited(self) -> "MarkovChain | None":
         """Return the chain on the states it can ever visit, or None if there is only one.
