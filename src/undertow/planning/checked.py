@@ -57,8 +57,9 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
     found = leakage(joint, model, plan.against, delta=plan.delta, **more)
-    noisy = plan.missing == "any" and isinstance(joint, Noise)
-    if noisy and not over_patterns(found, joint, model):
+    if plan.missing != "any" or not isinstance(joint, Noise):
+        return found
+    if not over_patterns(found, joint, model):
         return leakage(joint, model, plan.against, delta=plan.delta, covers="any", **more)
     return found
 
