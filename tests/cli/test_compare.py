@@ -18,6 +18,7 @@ CHAIN_10 = ut.MarkovChain(
     [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=10
 )
 SECTIONS = ("These keep the guarantee", "These DO NOT keep the guarantee", "These do not apply")
+COMPLETE = "These keep it if no value is missing"
 
 
 def sections(text):
@@ -58,7 +59,8 @@ def test_words():
     assert "a leakage of at most 1 to an attacker who knows any other records" in result.stdout
     found = sections(result.stdout)
     kept, missed, out = (found[heading] for heading in SECTIONS)
-    assert list(found) == ["What each method costs", *SECTIONS]
+    assert list(found) == ["What each method costs", SECTIONS[0], COMPLETE, *SECTIONS[1:]]
+    assert found[COMPLETE].keys() == {"method", "optimal"}
     assert {"exact", "exchange", "quilt", "group"} <= kept.keys()
     alone = {"quilt-approx", "wasserstein", "influence-curve", "temporal"}
     assert alone >= missed.keys() - {"method"}
@@ -91,7 +93,8 @@ def test_words():
 
 def test_every_method_has_its_row():
     found = sections(call(*ASKED).stdout)
-    listed = [name for heading in SECTIONS for name in found[heading] if name != "method"]
+    shown = [found[heading] for heading in (*SECTIONS, COMPLETE)]
+    listed = [name for rows in shown for name in rows if name != "method"]
     expected = methods_for(ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]]))
     assert sorted(listed) == sorted(expected)
     assert {row["method"] for row in call_json(*ASKED)["rows"]} == set(expected)

@@ -89,7 +89,7 @@ def test_a_table_of_noise_is_about_complete_series():
 
 def test_exact_gaussian_noise_is_about_complete_series():
     """Today's row: RESTLESS, delta .01 promised and at least .2789 attained."""
-    chain = ut.MarkovChain(RESTLESS)
+    chain = ut.MarkovChain(RESTLESS, length=7)
     asked = {"delta": 0.01, "noise": "gaussian"}
     plan = ut.calibrate(ut.Count(1), chain, 2.0, method="exact", **asked)
     assert plan.missing == "none"

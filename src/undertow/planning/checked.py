@@ -6,12 +6,13 @@ from dataclasses import replace
 from typing import Any
 
 from undertow.adversaries import Against, Window
+from undertow.bounds.attractive.missing import over_patterns
 from undertow.bounds.engine import leakage
 from undertow.bounds.second_order.leakages import second_order_leakage
 from undertow.certificate import Leakage, worst
 from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import GDP, ZCDP
-from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, PureDP, Scaled
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, Noise, PureDP, Scaled
 from undertow.models.base import Model
 from undertow.models.checks import Check
 from undertow.models.second_order import SecondOrderChain
@@ -69,7 +70,12 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
         return replace(found, lower=0.0, witness=None)
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
-    return leakage(joint, model, plan.against, delta=plan.delta, **more)
+    found = leakage(joint, model, plan.against, delta=plan.delta, **more)
+    if plan.missing != "any" or not isinstance(joint, Noise):
+        return found
+    if not over_patterns(found, joint, model):
+        return leakage(joint, model, plan.against, delta=plan.delta, covers="any", **more)
+    return found
 
 
 def quickly(plan: Plan[Any], model: Model) -> bool:

@@ -337,7 +337,7 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     secrets = plan.leakage.secrets
     question = check_question(
         plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.protect,
-        delta=plan.delta, releases=plan.releases,
+        delta=plan.delta, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     for method in known.values():
         if method is own or not method.quick or not method.suits(plan.model):
