@@ -547,3 +547,12 @@ def test_descriptions_of_a_damaged_file_are_refused(wrong):
     body = {"transition": [[0.9, 0.1], [0.3, 0.7]], "records": wrong}
     with pytest.raises(InvalidInput):
         model_from_dict(body)
+
+
+def test_a_step_that_only_the_model_says_is_stated():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True), every="5m")
+    plan = ut.calibrate(ut.Count(True), chain, limit=3.0)
+    out = ut.release(plan, data(wearers().drop("ts"), None, time=None))
+    assert out.conditions[0] == (
+        "rows are taken to be every 5m, as the model says; the table does not say"
+    )
