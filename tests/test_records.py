@@ -3,6 +3,7 @@
 import datetime as dt
 import json
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import polars as pl
@@ -30,7 +31,7 @@ def wearers(start=LATER, step=FIVE, column="steps", persons=("ann", "bob"), rows
     """Return a table of persons and times; a third of the readings are 0."""
     drawn = np.random.default_rng(seed)
     table = [
-        (person, start + place * step, int(max(0, drawn.integers(-50, 100))))
+        (person, start + place * step, max(0, int(drawn.integers(-50, 100))))
         for person in persons
         for place in range(rows)
     ]
@@ -76,7 +77,7 @@ def test_a_fit_says_what_its_records_are(fit):
     assert records.state == StateRule("value > 0", type="number", column="steps")
 
 
-FITS = {
+FITS: dict[str, Any] = {
     "chain": lambda table: ut.MarkovChain.fit(table, public=True),
     "second": lambda table: ut.MarkovChain.fit(table, order=2, prior=0.5, public=True),
     "hidden": lambda table: ut.HiddenChain.fit(table, starts=1, public=True),
@@ -138,7 +139,8 @@ def test_models_by_hand_may_say_the_step():
     ):
         assert model.records == RecordDescription(every="5m")
         assert model_from_dict(model_to_dict(model)).records == model.records
-    for wrong in ("soon", "", 0, -5, True, 2.5, "0m"):
+    steps: list[Any] = ["soon", "", 0, -5, True, 2.5, "0m"]
+    for wrong in steps:
         with pytest.raises(InvalidModel, match="the step of records"):
             ut.MarkovChain(rows, every=wrong)
     with pytest.raises(InvalidModel, match="about the same records"):
@@ -197,7 +199,7 @@ def test_persons_are_named_where_they_were_fitted(plan):
 
 def test_rows_without_a_step_are_held_against_the_models(plan):
     """The times say it: equal steps pass, others are told, and nothing is called equal."""
-    assert ut.release(plan, data(wearers(step=HALF), None))
+    assert ut.release(plan, data(wearers(step=HALF), None)).rows
     moved = wearers(step=HALF).with_columns(
         pl.col("ts") + pl.duration(minutes=pl.int_range(pl.len()) % 2 * 17)
     )
@@ -261,7 +263,7 @@ def test_another_column_is_stated_and_not_refused(plan, tmp_path):
 def test_cuts_and_mappings_are_compared():
     bins = ut.MarkovChain.fit(data(wearers(FIRST), state=[1, 50]), public=True)
     plan = ut.calibrate(ut.Count(1), bins, limit=5.0)
-    assert ut.release(plan, data(wearers(), state=[1.0, 50.0]))
+    assert ut.release(plan, data(wearers(), state=[1.0, 50.0])).rows
     assert "bins cut at 1, 60" in refused(plan, data(wearers(), state=[1, 60]))
     words = wearers(FIRST).with_columns(pl.when(pl.col("steps") > 0).then(1).otherwise(2))
     table = wearers().with_columns(pl.when(pl.col("steps") > 0).then(1).otherwise(2))
@@ -271,7 +273,7 @@ def test_cuts_and_mappings_are_compared():
     )
     named = ut.calibrate(ut.Count("on"), fit, limit=5.0)
     turned = {2: "off", 1: "on"}
-    assert ut.release(named, data(table, value="literal", state=turned))
+    assert ut.release(named, data(table, value="literal", state=turned)).rows
     with pytest.raises(RecordsDiffer, match="1 as 'off'"):
         ut.release(named, data(table, value="literal", state={1: "off", 2: "on"}))
 
@@ -399,7 +401,7 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
     assert [check.outcome for check in hour.checks] == [check.outcome for check in fit.checks]
     later = ut.calibrate(ut.Count(True), hour, limit=5.0)
     table = data(wearers(step=2 * HALF), "1h")
-    assert ut.release(later, table)
+    assert ut.release(later, table).rows
     with pytest.raises(RecordsDiffer, match=r"every_nth\(2\)"):
         ut.release(ut.calibrate(ut.Count(True), fit, limit=5.0), table)
     with pytest.raises(RecordsDiffer, match="fit a model to records of this kind"):
@@ -545,3 +547,12 @@ def test_descriptions_of_a_damaged_file_are_refused(wrong):
     body = {"transition": [[0.9, 0.1], [0.3, 0.7]], "records": wrong}
     with pytest.raises(InvalidInput):
         model_from_dict(body)
+
+
+def test_a_step_that_only_the_model_says_is_stated():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True), every="5m")
+    plan = ut.calibrate(ut.Count(True), chain, limit=3.0)
+    out = ut.release(plan, data(wearers().drop("ts"), None, time=None))
+    assert out.conditions[0] == (
+        "rows are taken to be every 5m, as the model says; the table does not say"
+    )

@@ -2,6 +2,7 @@
 
 import datetime as dt
 import random
+from typing import Any
 
 import polars as pl
 import pytest
@@ -17,7 +18,7 @@ START = dt.datetime(2025, 1, 1, 0, 5)
 SHUFFLED = random.Random(1).sample(range(60), 60)
 MINUTES = [START + dt.timedelta(minutes=step) for step in range(60)]
 
-NOT_ONE_SERIES = {
+NOT_ONE_SERIES: dict[str, dict[str, Any]] = {
     "a shuffled clock of whole numbers": {"zeit": SHUFFLED},
     "in steps of five": {"zeit": [1000 + 5 * n for n in SHUFFLED]},
     "shuffled times": {"wann": [MINUTES[n] for n in SHUFFLED]},
@@ -45,7 +46,7 @@ NOT_ONE_SERIES = {
         "zeit": [dt.date(2025, 1, 1) + dt.timedelta(n % 30) for n in range(60)],
     },
 }
-ONE_SERIES = {
+ONE_SERIES: dict[str, dict[str, Any]] = {
     "times in order": {"wann": MINUTES},
     "a calendar in two columns": {
         "date": [dt.date(2025, 1, 1 + n // 12) for n in range(60)],
@@ -110,7 +111,7 @@ def test_named_columns_are_as_they_are_named():
     fit, _, *others = verbs(frame, person="wer")  # in pieces persons follow each other
     for verb in (fit, *others):
         verb()
-    assert ut.release(PLAN, ut.Data(frame, value="x", person="wer", time="zeit"))
+    assert ut.release(PLAN, ut.Data(frame, value="x", person="wer", time="zeit")).rows
     shuffled = frame.sample(fraction=1.0, shuffle=True, seed=2)
     with pytest.raises(InvalidInput, match="order of column 'zeit'"):
         ut.release(PLAN, ut.Data(shuffled, value="x", person="wer"))
@@ -120,14 +121,16 @@ def test_values_are_never_looked_at():
     """The order of private values is no reason to refuse, whatever they look like."""
     chain = ut.MarkovChain([[1 / 60] * 60] * 60, states=range(60))
     plan = ut.calibrate(ut.Count(3), chain, limit=3.0)
-    assert ut.release(plan, ut.Data(pl.DataFrame({"x": SHUFFLED}), value="x"))
+    assert ut.release(plan, ut.Data(pl.DataFrame({"x": SHUFFLED}), value="x")).rows
     frame = pl.DataFrame({"x": SHUFFLED, "y": X})
-    assert ut.release(PLAN, ut.Data(frame, value="y", state="case when x > 30 then y else y end"))
+    assert ut.release(
+        PLAN, ut.Data(frame, value="y", state="case when x > 30 then y else y end")
+    ).rows
 
 
 def test_models_without_order_do_not_ask_for_it():
     frame = pl.DataFrame({"born": [dt.date(1950 + n, 1, 1) for n in SHUFFLED], "x": X})
     alone = ut.calibrate(ut.Count(1), ut.Groups(1, states=(0, 1)), limit=3.0)
-    assert ut.release(alone, ut.Data(frame, value="x", ungrouped=True))
+    assert ut.release(alone, ut.Data(frame, value="x", ungrouped=True)).rows
     with pytest.raises(InvalidInput, match="order of column 'born'"):
         ut.release(PLAN, ut.Data(frame, value="x"))

@@ -106,7 +106,7 @@ class Data:
         gaps: State = "split",
         groups: Sequence[Any] | None = None,
         memory: int | str = DEFAULT,
-        ungrouped: bool = False,
+        ungrouped: Any = False,
     ) -> None:
         """Open the source and check all that follows from names and types; read no records."""
         check_arguments(value, person, time, every, by, gaps, groups)
@@ -128,7 +128,7 @@ class Data:
         made = record_of(state, value, opened.columns)
         piece = opened.pieces(limit)
         fields = (
-            opened, made, grid, moment, by, names, plain(gaps), value, limit, piece, ungrouped
+            opened, made, grid, moment, by, names, plain(gaps), value, limit, piece, bool(ungrouped)
         )  # fmt: skip
         for name, content in zip(self.__slots__, fields, strict=True):
             object.__setattr__(self, name, content)
