@@ -87,8 +87,8 @@ _FAR = 600.0
 """Largest spread of a likelihood whose exponential is used: beyond, the intervals alone count."""
 _LOGS = 1e-12
 """Above the rounding of a logarithm of ratios of sums, and of a spread (upper side)."""
-_LITTLE = 0.05
-"""Share of a level by which a bound may exceed it before it is sharpened."""
+_TRIES = 200
+"""Steps by which the best record to end at is sought (cost; no bound rests on them)."""
 
 _FORGOTTEN = 1e-6
 """Cross-ratio from which on a longer block gains nothing."""
@@ -105,11 +105,11 @@ def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     >>> contraction_upper(1.0, narrow) <= 2.0
     True
     """
-    gains = _gains(epsilon, contraction_rate(box), box.length)
-    found = up(window * epsilon + float((gains + gains[::-1]).max()), 4)
-    if found <= up((window + _LITTLE) * epsilon):
+    found = up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4)
+    if box.length is None:
         return found
-    return min(found, up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4))
+    gains = _gains(epsilon, contraction_rate(box), box.length)  # of sides that end
+    return min(found, up(window * epsilon + float((gains + gains[::-1]).max()), 4))
 
 
 def _recordwise(epsilon: float, rates: list[float]) -> float:
@@ -118,17 +118,18 @@ def _recordwise(epsilon: float, rates: list[float]) -> float:
     ``rates`` are tanh(D_j / 4), rounded up, for j = 1, 2 ...
     """
     own = [_mixed(rate, epsilon) for rate in rates]  # T_j(epsilon)
-    sums = np.concatenate([[0.0], np.cumsum(own)]) * (1 + (len(own) + 4) * ROUNDOFF)
-    # one record more is worth its T_j now, or a share of the gain that is left
-    return min(
-        (_closed(float(done), rate, epsilon) for done, rate in zip(sums, rates, strict=False)
-         if rate < 1),
-        default=math.inf,
-    )  # fmt: skip
-
-
-def _closed(done: float, rate: float, epsilon: float) -> float:
-    """Return a gain that ``done``, and a share of the gain beyond, does not exceed."""
+    sums = np.concatenate([[0.0], np.cumsum(own)[:-1]]) * (1 + (len(own) + 4) * ROUNDOFF)
+    # one record more is worth its T_j now, or a share of the gain that is left: where it is worth
+    # least is found without care for rounding, and bounded with it
+    shares, gain = np.array(rates), sums.copy()
+    with np.errstate(divide="ignore"):
+        for _ in range(_TRIES):
+            part = np.minimum(shares * np.tanh((epsilon + gain) / 4), 1 - ROUNDOFF)
+            gain = sums + np.minimum(4 * np.arctanh(part), epsilon + gain)
+    place = int(np.where(shares < 1, gain, np.inf).argmin())
+    done, rate = float(sums[place]), rates[place]
+    if rate >= 1:
+        return math.inf
     return _settled(lambda gain: up(done + _mixed(rate, up(epsilon + gain))))
 
 
