@@ -44,8 +44,8 @@ class ModelCase:
     """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
-    ``whole`` says whether the upper end holds for all that the name says; it does not where a
-    region was only sampled.
+    ``whole`` says whether the upper end holds for all that the name says; it does not where
+    only corners of a region are known.
     """
 
     name: str
