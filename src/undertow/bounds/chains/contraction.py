@@ -77,6 +77,8 @@ _BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 
 _RECORDS = 256
 """Records by which the contraction of a box is followed (cost)."""
+_WORK = 1e7
+"""Cubed states times steps that are followed (cost)."""
 _STRIDES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 """Steps of the products that later ones are made of (cost)."""
 _MOST_SUBSETS = 8
@@ -157,7 +159,7 @@ def box_rates(box: ChainBox) -> list[float]:
     spreads: list[Array] = []
     rates: list[float] = []
     same = np.eye(size, dtype=np.bool_)
-    for step in range(1, _RECORDS + 1):
+    for step in range(1, int(np.clip(_WORK / size**3, 8, _RECORDS)) + 1):
         spend(8 * sets.size * size, 4)
         most, least = _extreme(low, high, most, 1), _extreme(low, high, least, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -172,9 +174,7 @@ def box_rates(box: ChainBox) -> list[float]:
             ratio = np.minimum(ratio, np.log(part.max(axis=2)) + _LOGS)
         ratio[same] = 0.0
         spreads.append(ratio.max(axis=(0, 1)))
-        cross = ratio[:, :, :, None] + ratio.transpose(1, 0, 2)[:, :, None, :]  # (x, x', y, y')
-        cross[:, :, same] = 0.0
-        apart = float(cross.max()) + _LOGS
+        apart = _apart(ratio) + _LOGS
         rate = 1.0 if not math.isfinite(apart) else min(up(math.tanh(apart / 4), 8), 1.0)
         before = np.array(rates)
         rates.append(min(rate, *(up(one, 8) for one in before * before[::-1]), 1.0))
@@ -183,6 +183,16 @@ def box_rates(box: ChainBox) -> list[float]:
         if rates[-1] < _NEGLIGIBLE:
             break
     return rates
+
+
+def _apart(ratio: Array) -> float:
+    """Return the largest sum of ratios (x, x', y) and (x', x, y') over different y and y'."""
+    back = ratio.transpose(1, 0, 2)
+    places, others = ratio.argmax(axis=2), back.argmax(axis=2)  # (x, x')
+    second, first = np.moveaxis(np.partition(ratio, -2, axis=2)[..., -2:], 2, 0)
+    below, above = np.moveaxis(np.partition(back, -2, axis=2)[..., -2:], 2, 0)
+    met = np.maximum(first + below, second + above)
+    return float(np.where(places == others, met, first + above).max())
 
 
 def _extreme(low: Array, high: Array, values: Array, sign: int) -> Array:
