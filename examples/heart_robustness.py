@@ -50,8 +50,10 @@ def main(
         print(f"\n{name}: {len(series)} beats, {fit.order_test().words()}")
         for epsilon in epsilons:
             broken = [check.name for check in fit.checks if check.outcome == "failed"]
-            plan = ut.calibrate(ut.Series(), fit, limit=epsilon, method="exact", accept=broken)
-            table = robustness(plan, factors=(0.8, 1.0, 1.25))
+            plan = ut.calibrate(
+                ut.Series(), fit.point(), limit=epsilon, method="exact", accept=broken
+            )
+            table = robustness(plan, factors=(0.8, 1.0, 1.25), fitted=fit)
             print(f"\n{name}, epsilon {epsilon:g}\n{table}")
             report(plan, series, second, full)
             draw(table, f"{name}: flips planned for ε = {epsilon:g}")

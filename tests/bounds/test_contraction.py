@@ -71,11 +71,11 @@ def slow_box(size, generator, wide):
     return box, chains
 
 
-@each(("seed", "size"), range(4), [2, 3, 5])
+@each(("seed", "size"), range(3), [2, 3, 5])
 def test_records_one_by_one_bound_every_chain_of_the_box(size, seed):
     generator = np.random.default_rng(100 + seed)
     box, chains = slow_box(size, generator, [0.0, 0.05, 0.2][seed % 3])
-    for epsilon in (0.01, 0.2, 1.0):
+    for epsilon in (0.01, 0.5):
         bound = contraction_upper(epsilon, box)
         assert bound < epsilon + 2 * max(contraction_rate(box), 1)
         truth = max(exchange_leakage(epsilon, chain).lower for chain in chains)

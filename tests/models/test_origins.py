@@ -16,6 +16,7 @@ from undertow.models.private_fits import PrivateFit
 from undertow.models.records import RecordDescription
 from undertow.models.registry import law_to_dict, model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
+from undertow.models.standing import stands_for
 from undertow.plan_format import checksum
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("idle", "active"))
@@ -65,6 +66,8 @@ MADE = {
     "backwards": lambda model: model.reverse(),
     "order one": lambda model: model.first_order(),
     "pairs": lambda model: model.pairs(),
+    "point": lambda model: model.point(),
+    "region": lambda model: stands_for(model),
     "every other record": lambda model: model.every_nth(2),
     "hidden": ut.HiddenChain.of,
     "set": lambda model: ut.ModelSet([model]),

@@ -8,6 +8,7 @@ import pytest
 from scipy import stats
 
 import undertow as ut
+from tests.models.test_fitting import SLEEP, STAGES, from_counts
 from undertow.errors import MethodRefused, NotSupported
 from undertow.models.chain_classes import ChainBox
 from undertow.models.registry import model_from_dict, model_to_dict
@@ -92,18 +93,18 @@ def test_what_has_no_solver_on_regions_names_the_point():
 
 @pytest.mark.statistical
 def test_regions_of_three_states_cover_the_chain():
-    """Null: the box misses with probability 5% at most; 120 series; false alarms below 1e-6."""
+    """Null: the box misses with probability 5% at most; 60 series; false alarms below 1e-6."""
     missed = 0
-    for seed in range(120):
+    for seed in range(60):
         box = fit(THREE, 500, seed).region()
         inside = (box.lower <= THREE.transition) & (THREE.transition <= box.upper)
         missed += not inside.all()
-    assert missed <= stats.binom.isf(1e-6, 120, 0.05)
+    assert missed <= stats.binom.isf(1e-6, 60, 0.05)
     narrow = sum(
         not ((low <= THREE.transition) & (THREE.transition <= high)).all()
-        for low, high in (np.moveaxis(fit(THREE, 500, s).intervals(0.8), -1, 0) for s in range(120))
+        for low, high in (np.moveaxis(fit(THREE, 500, s).intervals(0.8), -1, 0) for s in range(60))
     )
-    assert narrow > stats.binom.isf(1e-6, 120, 0.05)  # intervals one by one do not hold together
+    assert narrow > stats.binom.isf(1e-6, 60, 0.05)  # intervals one by one do not hold together
 
 
 def test_no_chain_of_a_region_leaks_more_than_it():
@@ -139,3 +140,11 @@ def test_rows_of_a_box_that_meet_are_extreme_at_its_corners():
     assert (lasting.transition <= box.upper + 1e-12).all()
     stays = [c.transition[x, x] for c, x in itertools.product(box.corners(), range(3))]
     assert max(stays) <= max(np.diag(lasting.transition)) + 1e-12
+
+
+def test_the_region_of_sleep_is_bounded_near_what_is_attained_in_it():
+    box = from_counts(SLEEP, STAGES).region()
+    for level in (0.0625, 0.5):
+        leak = ut.leakage(ut.PureDP(level), box)
+        assert leak.lower < leak.upper < 2.5 * leak.lower
+    assert 0.0106 < ut.dp_budget(box, 1.0) < 0.03

@@ -183,8 +183,9 @@ class ChainBox(Keyed, Model):
         Each step goes by the row of the box that leads there most, or least, by itself: exact for
         two states that last, wider than need be for others. Rounded outwards.
 
-        >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).every_nth(2).upper.round(2).tolist()
-        [[0.85, 0.3], [0.6, 0.61]]
+        >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).every_nth(2).upper.round(2)
+        array([[0.85, 0.3 ],
+               [0.6 , 0.61]])
         """
         step = check_count(step, "step (records to go on by)", 1, _MOST_STEPS)
         least, most = self.lower, self.upper

@@ -350,7 +350,7 @@ class MarkovChain(Keyed, Model):
         if self.plausible_region() is None:
             return self
         alone = MarkovChain(self.transition, self.states, length=self.length)
-        return alone.with_checks(estimated(self.checks)).with_records(self.records)
+        return self.passed_on(alone, estimated(self.checks))
 
     def describe(self) -> str:
         """Return the model in one sentence."""

@@ -44,8 +44,8 @@ class ModelCase:
     """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
-    ``whole`` says whether the upper end holds for all that the name says; it does not where a
-    region was only sampled.
+    ``whole`` says whether the upper end holds for all that the name says; it does not where
+    only corners of a region are known.
     """
 
     name: str
@@ -174,7 +174,7 @@ def robustness(
         The odds of leaving a state are multiplied by each of these: for each state by itself where
         there are two (a grid), for all alike where there are more. Empty: no grid.
     fitted
-        The fit whose confidence region is searched, by default the plan's model if it is one.
+        The fit whose confidence region is searched.
     confidence
         The confidence of the region.
     second_order
@@ -187,13 +187,11 @@ def robustness(
     >>> from undertow import MarkovChain, RandomizedResponse, Series, calibrate
     >>> truth = MarkovChain([[.7, .3], [.4, .6]])
     >>> fit = MarkovChain.fit(truth.simulate(2000, seed=1), public=True)
-    >>> table = robustness(calibrate(Series(), fit, limit=2.0), factors=(1.0,))
+    >>> table = robustness(calibrate(Series(), fit, limit=2.0), factors=(1.0,), fitted=fit)
     >>> [case.kind for case in table]
     ['planned', 'grid', 'region', 'second order']
     """
     _check(plan)
-    if fitted is None and isinstance(plan.model, FittedChain):
-        fitted = plan.model
     cases = []
     for case in _cases(plan, factors, fitted, confidence, second_order, _named(others)):
         cases.append(case)

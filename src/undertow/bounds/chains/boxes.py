@@ -88,9 +88,9 @@ def contraction_leakage(
 
     >>> low = [[.6, .1, .1], [.1, .6, .1], [.1, .1, .6]]
     >>> box = ChainBox(low, [[.8, .3, .3], [.3, .8, .3], [.3, .3, .8]])
-    >>> leak = contraction_leakage(0.2, box)
+    >>> leak = contraction_leakage(0.25, box)
     >>> round(leak.lower, 2), round(leak.upper, 2)
-    (1.18, 1.56)
+    (1.47, 1.71)
     """
     upper = up(window * epsilon)
     if against != "informed":

@@ -77,6 +77,8 @@ _BLOCKS = (1, 2, 3, 4, 6, 8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512
 
 _RECORDS = 256
 """Records by which the contraction of a box is followed (cost)."""
+_WORK = 1e7
+"""Cubed states times steps that are followed (cost)."""
 _STRIDES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
 """Steps of the products that later ones are made of (cost)."""
 _MOST_SUBSETS = 8
@@ -87,8 +89,8 @@ _FAR = 600.0
 """Largest spread of a likelihood whose exponential is used: beyond, the intervals alone count."""
 _LOGS = 1e-12
 """Above the rounding of a logarithm of ratios of sums, and of a spread (upper side)."""
-_LITTLE = 0.05
-"""Share of a level by which a bound may exceed it before it is sharpened."""
+_TRIES = 200
+"""Steps by which the best record to end at is sought (cost; no bound rests on them)."""
 
 _FORGOTTEN = 1e-6
 """Cross-ratio from which on a longer block gains nothing."""
@@ -105,11 +107,11 @@ def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     >>> contraction_upper(1.0, narrow) <= 2.0
     True
     """
-    gains = _gains(epsilon, contraction_rate(box), box.length)
-    found = up(window * epsilon + float((gains + gains[::-1]).max()), 4)
-    if found <= up((window + _LITTLE) * epsilon):
+    found = up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4)
+    if box.length is None:
         return found
-    return min(found, up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4))
+    gains = _gains(epsilon, contraction_rate(box), box.length)  # of sides that end
+    return min(found, up(window * epsilon + float((gains + gains[::-1]).max()), 4))
 
 
 def _recordwise(epsilon: float, rates: list[float]) -> float:
@@ -118,17 +120,18 @@ def _recordwise(epsilon: float, rates: list[float]) -> float:
     ``rates`` are tanh(D_j / 4), rounded up, for j = 1, 2 ...
     """
     own = [_mixed(rate, epsilon) for rate in rates]  # T_j(epsilon)
-    sums = np.concatenate([[0.0], np.cumsum(own)]) * (1 + (len(own) + 4) * ROUNDOFF)
-    # one record more is worth its T_j now, or a share of the gain that is left
-    return min(
-        (_closed(float(done), rate, epsilon) for done, rate in zip(sums, rates, strict=False)
-         if rate < 1),
-        default=math.inf,
-    )  # fmt: skip
-
-
-def _closed(done: float, rate: float, epsilon: float) -> float:
-    """Return a gain that ``done``, and a share of the gain beyond, does not exceed."""
+    sums = np.concatenate([[0.0], np.cumsum(own)[:-1]]) * (1 + (len(own) + 4) * ROUNDOFF)
+    # one record more is worth its T_j now, or a share of the gain that is left: where it is worth
+    # least is found without care for rounding, and bounded with it
+    shares, gain = np.array(rates), sums.copy()
+    with np.errstate(divide="ignore"):
+        for _ in range(_TRIES):
+            part = np.minimum(shares * np.tanh((epsilon + gain) / 4), 1 - ROUNDOFF)
+            gain = sums + np.minimum(4 * np.arctanh(part), epsilon + gain)
+    place = int(np.where(shares < 1, gain, np.inf).argmin())
+    done, rate = float(sums[place]), rates[place]
+    if rate >= 1:
+        return math.inf
     return _settled(lambda gain: up(done + _mixed(rate, up(epsilon + gain))))
 
 
@@ -156,7 +159,7 @@ def box_rates(box: ChainBox) -> list[float]:
     spreads: list[Array] = []
     rates: list[float] = []
     same = np.eye(size, dtype=np.bool_)
-    for step in range(1, _RECORDS + 1):
+    for step in range(1, int(np.clip(_WORK / size**3, 8, _RECORDS)) + 1):
         spend(8 * sets.size * size, 4)
         most, least = _extreme(low, high, most, 1), _extreme(low, high, least, -1)
         with np.errstate(divide="ignore", invalid="ignore"):
@@ -171,9 +174,7 @@ def box_rates(box: ChainBox) -> list[float]:
             ratio = np.minimum(ratio, np.log(part.max(axis=2)) + _LOGS)
         ratio[same] = 0.0
         spreads.append(ratio.max(axis=(0, 1)))
-        cross = ratio[:, :, :, None] + ratio.transpose(1, 0, 2)[:, :, None, :]  # (x, x', y, y')
-        cross[:, :, same] = 0.0
-        apart = float(cross.max()) + _LOGS
+        apart = _apart(ratio) + _LOGS
         rate = 1.0 if not math.isfinite(apart) else min(up(math.tanh(apart / 4), 8), 1.0)
         before = np.array(rates)
         rates.append(min(rate, *(up(one, 8) for one in before * before[::-1]), 1.0))
@@ -182,6 +183,16 @@ def box_rates(box: ChainBox) -> list[float]:
         if rates[-1] < _NEGLIGIBLE:
             break
     return rates
+
+
+def _apart(ratio: Array) -> float:
+    """Return the largest sum of ratios (x, x', y) and (x', x, y') over different y and y'."""
+    back = ratio.transpose(1, 0, 2)
+    places, others = ratio.argmax(axis=2), back.argmax(axis=2)  # (x, x')
+    second, first = np.moveaxis(np.partition(ratio, -2, axis=2)[..., -2:], 2, 0)
+    below, above = np.moveaxis(np.partition(back, -2, axis=2)[..., -2:], 2, 0)
+    met = np.maximum(first + below, second + above)
+    return float(np.where(places == others, met, first + above).max())
 
 
 def _extreme(low: Array, high: Array, values: Array, sign: int) -> Array:

@@ -241,7 +241,7 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
 
     >>> chain = SecondOrderChain([[[.7, .3], [.6, .4]], [[.5, .5], [.4, .6]]])
     >>> round(window_leakage(0.5, chain, "any", 4).upper, 2)
-    2.77
+    3.23
     """
     most = math.inf if model.length is None else up(model.length * level)
     own = up(window * level)
