@@ -131,10 +131,12 @@ class ChainFit:
         self._table("Transitions seen", to, [[f"{n:g}" for n in row] for row in chain.counts])
 
     def _model(self) -> str:
+        from undertow.models.fitting import FittedChain
         from undertow.models.markov import MarkovChain
 
-        if self.model is self.chain:  # what was never seen has a row of its own
-            return MarkovChain.describe(self.chain)
+        if isinstance(self.model, FittedChain):  # what was never seen has a row of its own
+            sure = f"{100 * self.confidence:.6g}%"
+            return f"{MarkovChain.describe(self.chain)}; plans are for its {sure} confidence region"
         return self.model.describe()
 
     def _table(self, title: str, to: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
