@@ -228,6 +228,7 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch):
     assert run_boxes(3600, 10).failures
 
 
+@pytest.mark.soak
 def test_checks_fail_few_true_chains():
     """Null: a fit fails a check with probability 5%; 2,000 chains; false alarms below 1e-3."""
     from scipy import stats
