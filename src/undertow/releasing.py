@@ -150,11 +150,11 @@ def prepare(
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
-    table.check_types(plan.states)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
     conditions, asked = check_records(plan, table), table.asked()
+    table.check_types(plan.states)  # of other records it would name a type, and not what differs
     ungrouped = asked.get("ungrouped", False)
     proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
