@@ -139,6 +139,10 @@ def prepare(
 ) -> Prepared:
     """Return what a release would do, after every check that can refuse it; nothing is spent.
 
+    First whether the table can be read as declared, then whether these are the records that the
+    plan is about, then whether their types can be its states: of other records it is said what
+    differs, and not that a type does not fit.
+
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> ready = prepare(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
@@ -154,7 +158,7 @@ def prepare(
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
     conditions, asked = check_records(plan, table), table.asked()
-    table.check_types(plan.states)  # of other records it would name a type, and not what differs
+    table.check_types(plan.states)
     ungrouped = asked.get("ungrouped", False)
     proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
