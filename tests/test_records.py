@@ -344,7 +344,7 @@ def test_rows_tell_the_step_of_a_fit_that_nobody_named():
 
 
 def test_the_plan_and_the_report_say_what_the_records_are(plan):
-    assert "records are one record every 30m, a state by value > 0" in plan.guarantee()
+    assert "; one record every 30m, a state by value > 0" in plan.guarantee()
     out = ut.release(plan, data(wearers(step=HALF), "30m"))
     fields = out.report().to_dict()["model"]["records"]
     assert fields["every"] == "30m"
