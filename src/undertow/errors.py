@@ -12,7 +12,7 @@ The tree::
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
     │   │   ├── Infeasible             it would prove it for a larger epsilon only
-    │   │   └── IncompleteSeries       its proof needs a value of every record, and some may be missing
+    │   │   └── IncompleteSeries       its proof needs all values, and some may be missing
     │   ├── SameRecords                the records to be protected are those that were fitted
     │   ├── EffortSpent                the search needs more work than was allowed
     │   ├── NoPublicForm               it discloses something of private records: the curator's
