@@ -185,7 +185,7 @@ class ChainBox(Keyed, Model):
 
         >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).every_nth(2).upper.round(2)
         array([[0.85, 0.3 ],
-               [0.6 , 0.61]])
+               [0.6 , 0.55]])
         """
         step = check_count(step, "step (records to go on by)", 1, _MOST_STEPS)
         least, most = self.lower, self.upper
