@@ -1,6 +1,7 @@
 """Ways round the rule that a plan is about one kind of record, and the checks of its fit."""
 
 import datetime as dt
+import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -9,6 +10,7 @@ import polars as pl
 import pytest
 
 import undertow as ut
+from tests.cli.calls import call
 from undertow.errors import FailedChecks, LedgerConflict, RecordsDiffer
 from undertow.models.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
@@ -141,3 +143,33 @@ def test_an_account_of_a_silent_model_holds_one_kind_of_records(tmp_path: Path) 
     with pytest.raises(LedgerConflict, match="one record every 30m"):
         ut.release(second, _at(5), account)
     assert len(account.entries()) == 1
+
+
+def test_what_is_made_of_a_fit_says_which_records_it_is_about() -> None:
+    table = ut.Data(_steps(30), value="steps", state="steps > 0", time="at", every="30m")
+    fit = ut.MarkovChain.fit(table, public=True)
+    two = ut.SecondOrderChain.from_fit(fit)
+    for made in (fit.reverse(), ut.HiddenChain.of(fit), ut.SecondOrderChain.of(fit), two):
+        assert made.records == fit.records
+    broken = [check.name for check in fit.reverse().checks if check.outcome == "failed"]
+    plan = ut.calibrate(ut.Count(True), fit.reverse(), limit=1.0, accept=broken)
+    with pytest.raises(RecordsDiffer, match="every 30m in the model, every 5m in the data"):
+        ut.release(plan, _at(5))
+
+
+def test_tests_of_order_two_tell_their_own_p_values() -> None:
+    sticky = ut.SecondOrderChain([[[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]]])
+    sample = [sticky.simulate(400, seed=seed) for seed in range(4)]
+    for check in ut.MarkovChain.fit(sample, order=2, public=True).checks:
+        if check.name in ("time", "persons") and check.p_value is not None:
+            assert f"p = {check.p_value:.2g}" in check.words
+
+
+def test_what_a_leakage_means_begins_with_failed_checks(
+    failing: ut.FittedChain, tmp_path: Path
+) -> None:
+    path = tmp_path / "model.json"
+    path.write_text(json.dumps(model_to_dict(failing)))
+    said = call("leakage", "--model", path, "--epsilon", "0.1").stdout
+    (meaning,) = [line for line in said.splitlines() if line.strip().startswith("meaning  ")]
+    assert meaning.split("meaning")[1].strip().startswith("not bounded unless the model is true")
