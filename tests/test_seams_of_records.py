@@ -11,7 +11,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
-from undertow.errors import FailedChecks, LedgerConflict, RecordsDiffer
+from undertow.errors import FailedChecks, InvalidInput, LedgerConflict, RecordsDiffer
 from undertow.models.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
 
@@ -158,11 +158,16 @@ def test_what_is_made_of_a_fit_says_which_records_it_is_about() -> None:
 
 
 def test_tests_of_order_two_tell_their_own_p_values() -> None:
-    sticky = ut.SecondOrderChain([[[0.9, 0.1], [0.6, 0.4]], [[0.4, 0.6], [0.1, 0.9]]])
-    sample = [sticky.simulate(400, seed=seed) for seed in range(4)]
-    for check in ut.MarkovChain.fit(sample, order=2, public=True).checks:
-        if check.name in ("time", "persons") and check.p_value is not None:
-            assert f"p = {check.p_value:.2g}" in check.words
+    one = ut.SecondOrderChain([[[0.97, 0.03], [0.6, 0.4]], [[0.4, 0.6], [0.03, 0.97]]])
+    two = ut.SecondOrderChain([[[0.93, 0.07], [0.5, 0.5]], [[0.5, 0.5], [0.07, 0.93]]])
+    sample = [chain.simulate(600, seed=seed) for seed, chain in enumerate((one, two) * 3)]
+    first, second = (
+        {check.name: check for check in ut.MarkovChain.fit(sample, order=n, public=True).checks}
+        for n in (1, 2)
+    )
+    assert first["persons"].p_value < second["persons"].p_value  # type: ignore[operator]
+    for name in ("time", "persons"):
+        assert f"p = {second[name].p_value:.2g}" in second[name].words
 
 
 def test_what_a_leakage_means_begins_with_failed_checks(
@@ -173,3 +178,17 @@ def test_what_a_leakage_means_begins_with_failed_checks(
     said = call("leakage", "--model", path, "--epsilon", "0.1").stdout
     (meaning,) = [line for line in said.splitlines() if line.strip().startswith("meaning  ")]
     assert meaning.split("meaning")[1].strip().startswith("not bounded unless the model is true")
+
+
+def test_categories_declare_their_types() -> None:
+    pandas = pytest.importorskip("pandas")
+    numbers = ut.calibrate(ut.Count(1), _CHAIN, limit=1.0)
+    names = ut.MarkovChain(_CHAIN.transition, ["rest", "move"])
+    for values, fits in ((["rest", "move"], False), ([0, 1], True)):
+        table = pandas.DataFrame({"x": pandas.Series(values * 40, dtype="category")})
+        for plan, fit in ((numbers, fits), (ut.calibrate(ut.Count("move"), names, 1.0), not fits)):
+            if fit:
+                assert ut.release(plan, ut.Data(table, value="x"), insecure_seed=1).rows == 80
+                continue
+            with pytest.raises(InvalidInput, match="no such value is one of the states"):
+                ut.release(plan, ut.Data(table, value="x"), insecure_seed=1)
