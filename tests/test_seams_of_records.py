@@ -9,7 +9,7 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.errors import FailedChecks, RecordsDiffer
+from undertow.errors import FailedChecks, LedgerConflict, RecordsDiffer
 from undertow.models.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
 
@@ -111,3 +111,33 @@ def test_a_model_that_never_said_its_step_is_told_of_the_column() -> None:
     plan = ut.calibrate(ut.Count(True), ut.MarkovChain(_CHAIN.transition, [False, True]), limit=1.0)
     told = ut.release(plan, ut.Data(_steps(5), value="steps", state="steps > 0"), insecure_seed=1)
     assert any("five minutes apart by column 'at'" in clause for clause in told.conditions)
+
+
+def _at(minutes: int) -> ut.Data:
+    return ut.Data(
+        _steps(minutes), value="steps", state="steps > 0", time="at", every=f"{minutes}m"
+    )
+
+
+def _by_hand(every: str | None) -> ut.MarkovChain:
+    return ut.MarkovChain(_CHAIN.transition, [False, True], every=every)
+
+
+def test_an_account_is_about_the_records_of_its_model(tmp_path: Path) -> None:
+    account = ut.Ledger(tmp_path / "a.db", "d", _by_hand("5m"), limit=1.0)
+    silent = ut.calibrate(ut.Count(True), _by_hand(None), limit=0.2)
+    with pytest.raises(RecordsDiffer, match="another account"):
+        ut.release(silent, _at(30), account)
+    assert not account.entries()
+    assert ut.release(silent, _at(5), account).entry
+
+
+def test_an_account_of_a_silent_model_holds_one_kind_of_records(tmp_path: Path) -> None:
+    account = ut.Ledger(tmp_path / "a.db", "d", _by_hand(None), limit=1.0)
+    first, second = (
+        ut.calibrate(ut.Count(True), _by_hand(every), limit=0.2) for every in ("30m", "5m")
+    )
+    assert ut.release(first, _at(30), account).entry
+    with pytest.raises(LedgerConflict, match="one record every 30m"):
+        ut.release(second, _at(5), account)
+    assert len(account.entries()) == 1
