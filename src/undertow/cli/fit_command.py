@@ -120,14 +120,14 @@ def fit(
 
     \b
     Examples:
-      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+      undertow fit older.csv.gz --value steps --state 'steps > 0' \\
         --states inactive,active --public --output chain.json
       undertow fit ward.parquet --value steps --state 0.5 --person id --time at --every 5m \\
         --population --output population.json
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
       undertow fit steps.csv --value steps --state 'steps > 0' \\
         --private 0.06 --ledger wide.db --dataset w25 --output region.json
-      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+      undertow fit older.csv.gz --value steps --state 'steps > 0' \\
         --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
