@@ -107,7 +107,8 @@ def fit(
 
     The table is read as 'undertow release' reads it. With --time the rows of each person are put
     in order; without, they count as they stand, and a table with a column of times, or of a
-    counter, that is out of order is refused. Missing records (empty, NA) end a series and are never bridged. With
+    counter, that is out of order is refused. Missing records (empty, NA) end a series and are
+    never bridged, unless --missing makes them a state. With
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private, and plans and reports made of
     it are the curator's: fit it to public records (--public), or through noise that an account
