@@ -13,7 +13,8 @@ import polars as pl
 import undertow as ut
 
 MONDAY, WEEK = datetime(2025, 1, 6), timedelta(weeks=1)
-CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
+STATES = ("inactive", "active")
+CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], STATES, every="1h")
 
 
 def main(weeks: int = 52) -> None:
