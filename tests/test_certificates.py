@@ -236,7 +236,10 @@ def test_malformed_files_are_rejected_in_one_line(made, program):
 
 def test_what_weakens_a_claim_stands_in_the_file(program):
     """A certificate under a model that failed a check says so, and both readers accept it."""
-    checks = [Check("order", "failed", "two predict more"), Check("hours", "not tested", "none")]
+    checks = [
+        Check("order", "failed", "two predict more", "public"),
+        Check("hours", "not tested", "none", "public"),
+    ]
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     plain = ut.certify(ut.PureDP(1.0), chain)
     assert "conditions" not in plain.to_dict()

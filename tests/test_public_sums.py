@@ -333,8 +333,9 @@ def test_refusals():
     for states, rest in (("a", "a"), (["a", "b"], "c"), ("a", None)):
         with pytest.raises(InvalidInput, match="counts one"):
             ut.BinaryHistogram(states, rest=rest)
+    named: Any = "inactive"
     with pytest.raises(InvalidInput, match="totalled"):
-        ut.Histogram("inactive")
+        ut.Histogram(named)
     assert repr(ut.Histogram()) == "Histogram()"
     assert repr(ut.Histogram(totalled=True)) == "Histogram(totalled=True)"
     assert ut.Histogram(totalled=True).on(()) == ut.Histogram()

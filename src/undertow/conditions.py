@@ -212,5 +212,5 @@ def _records(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return what the model says that its records are."""
     said = str(plan.model.records)
     accepted = "the model may be fitted to the very records that are released, which was accepted"
-    clauses = ((f"records are {said}" if said else ""), accepted * (SAME_RECORDS in plan.accepted))
+    clauses = (said, accepted * (SAME_RECORDS in plan.accepted))
     return tuple(clause for clause in clauses if clause)

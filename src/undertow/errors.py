@@ -11,7 +11,8 @@ The tree::
     │   └── InvalidCertificate         a certificate is malformed, or claims more than it proves
     ├── NotSupported                   a valid question that no certified method answers
     │   ├── MethodRefused              the named method does not prove what was asked
-    │   │   └── Infeasible             it would prove it for a larger epsilon only
+    │   │   ├── Infeasible             it would prove it for a larger epsilon only
+    │   │   └── IncompleteSeries       its proof needs all values, and some may be missing
     │   ├── SameRecords                the records to be protected are those that were fitted
     │   ├── EffortSpent                the search needs more work than was allowed
     │   ├── NoPublicForm               it discloses something of private records: the curator's
@@ -42,6 +43,7 @@ __all__ = [
     "EffortSpent",
     "EffortWarning",
     "FailedChecks",
+    "IncompleteSeries",
     "Infeasible",
     "InvalidCertificate",
     "InvalidInput",
@@ -107,6 +109,10 @@ class NotSupported(UndertowError):  # noqa: N818
 
 class MethodRefused(NotSupported):
     """The named method does not prove what was asked of it."""
+
+
+class IncompleteSeries(MethodRefused):
+    """The proof of the named method needs a value of every record, and some may be missing."""
 
 
 class Infeasible(MethodRefused):

@@ -139,6 +139,10 @@ def prepare(
 ) -> Prepared:
     """Return what a release would do, after every check that can refuse it; nothing is spent.
 
+    First whether the table can be read as declared, then whether these are the records that the
+    plan is about, then whether their types can be its states: of other records it is said what
+    differs, and not that a type does not fit.
+
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> ready = prepare(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
@@ -150,11 +154,11 @@ def prepare(
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table: Any = data if hasattr(data, "answers") else _listed(data)
-    table.check_types(plan.states)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
     conditions, asked = check_records(plan, table), table.asked()
+    table.check_types(plan.states)
     ungrouped = asked.get("ungrouped", False)
     proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)

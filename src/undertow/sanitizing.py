@@ -166,7 +166,9 @@ def prepare(
 ) -> PreparedSeries:
     """Return what `sanitize` or `redact` would do, after every check that can refuse it.
 
-    The records are read, so that whatever is wrong with them spends nothing; nothing is drawn.
+    First whether these are the records that the plan is about, then whether their types can be its
+    states, as for a release. Then the records are read, so that whatever is wrong with them spends
+    nothing; nothing is drawn.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))

@@ -140,7 +140,7 @@ def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
 
 FITS = {
     "one": (),
-    "region": ("--region",),
+    "point": ("--point",),
     "cohorts": ("--by", "day"),
     "two": ("--order", "2", "--prior", "0.5"),
     "auto": ("--order", "auto", "--prior", "0.5"),
@@ -161,7 +161,10 @@ def test_public_records_make_public_models(table, tmp_path, asked):
     refused = call("fit", table, *options, "--public", "--private", 0.1, "--ledger", "x.db")
     assert refused.exit_code == 2
     if asked == "one":
-        made = call("plan", "--model", path, "--count", "yes", "--limit", 1, "--output", plan)
+        same = ("--accept", "same-records")
+        made = call(
+            "plan", "--model", path, "--count", "yes", "--limit", 1, *same, "--output", plan
+        )
         assert "this plan is the curator's" in made.stdout
         assert ut.Plan.from_json(plan.read_text()).audience == "curator"
         answer, report = tmp_path / "answer.json", tmp_path / "report.txt"

@@ -65,7 +65,7 @@ def test_matching_records_pass(folder):
     out = call("release", "half.csv", "--plan", "plan.json", *HALF, "--json")
     assert out.exit_code == 0, out.output
     said = strict(out.stdout)
-    assert "records are one record every 30m" in said["promise"]
+    assert "; one record every 30m" in said["promise"]
     assert said["model"]["records"]["every"] == "30m"
     assert call("validate", "half.csv", *HALF, "--plan", "plan.json").exit_code == 0
 

@@ -180,7 +180,7 @@ def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
     chain = example(family, k, n, seed=90)
     model, query = chain.model(), ut.Count(states)
     for who in ("any", "ignorant"):
-        errors = []
+        plans = []
         for method in METHODS:
             plan = ut.calibrate(query, model, limit=epsilon, against=who, method=method)
             assert plan.method == method
@@ -193,14 +193,16 @@ def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
                 assert truth >= epsilon * (1 - 1e-6)
             if method == "group":
                 assert plan.mechanism.scale == pytest.approx(n / epsilon, rel=1e-9)
-            errors.append(plan.expected_error)
-        best = ut.calibrate(query, model, limit=epsilon, against=who, method="best")
-        assert best.leakage.upper <= epsilon
-        assert best.expected_error <= min(errors) * (1 + 1e-9)  # for a wider proof
-        scale = getattr(best.mechanism, "scale", None)
-        if scale is not None:
-            truth = count_truth(chain, states, scale, who)
-            assert truth <= epsilon + slack(epsilon)
+            plans.append(plan)
+        for missing in ("any", "none"):
+            best = ut.calibrate(query, model, limit=epsilon, against=who, missing=missing)
+            assert best.leakage.upper <= epsilon
+            errors = [plan.expected_error for plan in plans if missing in (plan.missing, "none")]
+            assert best.expected_error <= min(errors) * (1 + 1e-9)  # for a wider proof
+            scale = getattr(best.mechanism, "scale", None)
+            if scale is not None:
+                truth = count_truth(chain, states, scale, who)
+                assert truth <= epsilon + slack(epsilon)
 
 
 @pytest.mark.parametrize("family", thinned(["generic", "negative", "sticky", "zeros"], keep=[

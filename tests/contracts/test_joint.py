@@ -333,13 +333,13 @@ def test_any_grouping_of_any_window_keeps_the_guarantee(data):
     assert outcome.failure is None
 
 
-def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
-    """With a tenth less noise than was drawn, some histories leak more than was guaranteed."""
+def with_noise_times(share, monkeypatch):
+    """Have histories judged as if this share of the noise had been drawn."""
     honest = parts.joint
 
     def quieter(where: World, promise: Promise, n, granted, public=None):
         less = [
-            Noisy(one.positions, one.weights, 0.9 * one.scale, one.factors)
+            Noisy(one.positions, one.weights, share * one.scale, one.factors)
             if isinstance(one, Noisy)
             else one
             for one in granted
@@ -347,5 +347,23 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
         return honest(where, promise, n, less, public)
 
     monkeypatch.setattr(parts, "joint", quieter)
+
+
+def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
+    """With a tenth less noise than was drawn, some histories leak more than was guaranteed."""
+    with_noise_times(0.9, monkeypatch)
     assert len(runs.run(runs.single, (1, 11, 13), 3600).failures) == 3
     assert runs.run(lambda number: runs.account(number, tmp_path), [11], 3600).failures
+
+
+@pytest.mark.parametrize("case", ["releases", "accounts"])
+def test_most_histories_would_notice_a_quarter_of_the_noise(monkeypatch, tmp_path, case):
+    """An account seldom spends all that it may, so that only a large leak shows in most of them."""
+    with_noise_times(0.25, monkeypatch)
+    histories = [
+        runs.single(number) if case == "releases" else runs.account(number, tmp_path)
+        for number in range(14)
+    ]
+    granted = [one for one in histories if one.granted]
+    assert len(granted) >= 7
+    assert sum(one.found > one.promised + ERROR for one in granted) > len(granted) / 2

@@ -7,6 +7,7 @@ model to the package means adding a case there.
 import itertools
 import json
 import math
+from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
@@ -237,14 +238,19 @@ def test_every_method_keeps_its_guarantee_or_refuses(case: Case, who: str) -> No
         least = plans.pop("optimal", None)
         if least is not None and "exact" in plans:
             assert least.expected_error <= plans["exact"].expected_error * (1 + 1e-5)
-        try:
-            best = ut.calibrate(case.query, case.model, epsilon, against)
-        except NothingToProtect:
-            certain(case, against)
-            continue
-        errors = [plan.expected_error for plan in plans.values()]
-        assert best.expected_error <= min(errors) * (1 + SEARCH)
-        assert best.leakage.proves(epsilon)
+        for missing in ("any", "none"):
+            try:
+                best = ut.calibrate(case.query, case.model, epsilon, against, missing=missing)
+            except NothingToProtect:
+                certain(case, against)
+                continue
+            assert best.expected_error <= least_of(plans.values(), missing) * (1 + SEARCH)
+            assert best.leakage.proves(epsilon)
+
+
+def least_of(plans: Iterable[Any], missing: str) -> float:
+    """Return the least error of plans that say this of missing records, or hold for any pattern."""
+    return min(plan.expected_error for plan in plans if missing in (plan.missing, "none"))
 
 
 def certain(case: Case, against: Any) -> None:
@@ -264,21 +270,23 @@ def test_plans_survive_json(case: Case) -> None:
 
 @of_most_kinds
 def test_the_table_of_methods(case: Case) -> None:
-    table = ut.compare(case.query, case.model, 1.0)
-    assert [row.method for row in table] == methods_for(case.model)
-    for row in table:
-        assert (row.plan is None) == (row.reason is not None)
-        if row.plan is not None and row.leakage is not None:
-            held(row.leakage, case.oracle(row.plan.mechanism, "any"))
-    errors = [
-        row.plan.expected_error
-        for row in table
-        if row.plan and row.certified and row.meets and not METHODS["answer"][row.method].asked
-    ]
-    assert table.best is not None
-    assert table.best.expected_error == pytest.approx(min(errors), rel=1e-8)
-    assert str(table)
-    json.dumps(table.to_dict())
+    for missing in (None, "none"):
+        table = ut.compare(case.query, case.model, 1.0, missing=missing)
+        assert [row.method for row in table] == methods_for(case.model)
+        for row in table:
+            assert (row.plan is None) == (row.reason is not None)
+            if row.plan is not None and row.leakage is not None:
+                held(row.leakage, case.oracle(row.plan.mechanism, "any"))
+        plans = [
+            row.plan
+            for row in table
+            if row.plan and row.certified and row.meets and not METHODS["answer"][row.method].asked
+        ]
+        assert table.best is not None
+        least = least_of(plans, missing or "any")
+        assert table.best.expected_error == pytest.approx(least, rel=1e-8)
+        assert str(table)
+        json.dumps(table.to_dict())
 
 
 @each(("case", ("against", "epsilon")), QUICK, zip(WHOM, (0.3, 2.0, 1.0), strict=True))

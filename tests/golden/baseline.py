@@ -62,7 +62,8 @@ def _caches(modules: int) -> list[Any]:
     return [
         each
         for each in gc.get_objects()
-        if isinstance(each, functools._lru_cache_wrapper)
+        if type(each)
+        is functools._lru_cache_wrapper  # asks nothing of a proxy whose object is gone
         and str(getattr(each, "__module__", "")).startswith("undertow")
     ]
 

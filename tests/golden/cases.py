@@ -382,9 +382,12 @@ def plan(args: tuple[Any, ...], options: dict[str, Any] | None = None) -> Callab
 
 
 def _interval_of_plan(made: Any) -> Answer:
-    leak, attained = made.leakage, None
+    leak, attained, mechanism = made.leakage, None, made.mechanism
+    if made.method == "exchange" and made.task == "answer" and not made.delta:
+        # what is attained is attained by some algorithm of the level, not by this noise
+        mechanism = ut.PureDP(mechanism.level_upper(made.length))
     if leak.witness is not None and made.releases == 1 and made.unit == "record":
-        attained = replayed(leak.witness, made.mechanism, made.model, made.delta)
+        attained = replayed(leak.witness, mechanism, made.model, made.delta)
     return {"lower": leak.lower, "upper": leak.upper, "attained": attained}
 
 

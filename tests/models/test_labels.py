@@ -183,12 +183,14 @@ def test_numbers_as_texts_beside_the_default_numbering() -> None:
 def test_a_dictionary_is_no_list_in_order() -> None:
     """Its keys were taken for the entries."""
     rows = pd.DataFrame([[0.9, 0.1], [0.3, 0.7]], index=["a", "b"], columns=["a", "b"])
+    shown: Any = {"b": "x", "a": "y"}
     with pytest.raises(InvalidInput, match="dictionary"):
-        ut.HiddenChain(rows, {"b": "x", "a": "y"})
+        ut.HiddenChain(rows, shown)
     with pytest.raises(InvalidInput, match="dictionary"):
         ut.MarkovChain(rows, start={"b": 0.8, "a": 0.2})
+    weights: Any = {"b": 1.0, "a": 2.0}
     with pytest.raises(InvalidInput, match="dictionary"):
-        ut.calibrate(ut.Series(), ut.MarkovChain(rows), 2.0, objective={"b": 1.0, "a": 2.0})
+        ut.calibrate(ut.Series(), ut.MarkovChain(rows), 2.0, objective=weights)
 
 
 def test_a_label_twice() -> None:

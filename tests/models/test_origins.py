@@ -4,6 +4,7 @@ import copy
 import json
 import pickle
 import warnings
+from typing import Any
 
 import numpy as np
 import pytest
@@ -11,7 +12,7 @@ import pytest
 import undertow as ut
 from undertow.errors import DisclosureWarning, InvalidModel, NoPublicForm, UndertowError
 from undertow.models.checks import untested
-from undertow.models.origins import weakest
+from undertow.models.origins import Origin, weakest
 from undertow.models.private_fits import PrivateFit
 from undertow.models.records import RecordDescription
 from undertow.models.registry import law_to_dict, model_from_dict, model_to_dict
@@ -22,7 +23,7 @@ from undertow.plan_format import checksum
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("idle", "active"))
 SERIES = [CHAIN.simulate(600, seed=seed) for seed in range(3)]
 ROWS = np.random.default_rng(1).normal(size=(40, 2))
-ORDER = ["hand", "public", "private", "not public"]
+ORDER: list[Origin] = ["hand", "public", "private", "not public"]
 
 
 def _fit(public, **more):
@@ -123,10 +124,11 @@ def test_a_private_fit_is_private_and_its_class_counts():
 
 def test_files_name_origins_that_there_are():
     """An origin that there is not is refused; one that the checks deny is not believed."""
+    unknown: Any = ["public"]
     with pytest.raises(InvalidModel, match="origin of a model"):
         model_from_dict(CHAIN.to_dict() | {"origin": "secret"})
     with pytest.raises(InvalidModel, match="origin of a model"):
-        CHAIN.with_origin(["public"])
+        CHAIN.with_origin(unknown)
     tested = model_to_dict(_fit(False))
     assert model_from_dict({**tested, "origin": "hand"}).origin == "not public"
     assert "origin" not in model_to_dict(CHAIN)
@@ -161,7 +163,7 @@ def test_a_plan_says_whose_it_is(origin):
 LONG = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=30)
 ORDER_TWO = SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]])
 TRIO = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.2)
-QUESTIONS = {
+QUESTIONS: dict[str, Any] = {
     "exact": (CHAIN, ut.Count("active"), {}),
     "delta": (CHAIN, ut.Count("active"), {"delta": 1e-6}),
     "several": (CHAIN, ut.Count("active"), {"releases": 4}),

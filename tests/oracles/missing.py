@@ -27,7 +27,7 @@ def every_second(n: int) -> Pattern:
     return tuple(record % 2 == 0 for record in range(n))
 
 
-def chain_joint(start: Sequence[float], steps: Sequence[Floats]) -> Floats:
+def chain_joint(start: Sequence[float] | Floats, steps: Sequence[Floats]) -> Floats:
     """The law of all records of a chain, with an axis for each."""
     joint = np.asarray(start, dtype=float)
     for step in steps:

@@ -345,7 +345,7 @@ def test_the_refusal_offers_only_what_it_has_tried(fit):
     assert ut.calibrate(ut.Count(1), longer, limit=1.0, accept=broken(longer)).leakage.proves(1.0)
     with pytest.raises(FailedChecks) as refusal:
         ut.calibrate(ut.Count(1), fit, limit=1.0, protect=ut.Window(12))
-    hours = {"protect": ut.Window(12), "accept": broken(longer)}
+    hours: Any = {"protect": ut.Window(12), "accept": broken(longer)}
     offered = "order=2" in str(refusal.value)
     assert offered
     assert ut.calibrate(ut.Count(1), longer, 1.0, **hours).leakage.proves(1.0)

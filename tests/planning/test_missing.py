@@ -3,6 +3,7 @@
 import itertools
 import math
 from dataclasses import replace
+from typing import Any
 
 import numpy as np
 import pytest
@@ -91,7 +92,7 @@ def test_a_table_of_noise_is_about_complete_series():
 def test_exact_gaussian_noise_is_about_complete_series():
     """Today's row: RESTLESS, delta .01 promised and at least .2789 attained."""
     chain = ut.MarkovChain(RESTLESS, length=7)
-    asked = {"delta": 0.01, "noise": "gaussian"}
+    asked: Any = {"delta": 0.01, "noise": "gaussian"}
     plan = ut.calibrate(ut.Count(1), chain, 2.0, method="exact", **asked)
     assert plan.missing == "none"
     joint = joint_of(RESTLESS, 7)
@@ -214,7 +215,8 @@ def test_missing_is_one_word_of_the_plan():
     assert (
         "counts as 'rest'" in ut.calibrate(ut.Count("move"), chain, 1.0, missing="none").guarantee()
     )
-    for wrong in ("asleep", 1, True, 0.5, math.nan, ["move"]):
+    wrongs: list[Any] = ["asleep", 1, True, 0.5, math.nan, ["move"]]
+    for wrong in wrongs:
         with pytest.raises((UnknownState, InvalidInput), match="'any', 'none' or a state"):
             ut.calibrate(ut.Count("move"), chain, 1.0, missing=wrong)
 

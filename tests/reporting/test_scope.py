@@ -2,6 +2,7 @@
 
 import dataclasses
 import json
+from typing import Any
 
 import numpy as np
 import pytest
@@ -142,7 +143,7 @@ def test_a_large_matrix_is_located_by_the_fingerprint_of_the_plan(model, size, p
     found = parameters(model)
     assert (found.size, len(found.matrices)) == (size, printed)
     values = SUM.query.values if model.states == STATES else None
-    noise = dataclasses.replace(SUM.noise, query=model.valued(ut.Sum(0, 10, values)))
+    noise: Any = dataclasses.replace(SUM.noise, query=model.valued(ut.Sum(0, 10, values)))
     plan = dataclasses.replace(SUM, model=model, mechanism=noise)
     text = " ".join(made(plan).report().text().split())
     assert f"Parameters {size}, {'below' if printed else 'in the plan file'}" in text

@@ -99,7 +99,7 @@ def attack(
     wanted = None
     if targets is not None:
         wanted = tuple(check_count(t, "target", 0) for t in check_listed(targets, "targets"))
-    check_kind(chain, truth)
+    check_kind(plan.model, truth)  # the middle of a region says nothing of its records
     true = coded_whole(truth, _rule(chain, plan.rest), "an attack")
     guesses = (_answers if plan.task == "answer" else _series)(
         sanitised, plan, chain, truth, true, facts, attackers

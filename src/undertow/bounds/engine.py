@@ -153,7 +153,8 @@ def _of_complete(found: Leakage, mechanism: Mechanism, model: Model) -> Leakage:
     """Return a leakage that says that every record has a value, where its proof needs that."""
     if not isinstance(mechanism, Noise) or over_patterns(found, mechanism, model):
         return found
-    return replace(found, assumptions=(COMPLETE, *found.assumptions))
+    others = tuple(said for said in found.assumptions if said != COMPLETE)  # each of a set says it
+    return replace(found, assumptions=(COMPLETE, *others))
 
 
 def _unfinished(

@@ -29,9 +29,9 @@ from undertow.counts import BinaryHistogram, Count, Histogram
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.guarantees import PureDP
 from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism
-from undertow.models.checks import Check
+from undertow.models.checks import Check, origin_of
 from undertow.models.markov import MarkovChain
-from undertow.models.origins import audience_of
+from undertow.models.origins import audience_of, weakest
 from undertow.models.sets import AnyModel
 from undertow.models.standing import stands_for
 from undertow.numerics import Array
@@ -113,6 +113,14 @@ def _certified(
     """
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
+    whose = () if model is None else (model.origin, origin_of(model.checks))
+    if audience_of(weakest(whose)) == "curator":
+        raise NoPublicForm(
+            "a certificate holds the model and the checks that it failed, for everybody to see, "
+            "and this model was fitted to private records without noise; certify a chain written "
+            "by hand, or one fitted to public records (public=True) or through noise ('undertow "
+            "fit --private')"
+        )
     if isinstance(model, AnyModel) and stands_for(model) is not model:
         raise _refused(
             "of the region that a fit stands for",
@@ -121,12 +129,6 @@ def _certified(
     if not isinstance(model, MarkovChain):
         found = "no model" if model is None else f"a {type(model).__name__}"
         raise _refused(f"of {found}", "pass one MarkovChain")
-    if audience_of(model.origin) == "curator":
-        raise NoPublicForm(
-            "a certificate holds the model, for everybody to check, and this model was fitted to "
-            "private records without noise; certify a chain written by hand, or one fitted to "
-            "public records (public=True) or through noise ('undertow fit --private')"
-        )
     if not model.homogeneous:
         raise _refused("of a chain whose steps differ", "certify each of its steps as a chain")
     if model.size > STATES:

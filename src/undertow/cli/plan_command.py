@@ -32,7 +32,6 @@ from undertow.cli.options import (
 from undertow.cli.output import above, interval, show, waiting
 from undertow.cli.tables import show_checks
 from undertow.cli.verify_command import check_place, write_certificate
-from undertow.conditions import readings_moved
 from undertow.methods import BEST, is_certified, method_names
 
 if TYPE_CHECKING:
@@ -190,6 +189,8 @@ def plan_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
 
 
 def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
+    from undertow.conditions import readings_moved
+
     error = f"within {plan.accuracy(0.05):.6g} with probability 95%"
     if plan.query.selects:
         error = f"no selected state falls short by more with probability 95%: {plan.accuracy():.6g}"

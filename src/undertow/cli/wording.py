@@ -33,6 +33,7 @@ _PHRASES = (
     (r" \(person=\.\.\., --person\)", " (--person)"),
     (r"Data\(\.\.\., ungrouped=True\), --ungrouped", "--ungrouped"),
     (r"accept=\('same-records',\)", "--accept same-records"),
+    (r"\bstrict=True\b", "--strict"),
     (r"\(private=LEVEL and a ledger\)", "(--private)"),
     (r": model\.every_nth\(\d+\)", " (in Python: every_nth)"),
     (r"'undertow plan' or calibrate\(\.\.\.\)", "'undertow plan'"),

@@ -70,9 +70,9 @@ class Rule:
                 "sanitize or redact returned for it"
             )
         return UnknownState(
-            f"{where} (counting from 0) is missing, or none of the plan's states; correct it, or "
-            "leave strict=True out: the plan says which state such records have. This refusal "
-            "depends on the records: do not make it public"
+            f"{where} (counting from 0) is missing, or none of the plan's states; correct it, "
+            "leave strict=True out, or plan with a state for such records (missing=...). This "
+            "refusal depends on the records: do not make it public"
         )
 
     @property

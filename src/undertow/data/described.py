@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.data.expressions import normalised
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
 from undertow.data.pieces import pieces
-from undertow.data.unnamed import check_order
+from undertow.data.unnamed import check_order, unnamed_spreads
 from undertow.errors import RecordsDiffer, SameRecords, UndertowError
 from undertow.models.acceptance import SAME_RECORDS
 from undertow.models.records import (
@@ -221,11 +221,30 @@ def _other_step(
     if own is not None:
         return None if own == said else f"every {own}"
     ends = spread(data)
-    if ends is None or (equal and ends[0] != ends[1]):
+    if ends is None:
+        return _unnamed_step(said, data, equal=equal)
+    if equal and ends[0] != ends[1]:
         return None
     if {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
         return None
     return f"rows {_apart(ends, clock=data.grid.clock)}, no step named"
+
+
+def _unnamed_step(said: str | int, data: "Data", *, equal: bool) -> str | None:
+    """Return the step by a column of times that nobody named, where none has the one said."""
+    if not isinstance(said, str):
+        return None
+    clocks = unnamed_spreads(data)
+    if equal:
+        clocks = {name: ends for name, ends in clocks.items() if ends[0] == ends[1]}
+    if not clocks or any(
+        {step_words(e, clock=True) for e in ends} == {said} for ends in clocks.values()
+    ):
+        return None
+    name, ends = next(iter(clocks.items()))
+    return (
+        f"rows {_apart(ends, clock=True)} by column {_shown(name)!r}, which time=... did not name"
+    )
 
 
 def check_kind(model: "Model", data: Any) -> None:
@@ -296,7 +315,8 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
         if said.apart is not None:
             known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
         yield f"one record = one row, {_step(data)} ({known})"
-    if said.every is not None and own.every is None and spread(data) is None:
+    unnamed = said.every is not None and own.every is None and not unnamed_spreads(data)
+    if unnamed and spread(data) is None:
         yield f"rows are taken to be every {said.every}, as the model says (the table does not say)"
     rule = own.state
     if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
@@ -324,6 +344,8 @@ def _step(data: "Data") -> str:
     else:
         ends = spread(data)
     if ends is None:
+        for name, apart in unnamed_spreads(data).items():
+            return f"{_apart(apart, clock=True)} by column {_shown(name)!r} of this table"
         return "whatever the time between rows"
     return f"{_apart(ends, clock=grid.clock)} in this table"
 

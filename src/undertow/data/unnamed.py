@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
-__all__ = ["check_order"]
+__all__ = ["check_order", "unnamed_spreads"]
 
 _DAY = 86_400_000_000
 _FEWEST = 4
@@ -74,6 +74,44 @@ def check_order(data: "Data") -> None:
                     raise _several(clock.name, name)
         if order.repeats():
             raise _several(clock.name, None)
+
+
+def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
+    """Return the least and the largest step by each unnamed column of dates or times that rises.
+
+    Where no time is named; in microseconds, between neighbouring rows of a person.
+
+    >>> import polars as pl
+    >>> from undertow.data.table import Data
+    >>> days = [dt.date(2024, 1, day) for day in (1, 2, 4)]
+    >>> found = unnamed_spreads(Data(pl.DataFrame({"day": days, "x": [0, 1, 0]}), value="x"))
+    >>> {name: (least // _DAY, most // _DAY) for name, (least, most) in found.items()}
+    {'day': (1, 2)}
+    """
+    import polars as pl
+
+    if data.grid.time is not None or data.source.spread:
+        return {}
+    found = {}
+    for clock in _clocks(data):
+        if not clock.clock:
+            continue
+        known: list[tuple[int | None, int | None, int]] = []
+        last: pl.DataFrame | None = None
+        for rows in _rows(data, clock):
+            held = rows.select(PERSON, TIME)
+            both = held if last is None else pl.concat([last, held])
+            last = held[-1:] if held.height else last
+            step = pl.col(TIME).diff().over(PERSON)
+            ends = step.min().alias("least"), step.max().alias("most")
+            known.append(both.select(*ends, pl.col(TIME).null_count().alias("none")).row(0))
+        steps = [(least, most) for least, most, _ in known if least is not None]
+        if not steps or any(none for _, _, none in known):
+            continue
+        least, most = min(one for one, _ in steps), max(one or 0 for _, one in steps)
+        if least > 0:
+            found[clock.name] = (least, most)
+    return found
 
 
 def _clocks(data: "Data") -> Iterator[_Clock]:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from undertow.base_query import BaseQuery, State
 from undertow.errors import NotSupported, UnknownState
-from undertow.models.origins import Origin, check_origin
+from undertow.models.origins import Origin, check_origin, weakest
 from undertow.models.records import UNSTATED, RecordDescription, StateRule
 from undertow.numerics import shown
 
@@ -28,7 +28,7 @@ class Model:
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_origin", "_records", "_region")
+    __slots__ = ("_checks", "_origin", "_records", "_region", "_source")
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -52,8 +52,22 @@ class Model:
 
     @property
     def checks(self) -> "tuple[Check, ...]":
-        """What was tested before the model was believed; () for one that was not fitted."""
-        return getattr(self, "_checks", ())
+        """What was tested before the model was believed; () for one that was not fitted.
+
+        A law that was made of a fit has the checks of the fit, computed when they are asked for.
+        """
+        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if found is not None:
+            return found
+        source: tuple[Model, bool] | None = getattr(self, "_source", None)
+        if source is None:
+            return ()
+        from undertow.models.standing import estimated
+
+        model, alone = source
+        found = estimated(model.checks) if alone else model.checks
+        object.__setattr__(self, "_checks", found)
+        return found
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
@@ -85,9 +99,29 @@ class Model:
         ``checks`` are those that stand for the other model, by default this one's.
         """
         tested = self.checks if checks is None else checks
-        found = other.with_origin(self.origin)
-        found = found.with_records(self.records) if self.records else found
+        found = self._told(other)
         return found.with_checks(tested) if tested else found
+
+    def _told(self, other: M) -> M:
+        """Return another model with the origin of this one, and what its records are."""
+        found = other.with_origin(weakest((other.origin, self.origin)))
+        return found.with_records(self.records) if self.records else found
+
+    def derived(self, other: M, *, alone: bool = True) -> M:
+        """Return another law that was made of this model, with what was said and tested of it.
+
+        Its checks are this model's, computed when they are asked for. ``alone``: the other law
+        stands for itself, also where this model stands for a region; its checks then say that the
+        estimate is taken for the truth.
+        """
+        found = self._told(other)
+        found = copy(found) if found is other else found
+        object.__setattr__(found, "_source", (self, alone and self._estimate()))
+        return found
+
+    def _estimate(self) -> bool:
+        """Tell whether the model is an estimate that stands for a region."""
+        return self.plausible_region() is not None
 
     def plausible_region(self) -> "Model | None":
         """Return the models that the records of a fit leave plausible; None for one by hand."""
@@ -135,7 +169,10 @@ class Model:
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
         made = super().__reduce_ex__(protocol)
-        known = {name: getattr(self, name) for name in Model.__slots__ if hasattr(self, name)}
+        if hasattr(self, "_source"):
+            _ = self.checks  # what the model was made of stays here
+        slots = [name for name in Model.__slots__ if name != "_source"]
+        known = {name: getattr(self, name) for name in slots if hasattr(self, name)}
         return (_restored, (*made[:2], made[2], known)) if known else made
 
     def describe(self) -> str:

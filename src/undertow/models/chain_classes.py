@@ -169,7 +169,7 @@ class ChainBox(Keyed, Model):
                 continue
             if one_closed_class(np.array(matrix)):
                 chain = MarkovChain(np.array(matrix), self.states, length=self.length)
-                found.append(chain.with_origin(self.origin))
+                found.append(self.derived(chain, alone=False))
         return found
 
     def endless(self) -> "ChainBox":
@@ -185,7 +185,7 @@ class ChainBox(Keyed, Model):
 
         >>> ChainBox([[.8, .1], [.3, .6]], [[.9, .2], [.4, .7]]).every_nth(2).upper.round(2)
         array([[0.85, 0.3 ],
-               [0.6 , 0.61]])
+               [0.6 , 0.55]])
         """
         step = check_count(step, "step (records to go on by)", 1, _MOST_STEPS)
         least, most = self.lower, self.upper
@@ -216,7 +216,7 @@ class ChainBox(Keyed, Model):
                 matrix[x, y] += min(room, self.upper[x, y] - matrix[x, y])
         matrix = np.maximum(matrix, np.minimum(self.upper, _LEAST))  # so that all states meet
         rows = matrix / matrix.sum(axis=1, keepdims=True)
-        return MarkovChain(rows, self.states, length=self.length)
+        return self.derived(MarkovChain(rows, self.states, length=self.length), alone=False)
 
     def middle(self) -> MarkovChain:
         """Return the chain in the middle of the box: each row as far from its lower ends as others.
@@ -232,7 +232,7 @@ class ChainBox(Keyed, Model):
         matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LEAST)
         if self.trace is not None and np.trace(matrix) > self.trace:
             return min(self.corners(), key=lambda chain: float(np.trace(chain.transition)))
-        return MarkovChain(matrix, self.states, length=self.length)
+        return self.derived(MarkovChain(matrix, self.states, length=self.length), alone=False)
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the corners of two states; of more, the chain whose states last longest."""

@@ -173,6 +173,9 @@ class FittedChain(MarkovChain):
             object.__setattr__(self, "_region", found)
         return found
 
+    def _estimate(self) -> bool:
+        return True
+
     def region(self, confidence: float = 0.95) -> ChainBox:
         """Return the chains that the records leave plausible, as a model: what the fit stands for.
 
@@ -188,7 +191,7 @@ class FittedChain(MarkovChain):
         return stands_for(self.with_region(self.plausible(confidence)))  # type: ignore[return-value]
 
     def plausible(self, confidence: float) -> ChainBox:
-        """Return the box of simultaneous intervals of all rows, without checks."""
+        """Return the box of simultaneous intervals of all rows, with the checks of the fit."""
         free = 2 if self.size == 2 else self.size**2  # intervals that are not each other's rest
         ends = _clopper_pearson(self.counts, (1 - _confidence(confidence)) / free)  # (k, k, ends)
         box = ChainBox(
@@ -198,7 +201,7 @@ class FittedChain(MarkovChain):
             self.length,
             f"the region of a fit, which holds the chain with confidence {confidence:.6g}",
         )
-        return box.with_origin(self.origin).with_records(self.records)
+        return self.derived(box, alone=False)
 
     def order_test(self) -> OrderTest:
         """Return the likelihood-ratio test of order 1 against order 2.

@@ -127,7 +127,7 @@ class HiddenChain(Keyed, Model):
             return chain
         if isinstance(chain, SecondOrderChain):
             found = cls.of_order(chain.transition, chain.states, chain.length)
-            return found.with_origin(chain.origin)
+            return chain.derived(found)
         if not isinstance(chain, MarkovChain):
             raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.hidden_law(), chain.start
@@ -137,7 +137,7 @@ class HiddenChain(Keyed, Model):
             )
         shown = [chain.states[place] for place in law.owner]
         found = cls(law.steps[0], shown, chain.states, chain.length)
-        return found.with_origin(chain.origin)
+        return chain.derived(found)
 
     @classmethod
     def of_order(
@@ -269,7 +269,7 @@ class HiddenChain(Keyed, Model):
         """
         matrix = backwards(self.transition, self.initial, self.initial)
         turned = HiddenChain(matrix, self.symbols, self.states, self.length)
-        return turned.with_origin(self.origin)
+        return self.derived(turned)
 
     def joint(self, records: int) -> Array:
         """Return the law of the first records, shape (k,) * records: for oracles of small sizes.
@@ -290,7 +290,7 @@ class HiddenChain(Keyed, Model):
         chain = MarkovChain(
             pairs / pairs.sum(axis=1, keepdims=True), self.states, length=self.length
         )
-        return chain.with_origin(self.origin)
+        return self.derived(chain)
 
     def autocorrelation(self) -> float:
         """Return the largest of `integrated`: about what small DP levels multiply by."""

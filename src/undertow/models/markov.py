@@ -199,7 +199,7 @@ class MarkovChain(Keyed, Model):
                 backwards(self.transition, self.initial, self.initial),
                 self.states, length=self.length,
             )  # fmt: skip
-            return turned.with_origin(self.origin)
+            return self.derived(turned)
         if self.length is None:
             raise InvalidModel(
                 "the last record of a chain of any length has no fixed law; give it a length"
@@ -210,7 +210,7 @@ class MarkovChain(Keyed, Model):
             for record in reversed(range(self.length - 1))
         ]
         turned = MarkovChain(np.array(stack), self.states, start=laws[-1] / laws[-1].sum())
-        return turned.with_origin(self.origin)
+        return self.derived(turned)
 
     def bridge(self, first: State, last: State, length: int) -> "MarkovChain":
         """Return the law of ``length`` records of which the first and the last are known.
@@ -223,7 +223,7 @@ class MarkovChain(Keyed, Model):
                [0.529, 0.471],
                [0.   , 1.   ]])
         """
-        return bridge(self, first, last, length).with_origin(self.origin)
+        return self.derived(bridge(self, first, last, length))
 
     def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
@@ -295,7 +295,7 @@ class MarkovChain(Keyed, Model):
             self.start if isinstance(self.start, str) else self.start[members],
             self.length,
         )
-        return kept.with_origin(self.origin)
+        return self.derived(kept)
 
     def dependent_records(self) -> int | None:
         """Return the longest stretch without a step that forgets everything.

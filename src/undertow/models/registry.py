@@ -68,14 +68,14 @@ def model_from_dict(description: Any) -> Model:
     found: Model = getattr(import_module(module), name).from_dict(own)
     if "records" in description:
         found = found.with_records(RecordDescription.from_dict(description["records"]))
-    if "region" in description:
-        found = found.with_region(model_from_dict(description["region"]))
     if "origin" in description:
         found = found.with_origin(check_origin(description["origin"]))
-    if "checks" not in description:
-        return found
-    checks = checks_from_list(description["checks"])
-    return found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
+    if "checks" in description:
+        checks = checks_from_list(description["checks"])
+        found = found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
+    if "region" in description:
+        found = found.with_region(found.passed_on(model_from_dict(description["region"])))
+    return found
 
 
 _BESIDE = ("checks", "origin", "records", "region")
@@ -106,9 +106,15 @@ def model_to_dict(model: Model) -> dict[str, Any]:
     region = model.plausible_region()
     return {
         **law_to_dict(model),
-        **({} if region is None else {"region": region.to_dict()}),
+        **({} if region is None else {"region": _region_to_dict(region, model)}),
         **({"checks": checks} if checks else {}),
     }
+
+
+def _region_to_dict(region: Model, model: Model) -> dict[str, Any]:
+    """Return a region, with its origin where that is another than the model's."""
+    origin = {} if region.origin == model.origin else {"origin": region.origin}
+    return {**region.to_dict(), **origin}
 
 
 def prover(model: Model) -> Any:

@@ -14,7 +14,6 @@ from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
-from undertow.models.checks import NAMES, untested
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.markov import MarkovChain
@@ -98,7 +97,7 @@ class SecondOrderChain(Keyed, Model):
                 "a chain with one transition matrix and a stationary start is needed"
             )
         found = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
-        return found.with_origin(chain.origin)
+        return chain.derived(found)
 
     @classmethod
     def fit(
@@ -131,8 +130,7 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
         found = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(found.transition, found.states, found.length)
-        tested = untested(fitted.origin == "public", *NAMES)
-        return chain.with_checks(tested).with_origin(fitted.origin)
+        return found.derived(chain)
 
     @property
     def size(self) -> int:
@@ -151,7 +149,7 @@ class SecondOrderChain(Keyed, Model):
         if not (sums > 0).all():
             raise InvalidModel("a state has probability 0; leave it out")
         chain = MarkovChain(self.pair_law / sums, self.states, length=self.length)
-        return chain.with_origin(self.origin)
+        return self.derived(chain)
 
     def pairs(self) -> MarkovChain:
         """Return the chain of pairs of neighbours, states (x, y) in the order x k + y.
@@ -160,7 +158,7 @@ class SecondOrderChain(Keyed, Model):
         ((0, 0), (0, 1), (1, 0), (1, 1))
         """
         names = [(x, y) for x in self.states for y in self.states]
-        return MarkovChain(self._on_pairs(), names).with_origin(self.origin)
+        return self.derived(MarkovChain(self._on_pairs(), names))
 
     def reverse(self) -> "SecondOrderChain":
         """Return the law of the records read backwards.
@@ -173,7 +171,7 @@ class SecondOrderChain(Keyed, Model):
         sums = joint.sum(axis=2, keepdims=True)
         if not (sums > 0).all():
             raise InvalidModel("a pair of neighbours has probability 0; fit with a prior")
-        return SecondOrderChain(joint / sums, self.states, self.length).with_origin(self.origin)
+        return self.derived(SecondOrderChain(joint / sums, self.states, self.length))
 
     def joint(self, records: int) -> Array:
         """Return the law of the first records, shape (k,) * records: for oracles of small sizes.

@@ -73,9 +73,12 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     found = leakage(joint, model, plan.against, delta=plan.delta, **more)
     if plan.missing != "any" or not isinstance(joint, Noise):
         return found
-    if not over_patterns(found, joint, model):
-        return leakage(joint, model, plan.against, delta=plan.delta, covers="any", **more)
-    return found
+    if over_patterns(found, joint, model):
+        return found
+    wider = leakage(joint, model, plan.against, delta=plan.delta, covers="any", **more)
+    if wider.lower >= found.lower:
+        return wider
+    return replace(wider, lower=found.lower, witness=found.witness)  # complete is a pattern, too
 
 
 def quickly(plan: Plan[Any], model: Model) -> bool:

@@ -18,6 +18,7 @@ from undertow.curves import check_delta
 from undertow.deprecations import renamed
 from undertow.errors import (
     EffortSpent,
+    IncompleteSeries,
     InvalidInput,
     MethodRefused,
     NothingToProtect,
@@ -346,11 +347,11 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     """
     if question.missing is None:
         if covers_missing(method, question):
-            with suppress(_Incomplete):
+            with suppress(IncompleteSeries):
                 return _planned(method, question.with_missing("any"))
         return _planned(method, question.with_missing("none"))
     if question.missing == "any" and not covers_missing(method, question):
-        raise _Incomplete(_COMPLETE.format(method.name))
+        raise IncompleteSeries(_COMPLETE.format(method.name))
     method.admit(question.against)
     method.admit_secrets(question.secrets)
     if question.unit == "person" and not method.persons:
@@ -368,7 +369,7 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         and question.query.task == "answer"
         and not over_patterns(leak, mechanism, question.model)
     ):
-        raise _Incomplete(_COMPLETE.format(method.name))
+        raise IncompleteSeries(_COMPLETE.format(method.name))
     if method.certified and not leak.proves(question.limit):
         raise NotSupported(
             f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
@@ -383,10 +384,6 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     )  # fmt: skip
     tight = method.tight and leak.closed and question.secrets.everything
     return plan, LESS not in found.notes and (found.optimal or tight)
-
-
-class _Incomplete(MethodRefused):
-    """The proof of a method needs complete series, and any record may be missing."""
 
 
 _COMPLETE = (
