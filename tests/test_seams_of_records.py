@@ -3,8 +3,8 @@
 import datetime as dt
 import pickle
 from collections.abc import Callable
-from typing import Any
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -59,7 +59,7 @@ def test_what_is_made_of_a_private_fit_is_the_curators() -> None:
     with pytest.warns(UserWarning, match="disclosure|public"):
         fit = ut.MarkovChain.fit(_CHAIN.simulate(400, seed=2))
     for name, make in _MADE.items():
-        assert make(fit).origin == "not public", name  # type: ignore[attr-defined]
+        assert make(fit).origin == "not public", name
 
 
 def test_an_estimate_that_is_turned_is_taken_for_the_truth() -> None:
