@@ -34,6 +34,7 @@ def main() -> None:
     print(ut.compare(count, study, limit=1.0))
     plan = ut.calibrate(count, study, limit=1.0)
     out = ut.release(plan, genotypes)
+    print(plan.guarantee())
     print(f"released: {out.value} people, give or take {plan.accuracy(0.05):g} (95%)")
 
 

@@ -295,8 +295,8 @@ def test_what_the_model_never_said_is_in_the_first_sentence(every, said):
     )
     out = ut.release(plan, data(wearers(), every))
     assert out.conditions == (
-        f"{said} in this table; the model does not say",
-        "the state of a record is value > 0 in this table; the model does not say",
+        f"{said} in this table (the model does not say)",
+        "the state of a record is value > 0 in this table (the model does not say)",
     )
     told = " ".join(str(out.report()).split())
     assert out.conditions[0] in told
@@ -557,5 +557,5 @@ def test_a_step_that_only_the_model_says_is_stated():
     plan = ut.calibrate(ut.Count(True), chain, limit=3.0)
     out = ut.release(plan, data(wearers().drop("ts"), None, time=None))
     assert out.conditions[0] == (
-        "rows are taken to be every 5m, as the model says; the table does not say"
+        "rows are taken to be every 5m, as the model says (the table does not say)"
     )

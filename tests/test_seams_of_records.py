@@ -5,6 +5,7 @@ import json
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
@@ -27,7 +28,7 @@ def failing() -> ut.FittedChain:
     return fit
 
 
-_MADE: dict[str, Callable[[ut.FittedChain], object]] = {
+_MADE: dict[str, Callable[[ut.FittedChain], Any]] = {
     "the region": lambda fit: fit.plausible_region(),
     "the corners": lambda fit: ut.ModelSet(fit.plausible_region().corners()),
     "the chain that lasts": lambda fit: fit.plausible_region().lasting(),
@@ -51,16 +52,16 @@ _MADE: dict[str, Callable[[ut.FittedChain], object]] = {
 def test_what_is_made_of_a_fit_has_its_checks(failing: ut.FittedChain, name: str) -> None:
     made = _MADE[name](failing)
     with pytest.raises(FailedChecks):
-        ut.calibrate(ut.Count(1), made, limit=1.0)  # type: ignore[call-overload]
+        ut.calibrate(ut.Count(1), made, limit=1.0)
     with pytest.raises(FailedChecks):
-        ut.dp_budget(made, limit=1.0)  # type: ignore[arg-type]
+        ut.dp_budget(made, limit=1.0)
 
 
 def test_what_is_made_of_a_private_fit_is_the_curators() -> None:
     with pytest.warns(UserWarning, match="disclosure|public"):
         fit = ut.MarkovChain.fit(_CHAIN.simulate(400, seed=2))
     for name, make in _MADE.items():
-        assert make(fit).origin == "not public", name  # type: ignore[attr-defined]
+        assert make(fit).origin == "not public", name
 
 
 def test_an_estimate_that_is_turned_is_taken_for_the_truth() -> None:
@@ -85,7 +86,7 @@ def _steps(minutes: int, rows: int = 400) -> pl.DataFrame:
     return pl.DataFrame({"at": times, "steps": [60 * value for value in values]})
 
 
-def _half_hours() -> ut.Plan:  # type: ignore[type-arg]
+def _half_hours() -> ut.Plan:
     older = _steps(30).with_columns(pl.col("at") - dt.timedelta(days=365))
     table = ut.Data(older, value="steps", state="steps > 0", time="at", every="30m")
     fit = ut.MarkovChain.fit(table, public=True)

@@ -99,7 +99,8 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
     records = chain.simulate(300, seed=1)
     rows = (f"{state},{state},{n // 100},{n // 200}" for n, state in enumerate(records))
     table = "\n".join(["steps,stage,night,site", *rows])
-    Path("activity.csv.gz").write_bytes(gzip.compress(table.encode()))
+    for name in ("older.csv.gz", "activity.csv.gz"):
+        Path(name).write_bytes(gzip.compress(table.encode()))
     families = undertow.Pedigree({"kim": ("bob", "ann")})
     counts = undertow.calibrate(undertow.Count("BB"), families, 1.0)
     Path("families.json").write_text(counts.to_json())

@@ -154,7 +154,7 @@ def test_what_was_never_said_is_in_every_promise(folder):
     (folder / "hand.json").write_text(
         json.dumps({"transition": [[0.7, 0.3], [0.4, 0.6]], "states": [False, True]})
     )
-    said = "one record = one row, 30 minutes apart in this table; the model does not say"
+    said = "one record = one row, 30 minutes apart in this table (the model does not say)"
     for verb, ask, output in (
         ("release", ("--count", "True"), "answer.json"),
         ("sanitize", ("--series",), "answer.csv"),

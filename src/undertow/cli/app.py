@@ -58,7 +58,7 @@ def undertow(
     What does each method cost for that guarantee, and whom does it protect?
       undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
     Which chain do my records follow?
-      undertow fit activity.csv.gz --value steps --state 'steps > 0'
+      undertow fit older.csv.gz --value steps --state 'steps > 0' --public
     Is there anything odd about my table?
       undertow validate activity.csv.gz --value steps --state 'steps > 0' --plan plan.json
     What may be published, and what does it cost?

@@ -48,6 +48,8 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
    Discrete Laplace noise of scale {scale}; expected error {error}; leakage at most {proved}.
    For any dependence among {records} records the scale would be {records}; the two other
    published bounds cannot guarantee {limit} at all.
+   It holds if the records follow the chain, which is written by hand and was not checked
+   against records, and if which values are missing depends on no record.
 
 4. The release
    Released: {value}, within {bar} of the truth with probability 95%

@@ -106,8 +106,9 @@ def fit(
     """A Markov chain fitted to a file of records, with confidence intervals, or a Gaussian model.
 
     The table is read as 'undertow release' reads it. With --time the rows of each person are put
-    in order; without, they count as they stand, and a table whose rows do not follow a column
-    such as 'time' is refused. Missing records (empty, NA) end a series and are never bridged. With
+    in order; without, they count as they stand, and a table with a column of times, or of a
+    counter, that is out of order is refused. Missing records (empty, NA) end a series and are
+    never bridged, unless --missing makes them a state. With
     --columns a row is one draw of several records, such as a family, and rows are independent of
     each other. The model is a disclosure if the records are private, and plans and reports made of
     it are the curator's: fit it to public records (--public), or through noise that an account
@@ -120,14 +121,14 @@ def fit(
 
     \b
     Examples:
-      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+      undertow fit older.csv.gz --value steps --state 'steps > 0' \\
         --states inactive,active --public --output chain.json
       undertow fit ward.parquet --value steps --state 0.5 --person id --time at --every 5m \\
         --population --output population.json
       undertow fit nights.parquet --value stage --person night --by site --prior 0.5 --json
       undertow fit steps.csv --value steps --state 'steps > 0' \\
         --private 0.06 --ledger wide.db --dataset w25 --output region.json
-      undertow fit activity.csv.gz --value steps --state 'steps > 0' \\
+      undertow fit older.csv.gz --value steps --state 'steps > 0' \\
         --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """

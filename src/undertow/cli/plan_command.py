@@ -67,9 +67,10 @@ def plan(
     ),
     missing: str | None = option(
         "any|none|STATE",
-        "Which records have no value in a state: any, where that depends on no record; none; or "
-        "they are in this state, and so with 'none' in the first one. By default any, and none for "
-        "a series or a method whose proof needs complete series.",
+        "What a record without a value is: any, the proof covers every pattern of them, if it "
+        "depends on no record; none, you vouch that there is none, and one counts as the first "
+        "state; or a state, which they are in. By default that of the fit, if it has one, or any, "
+        "and none for a series or a named method whose proof needs complete series.",
     ),
     effort: EffortOption = None,
     accept: AcceptOption = None,

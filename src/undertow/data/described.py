@@ -315,13 +315,13 @@ def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
         known = silent
         if said.apart is not None:
             known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
-        yield f"one record = one row, {_step(data)}; {known}"
+        yield f"one record = one row, {_step(data)} ({known})"
     unnamed = said.every is not None and own.every is None and not unnamed_spreads(data)
     if unnamed and spread(data) is None:
-        yield f"rows are taken to be every {said.every}, as the model says; the table does not say"
+        yield f"rows are taken to be every {said.every}, as the model says (the table does not say)"
     rule = own.state
     if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
-        yield f"the state of a record is {rule.rule} in this table; {silent}"
+        yield f"the state of a record is {rule.rule} in this table ({silent})"
     before = None if said.state is None else said.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:
