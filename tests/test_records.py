@@ -338,8 +338,8 @@ def test_rows_tell_the_step_of_a_fit_that_nobody_named():
         ut.calibrate(ut.Count(True), told, limit=5.0), data(wearers(step=HALF), "30m")
     ).conditions
     assert said == (
-        "one record = one row, 30 minutes apart in this table; 13m to 47m where the model was "
-        "fitted"
+        "one record = one row, 30 minutes apart in this table (13m to 47m where the model was "
+        "fitted)"
     )
 
 
