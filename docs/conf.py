@@ -50,7 +50,7 @@ napoleon_attr_annotations = False
 nitpick_ignore_regex = [
     ("py:.*", r"(?!undertow\.).*"),
     ("py:class", r"undertow\.reporting\.facts\..*"),
-    ("py:class", r"undertow\.plan\.M"),
+    ("py:class", r"undertow\.(plan|models\.base)\.M"),
     ("py:class", r"undertow\.(data\.codes|sampling\.bits)\..*"),
 ]
 

@@ -24,7 +24,7 @@ from undertow.certifying.arithmetic import (
     stationary,
 )
 from undertow.certifying.document import parse
-from undertow.errors import InvalidCertificate, NothingToProtect, NotSupported
+from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.models.checks import Check
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
@@ -252,6 +252,9 @@ def test_what_weakens_a_claim_stands_in_the_file(program):
     assert judged(program, found.to_json())[0] == 0
     plan = ut.calibrate(ut.Count(1), chain.with_checks(checks), 1.0, accept=["order"])
     assert ut.certify(plan).conditions == found.conditions
+    for check in (Check("order", "passed", "no sign"), Check("order", "failed", "two predict")):
+        with pytest.raises(NoPublicForm, match="fit --private"):  # computed from private records
+            ut.certify(ut.PureDP(1.0), chain.with_checks([check]))
     body = found.to_dict()
     for wrong in ([], "a", [1], [None], ["a"] * 65, {"a": "b"}):
         text = json.dumps({**body, "conditions": wrong})

@@ -223,7 +223,7 @@ def test_accounts_of_other_records_are_other_accounts(tmp_path):
     ledger = ut.Ledger(tmp_path / "a.db", "a", model=ut.MarkovChain(rows, every="30m"), limit=9.0)
     assert ledger.model.records.every == "30m"
     plan = ut.calibrate(ut.Count(1), ut.MarkovChain(rows, every="5m"), limit=1.0)
-    with pytest.raises(LedgerConflict, match="another model"):
+    with pytest.raises(LedgerConflict, match="other records than the account"):
         ut.release(plan, [0, 1] * 50, ledger)
 
 

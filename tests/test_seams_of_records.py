@@ -4,12 +4,13 @@ import datetime as dt
 import pickle
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.errors import FailedChecks, RecordsDiffer
+from undertow.errors import FailedChecks, LedgerConflict, RecordsDiffer
 from undertow.models.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
 
@@ -25,7 +26,7 @@ def failing() -> ut.FittedChain:
     return fit
 
 
-_MADE: dict[str, Callable[[ut.FittedChain], object]] = {
+_MADE: dict[str, Callable[[ut.FittedChain], Any]] = {
     "the region": lambda fit: fit.plausible_region(),
     "the corners": lambda fit: ut.ModelSet(fit.plausible_region().corners()),
     "the chain that lasts": lambda fit: fit.plausible_region().lasting(),
@@ -49,16 +50,16 @@ _MADE: dict[str, Callable[[ut.FittedChain], object]] = {
 def test_what_is_made_of_a_fit_has_its_checks(failing: ut.FittedChain, name: str) -> None:
     made = _MADE[name](failing)
     with pytest.raises(FailedChecks):
-        ut.calibrate(ut.Count(1), made, limit=1.0)  # type: ignore[call-overload]
+        ut.calibrate(ut.Count(1), made, limit=1.0)
     with pytest.raises(FailedChecks):
-        ut.dp_budget(made, limit=1.0)  # type: ignore[arg-type]
+        ut.dp_budget(made, limit=1.0)
 
 
 def test_what_is_made_of_a_private_fit_is_the_curators() -> None:
     with pytest.warns(UserWarning, match="disclosure|public"):
         fit = ut.MarkovChain.fit(_CHAIN.simulate(400, seed=2))
     for name, make in _MADE.items():
-        assert make(fit).origin == "not public", name  # type: ignore[attr-defined]
+        assert make(fit).origin == "not public", name
 
 
 def test_an_estimate_that_is_turned_is_taken_for_the_truth() -> None:
@@ -83,7 +84,7 @@ def _steps(minutes: int, rows: int = 400) -> pl.DataFrame:
     return pl.DataFrame({"at": times, "steps": [60 * value for value in values]})
 
 
-def _half_hours() -> ut.Plan:  # type: ignore[type-arg]
+def _half_hours() -> ut.Plan:
     older = _steps(30).with_columns(pl.col("at") - dt.timedelta(days=365))
     table = ut.Data(older, value="steps", state="steps > 0", time="at", every="30m")
     fit = ut.MarkovChain.fit(table, public=True)
@@ -111,3 +112,33 @@ def test_a_model_that_never_said_its_step_is_told_of_the_column() -> None:
     plan = ut.calibrate(ut.Count(True), ut.MarkovChain(_CHAIN.transition, [False, True]), limit=1.0)
     told = ut.release(plan, ut.Data(_steps(5), value="steps", state="steps > 0"), insecure_seed=1)
     assert any("five minutes apart by column 'at'" in clause for clause in told.conditions)
+
+
+def _at(minutes: int) -> ut.Data:
+    return ut.Data(
+        _steps(minutes), value="steps", state="steps > 0", time="at", every=f"{minutes}m"
+    )
+
+
+def _by_hand(every: str | None) -> ut.MarkovChain:
+    return ut.MarkovChain(_CHAIN.transition, [False, True], every=every)
+
+
+def test_an_account_is_about_the_records_of_its_model(tmp_path: Path) -> None:
+    account = ut.Ledger(tmp_path / "a.db", "d", _by_hand("5m"), limit=1.0)
+    silent = ut.calibrate(ut.Count(True), _by_hand(None), limit=0.2)
+    with pytest.raises(RecordsDiffer, match="another account"):
+        ut.release(silent, _at(30), account)
+    assert not account.entries()
+    assert ut.release(silent, _at(5), account).entry
+
+
+def test_an_account_of_a_silent_model_holds_one_kind_of_records(tmp_path: Path) -> None:
+    account = ut.Ledger(tmp_path / "a.db", "d", _by_hand(None), limit=1.0)
+    first, second = (
+        ut.calibrate(ut.Count(True), _by_hand(every), limit=0.2) for every in ("30m", "5m")
+    )
+    assert ut.release(first, _at(30), account).entry
+    with pytest.raises(LedgerConflict, match="one record every 30m"):
+        ut.release(second, _at(5), account)
+    assert len(account.entries()) == 1

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.adversaries import Window, words
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
+from undertow.data.described import check_account
 from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.currency import gradual_spread
 from undertow.ledger.keys import released
@@ -26,6 +27,7 @@ from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Scaled
 from undertow.models.acceptance import SAME_RECORDS, accept_option, listed
 from undertow.models.chain_classes import ChainBox
 from undertow.models.markov import MarkovChain
+from undertow.models.records import RecordDescription
 from undertow.numerics import divide_up
 from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
@@ -49,10 +51,11 @@ __all__ = [
 ]
 
 
-def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
+def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0, table: Any = None) -> None:
     """Refuse a plan for another unit, window or model than the ledger's, and longer series.
 
-    Levels are exchanged under the ledger's model, so the series must be among those of the model.
+    Levels are exchanged under the ledger's model, so the series must be among those of the model,
+    and the records of a ``table`` those that the model and earlier entries are about.
     """
     from undertow.ledger.book import Ledger
 
@@ -69,8 +72,9 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             f"the plan protects {Window(window).words()}, the ledger {kept.words()}; plan with "
             f"protect=Window({kept.records}), or keep another ledger"
         )
-    described = plan.model.records.contradicts(ledger.model.records)
-    if described or _law(plan.model) != _law(ledger.model):
+    _check_records(plan, ledger)
+    check_account(ledger.model, plan, table)
+    if _law(plan.model) != _law(ledger.model):
         raise LedgerConflict(
             "the plan was made under another model than the ledger's: levels exchanged under two "
             "models of the same data do not add up; plan with the ledger's model"
@@ -82,11 +86,6 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "its statement would promise more than is known; keep an account that was opened with "
             f"the fitted model and {accept_option(plan.accepted)}"
         )
-    if plan.model.records.contradicts(ledger.model.records):
-        raise LedgerConflict(
-            f"the plan is about other records than the account: {plan.model.records}, against "
-            f"{ledger.model.records}; plan with the ledger's model, or keep another ledger"
-        )
     length = ledger.model.length
     if ledger.unit == "record" and length is not None and series > length:
         raise LedgerConflict(
@@ -94,6 +93,25 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0) -> None:
             "records beyond it would go unaccounted; keep the account under a model without a "
             "length"
         )
+
+
+def _check_records(plan: "Plan[Any]", ledger: "Ledger") -> None:
+    """Refuse a plan about other records than those of the account, or of an earlier entry."""
+    said, kept = plan.model.records, ledger.model.records
+    if said.contradicts(kept):
+        raise LedgerConflict(
+            f"the plan is about other records than the account: {said}, against {kept}; plan with "
+            "the ledger's model, or keep another ledger"
+        )
+    if not said or replace(said, source=None) == replace(kept, source=None):
+        return
+    for entry in ledger.entries():  # the account's model leaves open what its records are
+        before = RecordDescription.from_dict(entry.about.get("records", {}))
+        if said.contradicts(before):
+            raise LedgerConflict(
+                f"the plan is about other records than what this account has released: {said}, "
+                f"against {before}; keep another ledger for these records"
+            )
 
 
 def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:

@@ -133,7 +133,7 @@ def _counts(ready: Prepared, ledger: "Ledger", insecure_seed: int | None) -> Any
             "a private fit has narrowed this account already, and only one does: plan under "
             "ledger.model, or repeat that very fit"
         )
-    check_ledger(ready.plan, ledger, ready.shape.series)
+    check_ledger(ready.plan, ledger, ready.shape.series, ready.table)
     randomness = chosen(insecure_seed, accounted=True)
     out = carry_out(ready, ledger, randomness=randomness)
     return [list(row.values()) for row in out.value.values()]

@@ -164,7 +164,7 @@ def prepare(
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if ledger is None:
         return Prepared(plan, table, shape, proof, None, conditions)
-    check_ledger(plan, ledger, shape.series)
+    check_ledger(plan, ledger, shape.series, table)
     entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
     conditions += account_conditions(plan, ledger)
     return Prepared(plan, table, shape, proof, entry, conditions)

@@ -12,7 +12,14 @@ from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
-from undertow.accounting import asking, check_ledger, local_terms, released, reserve
+from undertow.accounting import (
+    account_conditions,
+    asking,
+    check_ledger,
+    local_terms,
+    released,
+    reserve,
+)
 from undertow.channels import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.data.coded_pieces import CodedPieces
 from undertow.data.codes import Coded, Erased, Lookup, Numbers, Rule, check_types, coded
@@ -195,7 +202,8 @@ def prepare(
     check_places(read.longest)
     entry = None
     if ledger is not None:
-        check_ledger(plan, ledger, shape.series)
+        check_ledger(plan, ledger, shape.series, table)
+        conditions += account_conditions(plan, ledger)
         entry = asking(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
     return PreparedSeries(plan, table, shape, read, entry, conditions)
 

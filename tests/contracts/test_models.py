@@ -20,6 +20,7 @@ from tests.contracts.model_cases import CASES, Case, network_case
 from tests.grids import each, law, thinned
 from tests.oracles import models as model_oracles
 from tests.oracles.networks import networks
+from undertow.bounds.attractive.missing import COMPLETE
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.methods import METHODS, methods_for
 from undertow.models.sets import model_from_dict
@@ -177,6 +178,7 @@ def test_a_set_of_one_is_that_one(case: Case) -> None:
             assert (inside.lower, inside.upper, inside.method, inside.witness) == (
                 alone.lower, alone.upper, alone.method, alone.witness
             )  # fmt: skip
+            assert inside.assumptions.count(COMPLETE) <= 1  # though each of a set needs it
 
 
 INDEPENDENT: dict[str, Any] = {

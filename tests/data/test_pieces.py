@@ -149,6 +149,15 @@ def test_problems_are_the_same_in_pieces(frame, how, window, size):
     assert told(lambda: found(data.changed(piece=size))) == told(lambda: found(data))
 
 
+@pytest.mark.parametrize("size", [1, 2, 3])
+def test_a_row_without_a_person_hides_no_other_problem(size):
+    frame = pl.DataFrame({"who": ["q", None, "q"], "when": [0, 1, 3], "x": [0, 0, 0]})
+    data = ut.Data(frame, value="x", person="who", time="when", every=2)
+    said = [str(problem) for problem in data.changed(piece=size).problems()]
+    assert said == [str(problem) for problem in data.problems()]
+    assert [one.partition(",")[0] for one in said] == ["column 'who'", "column 'when'"]
+
+
 def test_what_needs_all_records_says_so():
     data = table(2, 3).changed(piece=2)
     with pytest.raises(NotSupported, match="allow more memory"):

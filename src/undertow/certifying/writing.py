@@ -113,7 +113,7 @@ def _certified(
     """
     if not isinstance(against, str):
         raise _refused("against a named adversary", "ask against 'any', which covers all of them")
-    whose = () if model is None else (model.origin, origin_of(model.checks))
+    whose = (model.origin, origin_of(model.checks)) if isinstance(model, AnyModel) else ()
     if audience_of(weakest(whose)) == "curator":
         raise NoPublicForm(
             "a certificate holds the model and the checks that it failed, for everybody to see, "

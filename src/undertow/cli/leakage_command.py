@@ -248,7 +248,7 @@ def _tell(
         *said,
         ("model", model.describe()),
         ("leakage", interval(leak)),
-        ("meaning", meaning(leak)),
+        ("meaning", _meaning(leak, model)),
         ("attacker", words(leak.against, leak.secrets.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
@@ -266,6 +266,17 @@ def _untested(model: "AnyModel") -> tuple[str, ...]:
     from undertow.models.standing import stands_for
 
     return doubts(stands_for(model).checks)
+
+
+def _meaning(leak: "Leakage", model: "AnyModel") -> str:
+    """Return what a leakage lets the adversary do, after what failed of the model's checks."""
+    from undertow.models.acceptance import failed
+    from undertow.models.standing import stands_for
+
+    told = meaning(leak)
+    if leak.against == "informed" or not failed(stands_for(model).checks):
+        return told
+    return f"{_untested(model)[0]}; if it is true, {told}"
 
 
 def _reached(
@@ -291,7 +302,7 @@ def _tell_reached(
         ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
-        ("meaning", meaning(leak)),
+        ("meaning", _meaning(leak, model)),
         ("attacker", words(leak.against, leak.secrets.window)),
     ]
     fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}

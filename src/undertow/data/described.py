@@ -31,6 +31,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
 
 __all__ = [
+    "check_account",
     "check_kind",
     "check_records",
     "described",
@@ -379,10 +380,34 @@ def _overlap(plan: "Plan[Any]", data: "Data | None") -> Iterator[str]:
     if known != "same":
         return
     if SAME_RECORDS not in plan.accepted:
-        raise SameRecords(
-            "the model was fitted to these very records (the same file, or the same persons at "
-            "overlapping times): it tells of them what the noise is to hide; fit it to older or "
-            "other records, fit it through noise (private=LEVEL and a ledger), or plan with "
-            f"accept=({SAME_RECORDS!r},), which every answer then says"
-        )
+        raise _same_records()
     yield "these are the records that the model was fitted to"
+
+
+def _same_records() -> SameRecords:
+    """Return the refusal of records that a model was fitted to."""
+    return SameRecords(
+        "the model was fitted to these very records (the same file, or the same persons at "
+        "overlapping times): it tells of them what the noise is to hide; fit it to older or "
+        "other records, fit it through noise (private=LEVEL and a ledger), or plan with "
+        f"accept=({SAME_RECORDS!r},), which every answer then says"
+    )
+
+
+def check_account(model: "Model", plan: "Plan[Any]", table: Any) -> None:
+    """Refuse a table that an account is not about, where its model says more than a plan's.
+
+    Levels are exchanged under the model of the account, so these records must be its records.
+    """
+    if not hasattr(table, "described") or model.records == plan.model.records:
+        return
+    found = differences(model, table)
+    if found:
+        raise RecordsDiffer(
+            found, "this is the model of the account: keep another account for these records"
+        )
+    source = None if table.source.listed else model.records.source
+    if source is None or SAME_RECORDS in plan.accepted:
+        return
+    if source.seen(source_of(table)) == "same":
+        raise _same_records()

@@ -421,11 +421,23 @@ class PickedRows:
         found = self.pick(both.lazy()).select(ROW).filter(pl.col(ROW) >= first).collect()[ROW]
         self.count += found.len()
         self.rows = sorted([*self.rows, *found.sort().head(self.shown)])[: self.shown]
-        # of the last person: the first and the last row with a time in the window
-        own = both.lazy().filter(pl.col(PERSON).eq_missing(both[PERSON][-1]))
+        # of the last person: the first and the last row with a time in the window; rows without a
+        # person may stand between those of one, and are kept beside them where they come last
+        ends = []
+        named = both[PERSON].drop_nulls()
+        if len(named):
+            ends.append(self._ends(both.lazy().filter(pl.col(PERSON) == named[-1])))
+        if both[PERSON][-1] is None:
+            ends.append(self._ends(both.lazy().filter(pl.col(PERSON).is_null())))
+        self._kept = pl.concat(ends).sort(ROW)
+
+    def _ends(self, own: "pl.LazyFrame") -> "pl.DataFrame":
+        """Return the first and the last row of a person."""
+        import polars as pl
+
         held = (own if self.grid.fill else self.grid.windowed(own)).collect()
         timed = held if self.grid.time is None else held.drop_nulls(TIME)
-        self._kept = pl.concat([timed[:1], timed[1:][-1:]])
+        return pl.concat([timed[:1], timed[1:][-1:]])
 
     def merge(self, other: "PickedRows") -> None:
         """Take over what was found among other rows."""

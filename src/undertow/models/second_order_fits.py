@@ -143,19 +143,24 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
             ),
             memory_test(chain.tally, model, "a chain of order two"),
             *(
-                replace(
-                    test,
-                    found=test.found.stretched(stretch)
-                    if isinstance(test.found, Difference)
-                    else None,
-                    alternative=None,
-                )
+                _stretched(test, stretch)
                 for test in hypotheses_of(chain.first)
                 if test.name in _CARRIED
             ),
         ],
         basis,
     )
+
+
+def _stretched(test: Hypothesis, factor: float) -> Hypothesis:
+    """Return a test of order one as it is under order two, with its own p-value in words."""
+    if not isinstance(test.found, Difference):
+        return replace(test, found=None, alternative=None)
+    found = test.found.stretched(factor)
+    passed, failed = (
+        said.replace(test.found.shown(), found.shown()) for said in (test.passed, test.failed)
+    )
+    return replace(test, found=found, passed=passed, failed=failed, alternative=None)
 
 
 def _stretch(chain: FittedSecondOrderChain) -> float:

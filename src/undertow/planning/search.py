@@ -642,7 +642,7 @@ def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
         if word in states:
             raise InvalidInput(
                 f"a state of the model is called {word!r}, which missing={word!r} has another "
-                f"meaning for: give that state another name, as in states=('{word} of them', ...)"
+                f"meaning for: give that state another name, as in states=('{word}_of_them', ...)"
             )
     local = task != "answer"
     if missing is None:
