@@ -30,6 +30,11 @@ __all__ = [
     "write_text",
 ]
 
+_WRITTEN = (
+    "write one with 'undertow fit --output', or with json.dumps(model_to_dict(model)) of "
+    "undertow.models.registry"
+)
+
 
 def read_model(path: Path) -> "AnyModel":
     """Return the model described by a JSON file, or say what is wrong with the file."""
@@ -41,14 +46,14 @@ def read_model(path: Path) -> "AnyModel":
     except json.JSONDecodeError as error:
         raise InvalidModel(
             f"the model file {path} is not JSON: {error.msg} at line {error.lineno}, column "
-            f"{error.colno}; write one with json.dumps(chain.to_dict())"
+            f"{error.colno}; {_WRITTEN}"
         ) from error
     except InvalidInput as error:
         raise type(error)(f"the model file {path}: {error}") from error
     except (TypeError, ValueError, RecursionError) as error:
         raise InvalidModel(
             f"the model file {path} is malformed: a field has the wrong type, or is nested too "
-            "deeply; write one with json.dumps(chain.to_dict())"
+            f"deeply; {_WRITTEN}"
         ) from error
 
 
