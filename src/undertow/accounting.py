@@ -327,7 +327,7 @@ def _law(model: Any) -> Any:
 
     Neither are they by the names of states that groups may have, and by where the model comes from.
     """
-    described = model.to_dict()
+    described = model.law_dict()
     if isinstance(model, MarkovChain | ChainBox):
         described.pop("length", None)
     if model.family == "groups":

@@ -22,6 +22,7 @@ __all__ = [
     "checked",
     "conditions_of",
     "doubts",
+    "exact_answer",
     "premise",
     "reading_error",
     "readings_moved",
@@ -189,6 +190,13 @@ def reading_error(plan: "Plan[Any]") -> float | None:
     """
     rule = plan.model.state_rule()
     return None if rule is None else rule.farthest(plan.query)
+
+
+def exact_answer(plan: "Plan[Any]") -> str:
+    """Return what an error bar is about: the truth, or what stands for it, in words."""
+    query: Any = plan.query
+    stands = query.values is not None and reading_error(plan) != 0
+    return "the answer on the numbers of the states" if stands else "the truth"
 
 
 def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:

@@ -30,10 +30,7 @@ __all__ = [
     "write_text",
 ]
 
-_WRITTEN = (
-    "write one with 'undertow fit --output', or with json.dumps(model_to_dict(model)) of "
-    "undertow.models.registry"
-)
+_WRITTEN = "write one with 'undertow fit --output', or with json.dumps(model.to_dict())"
 
 
 def read_model(path: Path) -> "AnyModel":

@@ -85,11 +85,9 @@ class ChainFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        from undertow.models.registry import model_to_dict
-
         chain, kept = self.chain, _tally(self.chain)
         return {
-            "model": model_to_dict(self.model),
+            "model": self.model.to_dict(),
             "states": list(chain.states),
             "transition": chain.transition.tolist(),
             "stationary": chain.initial.tolist(),
@@ -180,11 +178,9 @@ class CohortFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fits as the fields of a JSON object."""
-        from undertow.models.registry import model_to_dict
-
         cohorts = [{"cohort": name, **part.fields()} for name, part in self.parts.items()]
         pooled = {name: field for name, field in self.pooled.fields().items() if name != "model"}
-        return {"model": model_to_dict(self.model), **pooled, "cohorts": cohorts}
+        return {"model": self.model.to_dict(), **pooled, "cohorts": cohorts}
 
     def tell(self, output: Path | None) -> None:
         """Print the fits in words: all persons together, then a line for each cohort."""

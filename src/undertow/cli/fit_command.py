@@ -189,7 +189,6 @@ def fit(
     warning = {"warning": _WARNING} if found.model.origin == "not public" else {}
     if warning:
         say(f"warning: {_WARNING}")
-    from undertow.models.registry import model_to_dict
 
     if figure is not None and isinstance(found, AutoFit):
         from undertow.figures.canvas import figure_bytes
@@ -198,5 +197,5 @@ def fit(
         drawn = draw_orders(found.table, "How long do the records remember?")
         write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
     if output is not None:
-        write_text(output, strict_json(model_to_dict(found.model)) + "\n", force=force)
+        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
     answer(found.fields() | warning, lambda: found.tell(output), as_json=as_json)

@@ -26,10 +26,8 @@ class GaussianFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        from undertow.models.registry import model_to_dict
-
         return {
-            "model": model_to_dict(self.model),
+            "model": self.model.to_dict(),
             "columns": self.columns,
             "correlations": self.model.correlations.tolist(),
             "rows": self.rows,

@@ -35,11 +35,9 @@ class SecondFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        from undertow.models.registry import model_to_dict
-
         chain, kept = self.chain, self.chain.tally
         return {
-            "model": model_to_dict(chain),
+            "model": chain.to_dict(),
             "order": 2,
             "states": list(chain.states),
             "transition": chain.transition.tolist(),
@@ -101,11 +99,9 @@ class HiddenFit:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        from undertow.models.registry import model_to_dict
-
         chain = self.chain
         return {
-            "model": model_to_dict(chain),
+            "model": chain.to_dict(),
             "states": list(chain.states),
             "symbols": list(chain.symbols),
             "transition": chain.transition.tolist(),

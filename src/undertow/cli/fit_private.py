@@ -49,11 +49,9 @@ class PrivateChain:
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object; all of it is noisy, or public."""
-        from undertow.models.registry import model_to_dict
-
         chain = self.chain
         return {
-            "model": model_to_dict(self.model),
+            "model": self.model.to_dict(),
             "states": list(chain.states),
             "transition": chain.transition.tolist(),
             "stationary": chain.initial.tolist(),

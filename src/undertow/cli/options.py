@@ -209,12 +209,12 @@ class ModelText:
 
     def _from_file(self, path: Path) -> "AnyModel":
         from undertow.cli.files import read_model
-        from undertow.models.registry import model_from_dict, model_to_dict
+        from undertow.models.registry import model_from_dict
 
         model = read_model(path)
         if self.length is None:
             return model
-        description = model_to_dict(model)
+        description = model.to_dict()
         if description.get("length", "none") is not None:
             raise misuse("--length completes a chain of any length; this model file is none")
         if "region" in description:

@@ -132,7 +132,7 @@ def _spend(ready: "Prepared") -> str:
 
 
 def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
-    from undertow.conditions import readings_moved
+    from undertow.conditions import exact_answer, readings_moved
     from undertow.reporting import scope
 
     said = told.to_dict()
@@ -141,7 +141,8 @@ def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
     sure = f"with probability {100 * said['probability']:g}%"
     rows = [("question", said["question"])]
     if alone:
-        bar = f"within {above(numbers[0].within, 6)} of the truth {sure}"
+        of = exact_answer(told.facts.plan)
+        bar = f"within {above(numbers[0].within, 6)} of {of} {sure}"
         rows += [("answer", numbers[0].shown()), ("error bar", bar)]
     else:
         bars = f"hold all together {sure}"

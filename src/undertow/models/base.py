@@ -179,14 +179,31 @@ class Model:
         """Return the model in one plain sentence."""
         raise NotImplementedError
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description with a ``kind`` field."""
+    def law_dict(self) -> dict[str, Any]:
+        """Return what the model says of the law alone, JSON-ready, with a ``kind`` field."""
         raise NotImplementedError
+
+    @classmethod
+    def from_law_dict(cls, description: Any) -> "Model":
+        """Return the model described by `law_dict`, or refuse what is none."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description, as files hold it.
+
+        The law with a ``kind`` field; what its records are, where it comes from, what was tested
+        and the region that it stands for, where there is something to say.
+        """
+        from undertow.models.registry import model_to_dict
+
+        return model_to_dict(self)
 
     @classmethod
     def from_dict(cls, description: Any) -> "Model":
         """Return the model described by `to_dict`, or refuse what is none."""
-        raise NotImplementedError
+        from undertow.models.registry import described_model
+
+        return described_model(cls, description)
 
     def several(self) -> bool:
         """Return whether it stands for several laws, any one of which may be true."""

@@ -12,6 +12,7 @@ from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
 from undertow.labels import square
 from undertow.models.base import Model
+from undertow.models.checks import without_alternatives
 from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.markov import MarkovChain
 from undertow.models.rows import refuse_rare
@@ -198,7 +199,8 @@ class ChainBox(Keyed, Model):
         most = np.where((most > 0) & (most < RAREST), RAREST, most)
         length = None if self.length is None else (self.length - 1) // step + 1
         found = ChainBox(least, most, self.states, length, self.note)
-        return self.passed_on(found).with_records(self.records.thinned(step))
+        found = self.passed_on(found, without_alternatives(self.checks))
+        return found.with_records(self.records.thinned(step))
 
     def lasting(self) -> MarkovChain:
         """Return the chain of the box whose states last longest.
@@ -251,7 +253,7 @@ class ChainBox(Keyed, Model):
             f"a stationary start, {length}" + (f" ({self.note})" if self.note else "")
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -264,8 +266,8 @@ class ChainBox(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "ChainBox":
-        """Return the box described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "ChainBox":
+        """Return the box described by `law_dict`."""
         read = fields(
             description, "a box of chains", ("lower", "upper"), (*_OPTIONAL, "note", "trace")
         )
@@ -369,7 +371,7 @@ class MixingClass(Model):
             f"least {self.pi_min:g} and a spectral gap of at least {self.gap:g}, {length}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -380,8 +382,8 @@ class MixingClass(Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "MixingClass":
-        """Return the class described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "MixingClass":
+        """Return the class described by `law_dict`."""
         read = fields(description, "a mixing class", ("states", "pi_min", "gap"), _OPTIONAL)
         states = read["states"]
         return cls(

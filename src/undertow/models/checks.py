@@ -25,6 +25,7 @@ __all__ = [
     "origin_of",
     "privately",
     "untested",
+    "without_alternatives",
     "worst_of",
 ]
 
@@ -119,7 +120,7 @@ class Check:
             "basis": self.basis,
         }
         if self.alternative is not None:
-            described["alternative"] = self.alternative.to_dict()
+            described["alternative"] = self.alternative.law_dict()
         if self.leakage is not None:
             described["leakage"] = list(self.leakage)
         if self.p_value is not None:
@@ -205,6 +206,16 @@ def _either(first: Check, second: Check) -> "Model | None":
         return ModelSet([one, other])
     except InvalidModel:  # of other states, or another length
         return None
+
+
+def without_alternatives(checks: Iterable[Check]) -> tuple[Check, ...]:
+    """Return checks for a model of other records, to which what they suggest does not apply.
+
+    >>> failed = Check("order", "failed", "two records predict more", leakage=(1.0, 2.0))
+    >>> without_alternatives([failed])[0].leakage is None
+    True
+    """
+    return tuple(replace(check, alternative=None, leakage=None) for check in checks)
 
 
 def privately(miss: float) -> tuple[Check, ...]:

@@ -113,7 +113,7 @@ class Contagion(Model):
             f"{self.outside:g} and passed on with {self.passed[0]:g} to {self.passed[1]:g}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind, "size": self.size, "outside": self.outside,
@@ -121,8 +121,8 @@ class Contagion(Model):
         }  # fmt: skip
 
     @classmethod
-    def from_dict(cls, description: Any) -> "Contagion":
-        """Return the model described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "Contagion":
+        """Return the model described by `law_dict`."""
         read = fields(description, "a contagion", ("outside", "passed", "size"), ("kind",))
         passed = read["passed"]
         if not isinstance(passed, list | tuple) or len(passed) != 2:

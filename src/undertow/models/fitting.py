@@ -84,7 +84,7 @@ class FittedChain(MarkovChain):
 
     A `MarkovChain` in every respect, and equal to the plain chain of the same law. ``counts``,
     ``triples`` and the ``tally`` of the records (None: only counts were given) stay with this
-    object: `to_dict` and the printed form leave them out.
+    object: `law_dict` and the printed form leave them out.
 
     >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
     >>> chain.transition
@@ -122,9 +122,9 @@ class FittedChain(MarkovChain):
             set_(self, "_records", tally.described)
 
     @classmethod
-    def from_dict(cls, description: Any) -> MarkovChain:
-        """Return the plain chain described by `to_dict`: counts are never written."""
-        return MarkovChain.from_dict(description)
+    def from_law_dict(cls, description: Any) -> MarkovChain:
+        """Return the plain chain described by `law_dict`: counts are never written."""
+        return MarkovChain.from_law_dict(description)
 
     @property
     def checks(self) -> "tuple[Check, ...]":

@@ -114,7 +114,7 @@ class MultivariateGaussian(Keyed, Model):
             f"{self.largest_correlation:.4g} in absolute value{limit}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -124,8 +124,8 @@ class MultivariateGaussian(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "MultivariateGaussian":
-        """Return the model described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "MultivariateGaussian":
+        """Return the model described by `law_dict`."""
         read = fields(description, "a Gaussian model", ("mean", "covariance"), ("kind", "spread"))
         spread = read.get("spread")
         return cls(
@@ -255,7 +255,7 @@ class GaussianClass(Model):
             f"{self.rho:g}{limit}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -266,8 +266,8 @@ class GaussianClass(Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "GaussianClass":
-        """Return the class described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "GaussianClass":
+        """Return the class described by `law_dict`."""
         read = fields(
             description, "a class of Gaussian models", ("n", "rho"), ("kind", "sds", "spread")
         )

@@ -87,14 +87,14 @@ class Groups(Model):
         """Return the model in one sentence."""
         return f"independent groups of at most {self.size} records, any dependence inside a group"
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         named = {"states": list(self.states)} if self.states else {}
         return {"kind": self.kind, "size": self.size, **named}
 
     @classmethod
-    def from_dict(cls, description: Any) -> "Groups":
-        """Return the model described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "Groups":
+        """Return the model described by `law_dict`."""
         read = fields(description, "a groups model", ("size",), ("kind", "states"))
         size = whole(read["size"], "group size", 2**53)
         return cls(size, names(read.get("states"), "states"))

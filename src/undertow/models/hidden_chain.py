@@ -340,7 +340,7 @@ class HiddenChain(Keyed, Model):
         """Return that hidden states are not protected themselves."""
         return ("nothing is guaranteed about the hidden states themselves, only about records",)
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -351,8 +351,8 @@ class HiddenChain(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "HiddenChain":
-        """Return the chain described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "HiddenChain":
+        """Return the chain described by `law_dict`."""
         needed, more = ("transition", "symbols"), ("kind", "states", "length")
         read = fields(description, "a hidden chain", needed, more)
         return HiddenChain(

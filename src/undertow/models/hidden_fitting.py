@@ -106,9 +106,9 @@ class FittedHiddenChain(HiddenChain):
         return self.parameters * math.log(self.sample_size) - 2 * self.log_likelihood
 
     @classmethod
-    def from_dict(cls, description: Any) -> HiddenChain:
-        """Return the plain chain described by `to_dict`: likelihoods are never written."""
-        return HiddenChain.from_dict(description)
+    def from_law_dict(cls, description: Any) -> HiddenChain:
+        """Return the plain chain described by `law_dict`: likelihoods are never written."""
+        return HiddenChain.from_law_dict(description)
 
     def describe(self) -> str:
         """Return the model in one sentence."""

@@ -11,6 +11,7 @@ from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, square
 from undertow.models.base import Model
+from undertow.models.checks import without_alternatives
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.hidden_law import HiddenLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
@@ -271,7 +272,8 @@ class MarkovChain(Keyed, Model):
                 "small for a model; take a smaller step"
             )
         chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
-        found = self.passed_on(chain).with_records(self.records.thinned(step))
+        found = self.passed_on(chain, without_alternatives(self.checks))
+        found = found.with_records(self.records.thinned(step))
         region = self.plausible_region()
         return found if region is None else found.with_region(region.every_nth(step))
 
@@ -359,7 +361,7 @@ class MarkovChain(Keyed, Model):
         length = "any length" if self.length is None else f"{self.length} records"
         return f"Markov chain on {self.size} states{steps}, {start}, {length}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -370,8 +372,8 @@ class MarkovChain(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "MarkovChain":
-        """Return the chain described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "MarkovChain":
+        """Return the chain described by `law_dict`."""
         if not isinstance(description, dict) or "transition" not in description:
             raise InvalidModel("a chain needs a 'transition' matrix; none was found")
         read = fields(

@@ -253,7 +253,7 @@ class BayesianNetwork(Keyed, Model):
         kind = "tree" if self.is_tree else "Bayesian network"
         return f"{kind} of {self.length} records{hidden} on {self.size} states"
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -265,8 +265,8 @@ class BayesianNetwork(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "BayesianNetwork":
-        """Return the network described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "BayesianNetwork":
+        """Return the network described by `law_dict`."""
         wanted = ("nodes", "edges", "tables")
         lists = isinstance(description, dict) and all(
             isinstance(description.get(key), list | tuple) for key in wanted

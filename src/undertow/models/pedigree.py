@@ -308,7 +308,7 @@ class Pedigree(Keyed, Model):
             f"of B {frequency}"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         low, high = self.frequencies
         return {
@@ -321,8 +321,8 @@ class Pedigree(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "Pedigree":
-        """Return the pedigree described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "Pedigree":
+        """Return the pedigree described by `law_dict`."""
         if not isinstance(description, dict) or not _rows(description.get("parents"), 3):
             raise InvalidModel("a pedigree needs 'parents', rows of child, father and mother")
         optional = ("kind", "people", "sexes", "latent", "allele_frequency")

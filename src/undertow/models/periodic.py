@@ -102,7 +102,7 @@ class ContextChain(MarkovChain):
             f"{more}), which is public, {self.length} records"
         )
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description: each matrix once."""
         return {
             "kind": self.kind,
@@ -115,8 +115,8 @@ class ContextChain(MarkovChain):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "ContextChain":
-        """Return the chain described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "ContextChain":
+        """Return the chain described by `law_dict`."""
         needed = ("context", "labels", "matrices", "steps", "start")
         read = fields(description, "a chain by context", needed, ("kind", "states"))
         labels = names(read["labels"], "labels") or []

@@ -114,9 +114,9 @@ class PrivateFit(MarkovChain):
         return privately(1 - self.confidence)
 
     @classmethod
-    def from_dict(cls, description: Any) -> MarkovChain:
-        """Return the plain chain described by `to_dict`: counts are not written."""
-        return MarkovChain.from_dict(description)
+    def from_law_dict(cls, description: Any) -> MarkovChain:
+        """Return the plain chain described by `law_dict`: counts are not written."""
+        return MarkovChain.from_law_dict(description)
 
     def describe(self) -> str:
         """Return the model in one sentence."""

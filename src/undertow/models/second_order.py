@@ -203,7 +203,7 @@ class SecondOrderChain(Keyed, Model):
         length = "any length" if self.length is None else f"{self.length} records"
         return f"chain of order two on {self.size} states, a stationary start, {length}"
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         return {
             "kind": self.kind,
@@ -213,8 +213,8 @@ class SecondOrderChain(Keyed, Model):
         }
 
     @classmethod
-    def from_dict(cls, description: Any) -> "SecondOrderChain":
-        """Return the chain described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "SecondOrderChain":
+        """Return the chain described by `law_dict`."""
         read = fields(
             description, "a chain of order two", ("transition",), ("kind", "states", "length")
         )

@@ -33,7 +33,7 @@ class FittedSecondOrderChain(SecondOrderChain):
     """The chain estimated from runs of three: P(x, y, z) = (N_xyz + prior) / (N_xy + k prior).
 
     A `SecondOrderChain` in every respect. ``counts`` and the ``tally`` of the records stay with
-    this object: `to_dict` and the printed form leave them out.
+    this object: `law_dict` and the printed form leave them out.
 
     >>> from undertow.models.markov import MarkovChain
     >>> chain = MarkovChain.fit(list("aababbbaabba"), order=2, prior=1.0, public=True)
@@ -73,9 +73,9 @@ class FittedSecondOrderChain(SecondOrderChain):
         return chain
 
     @classmethod
-    def from_dict(cls, description: Any) -> SecondOrderChain:
-        """Return the plain chain described by `to_dict`: counts are never written."""
-        return SecondOrderChain.from_dict(description)
+    def from_law_dict(cls, description: Any) -> SecondOrderChain:
+        """Return the plain chain described by `law_dict`: counts are never written."""
+        return SecondOrderChain.from_law_dict(description)
 
     @property
     def checks(self) -> tuple[Check, ...]:

@@ -7,7 +7,7 @@ from typing import Any, ClassVar
 from undertow.base_query import State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.checks import Check, worst_of
+from undertow.models.checks import Check, without_alternatives, worst_of
 from undertow.models.described import fields, text
 from undertow.models.origins import Origin, weakest
 from undertow.models.records import RecordDescription, together
@@ -127,20 +127,21 @@ class ModelSet(Model):
     def every_nth(self, step: int) -> "ModelSet":
         """Return the set of the laws of every ``step``-th record, if every member has one."""
         found = ModelSet([member.every_nth(step) for member in self.models], self.note)
-        return self.passed_on(found).with_records(self.records.thinned(step))
+        found = self.passed_on(found, without_alternatives(self.checks))
+        return found.with_records(self.records.thinned(step))
 
     def describe(self) -> str:
         """Return the model in one sentence."""
         return f"any one of {len(self.models)} models" + (f" ({self.note})" if self.note else "")
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         note = {} if self.note is None else {"note": self.note}
-        return {"kind": self.kind, "models": [member.to_dict() for member in self.models], **note}
+        return {"kind": self.kind, "models": [member.law_dict() for member in self.models], **note}
 
     @classmethod
-    def from_dict(cls, description: Any) -> "ModelSet":
-        """Return the set described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "ModelSet":
+        """Return the set described by `law_dict`."""
         if not isinstance(description.get("models"), list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
         note = fields(description, "a model set", ("models",), ("kind", "note")).get("note")

@@ -2,7 +2,7 @@
 
 from typing import TYPE_CHECKING
 
-from undertow.conditions import readings_moved
+from undertow.conditions import exact_answer, readings_moved
 from undertow.reporting import scope, words
 from undertow.reporting.facts import BETA, numbers, proved
 from undertow.rounding import above, visible
@@ -40,7 +40,7 @@ def _answers(release: "Release") -> list[tuple[str, str]]:
     found = list(numbers(release))
     sure = f"with probability {100 * (1 - BETA):g}%"
     if len(found) == 1 and not found[0].label():
-        bar = f"within {above(found[0].within, 6)} of the truth {sure}"
+        bar = f"within {above(found[0].within, 6)} of {exact_answer(release.plan)} {sure}"
         return [("answer", f"{found[0].shown()}, {bar}")]
     if release.plan.noise.query.selects:
         short = f"no selected state falls short by more than {above(found[0].within, 6)} records"

@@ -62,7 +62,7 @@ def parameters(model: AnyModel) -> Parameters:
     >>> found.size, found.matrices[0].rows()
     ('a matrix of 2 x 2', (('idle', '0.9', '0.1'), ('active', '0.3', '0.7')))
     """
-    described = list(_members(model.to_dict()))
+    described = list(_members(model.law_dict()))
     if len(described) > _MODELS:
         what = "contexts" if "of" in described[0] else "models"
         return Parameters((), f"the parameters of {len(described)} {what}")

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from typing import Any, Literal
 
 from undertow.certificate import Leakage
-from undertow.conditions import premise
+from undertow.conditions import exact_answer, premise
 from undertow.plan import Plan
 from undertow.reporting import scope, words
 from undertow.reporting.dependence import Matrix, found_in, parameters, reach
@@ -104,7 +104,8 @@ def _answer(facts: Facts) -> Section:
     tables: tuple[ReportTable, ...] = ()
     if len(facts.numbers) == 1 and not facts.numbers[0].label():
         (number,) = facts.numbers
-        bar = f"within {above(number.within, 6)} of the truth with probability {sure}"
+        of = exact_answer(facts.plan)
+        bar = f"within {above(number.within, 6)} of {of} with probability {sure}"
         lines += [("Answer", number.shown()), ("Error bar", bar)]
     elif facts.plan.noise.query.selects:
         bar = words.shortfall(facts.numbers[0].within, sure)

@@ -156,7 +156,9 @@ def _typed(model: AnyModel) -> TypeGuard[MarkovChain]:
 
 
 def _built(model: AnyModel, length: int | None = None) -> str | None:
-    """Return the Python that builds a model, None where a file is plainer."""
+    """Return the Python that builds a model, None where a file is plainer, or says more."""
+    if model.origin != "hand" or model.records or model.checks:
+        return None
     match model:
         case MarkovChain() if _typed(model):
             most = model.length or length
@@ -164,7 +166,7 @@ def _built(model: AnyModel, length: int | None = None) -> str | None:
             rows = [[float(p) for p in row] for row in model.transition]
             return f"ut.MarkovChain({rows}, states={model.states!r}{long})"
         case Pedigree() if not model.latent:
-            described: dict[str, Any] = model.to_dict()
+            described: dict[str, Any] = model.law_dict()
             parents = {child: (one, two) for child, one, two in described["parents"]}
             often = described["allele_frequency"]
             text = tuple(often) if isinstance(often, list) else often

@@ -8,7 +8,7 @@ from typing import Any, Literal
 from undertow.adversaries import Adversary, Against, Window
 from undertow.errors import InvalidInput
 from undertow.models.acceptance import failed
-from undertow.models.registry import model_from_dict, model_to_dict
+from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
@@ -92,7 +92,7 @@ class AskedQuestion:
         """Return the model with the length that a redacted series needs, as commands have it."""
         if self.kind != "redacted" or self.length is None or model.length is not None:
             return model
-        return model_from_dict(model_to_dict(model) | {"length": self.length})
+        return model_from_dict(model.to_dict() | {"length": self.length})
 
     def attacker(self) -> Against:
         """Return the adversary."""

@@ -12,7 +12,6 @@ from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.markov import MarkovChain
 from undertow.models.pedigree import Pedigree
-from undertow.models.registry import model_to_dict
 from undertow.models.sets import AnyModel
 from undertow.studio.charts.chains import chain_picture
 from undertow.studio.charts.curves import fading_chart
@@ -46,7 +45,7 @@ async def depends(request: Request, name: str) -> Response:
 async def model_file(request: Request, name: str) -> Response:
     """Return the model as a file that commands read."""
     studio, work = studio_of(request), work_of(request, name)
-    text = json.dumps(model_to_dict(studio.model(work)), indent=2) + "\n"
+    text = json.dumps(studio.model(work).to_dict(), indent=2) + "\n"
     headers = {"Content-Disposition": 'attachment; filename="model.json"'}
     return Response(text, media_type="application/json", headers=headers)
 
