@@ -219,7 +219,7 @@ def test_counts_stay_here():
     assert chain == plain
     assert plain == chain
     assert hash(chain) == hash(plain)
-    assert chain.to_dict() == plain.to_dict()
+    assert chain.law_dict() == plain.law_dict()
     assert "77" not in repr(chain)
     assert type(model_from_dict(chain.to_dict())) is ut.MarkovChain
     assert type(FittedChain.from_dict(chain.to_dict())) is ut.MarkovChain

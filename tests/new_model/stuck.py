@@ -40,14 +40,14 @@ class StuckSensor(Model):
         """Return the model in one sentence."""
         return f"sensor that is stuck with probability {self.stuck:g}, {self.length} readings"
 
-    def to_dict(self) -> dict[str, Any]:
+    def law_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         own = {"stuck": self.stuck, "share": self.share, "length": self.length}
         return {"kind": self.kind, **own}
 
     @classmethod
-    def from_dict(cls, description: Any) -> "StuckSensor":
-        """Return the model described by `to_dict`."""
+    def from_law_dict(cls, description: Any) -> "StuckSensor":
+        """Return the model described by `law_dict`."""
         read = fields(description, "a stuck sensor", ("stuck", "share", "length"), ("kind",))
         stuck, share = (number(read[name], name) for name in ("stuck", "share"))
         return cls(stuck, share, whole(read["length"], "length"))

@@ -30,7 +30,7 @@ __all__ = [
     "write_text",
 ]
 
-_WRITTEN = "write one with 'undertow fit --output', or with json.dumps(model.to_dict())"
+_WRITTEN = "write one with 'undertow fit --output'"
 
 
 def read_model(path: Path) -> "AnyModel":

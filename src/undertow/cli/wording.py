@@ -37,7 +37,6 @@ _PHRASES = (
     (r"\(private=LEVEL and a ledger\)", "(--private)"),
     (r": model\.every_nth\(\d+\)", " (in Python: every_nth)"),
     (r"'undertow plan' or calibrate\(\.\.\.\)", "'undertow plan'"),
-    (r"write one with json\.dumps\(chain\.to_dict\(\)\)", "make one with 'undertow fit --output'"),
     (r"Data\(table, value=\.\.\., person=\.\.\., time=\.\.\.\)", "--value, --person and --time"),
     (r"Data\(table, value=\.\.\.\)", "--value"),
     (r"release\(plan, data\)", "'undertow release'"),
