@@ -199,8 +199,11 @@ class Model:
         return model_to_dict(self)
 
     @classmethod
-    def from_dict(cls, description: Any) -> "Model":
-        """Return the model described by `to_dict`, or refuse what is none."""
+    def from_dict(cls, description: Any) -> Any:
+        """Return the model described by `to_dict`, or refuse what is none.
+
+        Of a fit the plain model: counts of records are never written.
+        """
         from undertow.models.registry import described_model
 
         return described_model(cls, description)
