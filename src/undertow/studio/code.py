@@ -143,11 +143,16 @@ def _given(work: Work, model: AnyModel | None, asked: AskedQuestion) -> str:
     return "--model model.json" + (f" --length {length}" if length and open_ended else "")
 
 
+def _bare(model: AnyModel) -> bool:
+    """Return whether nothing is known of a model but its law."""
+    return model.origin == "hand" and not model.records and not model.checks
+
+
 def _typed(model: AnyModel) -> TypeGuard[MarkovChain]:
     """Return whether a chain can be typed: few states, plain names, a stationary start."""
     return (
         isinstance(model, MarkovChain)
-        and not model.checks
+        and _bare(model)
         and model.transition.ndim == 2
         and len(model.states) <= _MOST
         and model.start == "stationary"
@@ -157,7 +162,7 @@ def _typed(model: AnyModel) -> TypeGuard[MarkovChain]:
 
 def _built(model: AnyModel, length: int | None = None) -> str | None:
     """Return the Python that builds a model, None where a file is plainer, or says more."""
-    if model.origin != "hand" or model.records or model.checks:
+    if not _bare(model):
         return None
     match model:
         case MarkovChain() if _typed(model):

@@ -11,6 +11,7 @@ from undertow.models.contagion import Contagion
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.markov import MarkovChain
 from undertow.models.pedigree import Pedigree
+from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
 from undertow.studio.reading import PrivateTable, Reading
 from undertow.studio.uploads import Folder
@@ -102,6 +103,11 @@ def _pressure(draw: random.Random) -> str:
     return "\n".join(["pressure", *(f"{value:.0f}" for value in values)]) + "\n"
 
 
+def _chain() -> MarkovChain:
+    about = RecordDescription(every="5m", state=StateRule("value > 0"), unit="person")
+    return MarkovChain(_ACTIVITY, ("inactive", "active")).with_records(about)
+
+
 def _pedigree() -> Pedigree:
     return Pedigree(parents=_PARENTS, allele_frequency=0.2)
 
@@ -123,6 +129,7 @@ EXAMPLES = (
         "activity.csv",
         Reading("steps", "person", "time", "5m", "steps > 0", ("inactive", "active")),
         _activity,
+        _chain,
         every="5m",
     ),
     Example(
@@ -154,8 +161,3 @@ EXAMPLES = (
     ),
 )
 """The examples, in the order in which they are shown."""
-
-
-def chain_of_activity() -> MarkovChain:
-    """Return the chain behind the first example."""
-    return MarkovChain(_ACTIVITY, ("inactive", "active"))
