@@ -11,6 +11,7 @@ from typer.testing import CliRunner
 import undertow as ut
 from tests.studio.conftest import found
 from tests.studio.test_pages import asked, begun, table, upload, work_of
+from undertow.plan import Plan
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("still", "moving"))
 READING = {"value": "steps", "person": "who", "time": "when", "every": "1",
@@ -102,6 +103,33 @@ def test_a_model_fitted_to_the_table_is_refused_in_words(opened, account):
     assert answer.status_code == 422
     assert "fitted to these very records" in answer.text
     assert not ledger.entries()
+
+
+def test_who_accepts_that_the_same_records_are_released_is_told_so(opened, tmp_path, monkeypatch):
+    monkeypatch.setenv("UNDERTOW_STATE", str(tmp_path / "state"))
+    client, _ = opened()
+    work = work_of(upload(client, table()))
+    fitted = client.post(f"/w/{work}/data", data=READING | {"model": "fit"})
+    page = client.get(f"/w/{work_of(fitted)}/question").text
+    assert 'value="same-records"' in page
+    plain = work_of(asked(client, work_of(fitted), states="moving"))
+    assert "very records" not in client.get(f"/w/{plain}/release").text
+    taken = {"states": "moving", "accept": ["order", "memory", "time", "same-records"]}
+    work = work_of(asked(client, work_of(fitted), **taken))
+    said = client.get(f"/w/{work}/release").text
+    assert "the very records that are released, which was accepted" in said
+    plan = json.loads(client.get(f"/w/{work}/plan.json").text)
+    assert plan["accepted"][-1] == "same-records"
+    held = Plan.from_json(json.dumps(plan))
+    accept = [name for name in held.accepted if name != "same-records"]
+    ut.Ledger(where := str(tmp_path / "own.db"), "w25", held.model, 3.0, accept=accept)
+    client, _ = opened(ledger=where, dataset="w25")
+    work = work_of(upload(client, table()))
+    fitted = client.post(f"/w/{work}/data", data=READING | {"model": "fit"})
+    work = work_of(asked(client, work_of(fitted), **taken))
+    assert client.post(f"/w/{work}/dry-run").status_code == 200
+    done = client.post(f"/w/{work}/release", data={"meant": "yes"}).text
+    assert "these are the records that the model was fitted to" in done
 
 
 def test_papers_of_a_fit_to_the_private_table_are_the_curators(opened, account):

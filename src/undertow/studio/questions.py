@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Against, Window
 from undertow.errors import InvalidInput
-from undertow.models.acceptance import failed
+from undertow.models.acceptance import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
@@ -92,7 +92,10 @@ class AskedQuestion:
         """Return the model with the length that a redacted series needs, as commands have it."""
         if self.kind != "redacted" or self.length is None or model.length is not None:
             return model
-        return model_from_dict(model.to_dict() | {"length": self.length})
+        described = model.to_dict() | {"length": self.length}
+        if "region" in described:
+            described["region"] = described["region"] | {"length": self.length}
+        return model_from_dict(described)
 
     def attacker(self) -> Against:
         """Return the adversary."""
@@ -190,9 +193,10 @@ class AskedQuestion:
                 if given[name] not in allowed:
                     raise InvalidInput(f"{name} is one of {', '.join(allowed)}")
                 told[name] = given[name]
-        broken = [check.name for check in failed(model.checks)]
+        offered = [check.name for check in failed(model.checks)]
+        offered += [SAME_RECORDS] * (model.records.source is not None)
         ticked = form.getlist("accept") if hasattr(form, "getlist") else []
-        told["accept"] = tuple(name for name in broken if name in ticked)
+        told["accept"] = tuple(name for name in offered if name in ticked)
         told["known"] = _records(given.get("known", ""))
         for name in ("window", "every"):
             told[name] = given.get(name, "")

@@ -70,6 +70,6 @@ def _page(
     return studio.page(
         "question", status, work=work, asked=asked, kinds=kinds_for(model), words=KINDS,
         states=list(map(str, model.states)), windows=model.family == "chain", persons=persons,
-        record_words=said, broken=failed(model.checks), wrong=wrong, limit=asked.limit,
-        code=code_for_plan(work, model, asked),
+        record_words=said, broken=failed(model.checks), fitted=model.records.source is not None,
+        wrong=wrong, limit=asked.limit, code=code_for_plan(work, model, asked),
     )  # fmt: skip
