@@ -193,3 +193,15 @@ def test_categories_declare_their_types() -> None:
                 continue
             with pytest.raises(InvalidInput, match="no such value is one of the states"):
                 ut.release(plan, ut.Data(table, value="x"), insecure_seed=1)
+
+
+def test_objects_that_fit_no_state_are_refused_as_a_list_is() -> None:
+    """Such a column of pandas declares no type: the types in it are public, as a list's."""
+    pd = pytest.importorskip("pandas", reason="pandas is not installed")
+
+    plan = ut.calibrate(ut.Count(1), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), limit=1.0)
+    texts = pd.DataFrame({"x": pd.Series(["rest", "move", None] * 9, dtype=object)})
+    with pytest.raises(InvalidInput, match="holds text"):
+        ut.release(plan, ut.Data(texts, value="x"))
+    mixed = pd.DataFrame({"x": pd.Series(["rest", 1, None] * 9, dtype=object)})
+    assert ut.release(plan, ut.Data(mixed, value="x"), insecure_seed=1).rows == 27

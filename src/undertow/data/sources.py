@@ -408,9 +408,10 @@ def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[s
     native = series.to_native()
     dtype = getattr(native, "dtype", None)
     if str(dtype) in ("object", "category"):
-        column, parts = _parts(name, native.tolist(), roles)
-        declared = getattr(dtype, "categories", None)  # of which types they are is declared
-        return (column if declared is None else replace(column, types=kinds_of(declared))), parts
+        listed = native.tolist()
+        column, parts = _parts(name, listed, roles)
+        declared = getattr(dtype, "categories", listed)  # objects are what the types in them are
+        return replace(column, types=kinds_of(declared)), parts
     given = str(dtype if dtype is not None else native.type)
     if given == "null":
         return Column(name, "nothing", given), {name: pl.Series([None] * len(series))}

@@ -1,9 +1,9 @@
 """Types of records, which are public, held against the states of a model.
 
-What is public of a frame or a Parquet file is the declared type of its column, of a list the set of
-the Python types in it. A CSV column has no type: its fields are read as the model's states are, and
-what fails is foreign. Records that can be in no state, whatever they are, are refused; foreign
-records of a type that fits are private, and never an error.
+What is public of a frame or a Parquet file is the declared type of its column, of a list and of a
+column of Python objects the set of the Python types in it. A CSV column has no type: its fields are
+read as the model's states are, and what fails is foreign. Records that can be in no state, whatever
+they are, are refused; foreign records of a type that fits are private, and never an error.
 """
 
 from collections.abc import Iterable, Sequence
