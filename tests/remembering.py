@@ -26,8 +26,10 @@ class Remembered:
         wanted = (mechanism, model, against, more, question)
         if self.anew or (self.changes is not None and self.changes._setattr):
             return self.function(*wanted)
-        # 1, 1.0 and True are equal, and are different names of states
-        names = repr((mechanism, getattr(model, "states", None), against))
+        # 1, 1.0 and True are equal, and are different names of states; models of one law are
+        # equal, and what was tested of them stands in the answer
+        tested = [(check.name, check.outcome) for check in getattr(model, "checks", ())]
+        names = repr((mechanism, getattr(model, "states", None), against, tested))
         try:
             key = (mechanism, model, against, tuple(sorted(more.items())), question, names)
             found = self.kept.get(key)

@@ -21,7 +21,7 @@ from undertow.models.markov import MarkovChain
 from undertow.models.origins import fitted_origin
 from undertow.models.persons import HomogeneityTest, homogeneity_test
 from undertow.models.population import population
-from undertow.models.ratios import Difference, differ
+from undertow.models.ratios import Difference, RatioTest, differ
 from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.sequences import encode, given_states
 from undertow.models.sets import ModelSet
@@ -38,7 +38,7 @@ __all__ = ["FittedChain", "OrderTest", "clopper_pearson", "fit_chain"]
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTest:
+class OrderTest(RatioTest):
     """Whether one record predicts the next as well as two do.
 
     ``difference`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)]; a small
@@ -49,21 +49,6 @@ class OrderTest:
     """
 
     difference: Difference
-
-    @property
-    def statistic(self) -> float:
-        """The likelihood ratio."""
-        return self.difference.statistic
-
-    @property
-    def degrees(self) -> int:
-        """Its degrees of freedom."""
-        return self.difference.degrees
-
-    @property
-    def p_value(self) -> float:
-        """The probability of so large a ratio under order 1."""
-        return self.difference.p_value
 
     def words(self, *, failed: bool | None = None) -> str:
         """Return the outcome in plain words; by itself it fails at a p-value below 0.05."""

@@ -3,14 +3,14 @@
 from dataclasses import dataclass
 
 from undertow.errors import NotSupported
-from undertow.models.ratios import Difference, differ
+from undertow.models.ratios import Difference, RatioTest, differ
 from undertow.models.tallies import Ints, Tally
 
 __all__ = ["HomogeneityTest", "homogeneity_test", "of_persons"]
 
 
 @dataclass(frozen=True, slots=True)
-class HomogeneityTest:
+class HomogeneityTest(RatioTest):
     """Whether one chain describes all persons.
 
     ``difference`` is the likelihood ratio of one chain for each person against one for all; a small
@@ -22,26 +22,6 @@ class HomogeneityTest:
 
     persons: int
     difference: Difference
-
-    @property
-    def statistic(self) -> float:
-        """The likelihood ratio."""
-        return self.difference.statistic
-
-    @property
-    def degrees(self) -> int:
-        """Its degrees of freedom."""
-        return self.difference.degrees
-
-    @property
-    def p_value(self) -> float:
-        """The probability of so large a ratio where persons do not differ."""
-        return self.difference.p_value
-
-    @property
-    def drawn(self) -> bool:
-        """Whether it was compared with samples, because counts are small."""
-        return self.difference.drawn
 
     def words(self, *, failed: bool | None = None) -> str:
         """Return the outcome in plain words; by itself it fails at a p-value below 0.05."""

@@ -13,7 +13,7 @@ import numpy as np
 from undertow.models.tallies import Ints
 from undertow.numerics import Array
 
-__all__ = ["MATTERS", "Difference", "differ", "shown_p_value"]
+__all__ = ["MATTERS", "Difference", "RatioTest", "differ", "shown_p_value"]
 
 MATTERS = 1.5
 """The departure that a check must be able to see: odds that are so many times those of the fit.
@@ -78,6 +78,34 @@ class Difference:
     def shown(self) -> str:
         """Return the p-value in words."""
         return shown_p_value(self.p_value)
+
+
+class RatioTest:
+    """A test by a likelihood ratio: its numbers."""
+
+    __slots__ = ()
+
+    difference: Difference
+
+    @property
+    def statistic(self) -> float:
+        """The likelihood ratio."""
+        return self.difference.statistic
+
+    @property
+    def degrees(self) -> int:
+        """Its degrees of freedom."""
+        return self.difference.degrees
+
+    @property
+    def p_value(self) -> float:
+        """The probability of so large a ratio where nothing differs."""
+        return self.difference.p_value
+
+    @property
+    def drawn(self) -> bool:
+        """Whether it was compared with samples, because counts are small."""
+        return self.difference.drawn
 
 
 def shown_p_value(p_value: float) -> str:
