@@ -74,7 +74,7 @@ def audience(plan: Plan[Any]) -> tuple[str, ...]:
     """
     if plan.audience == "public":
         return ()
-    advice = "Papers that can be published need a fit through noise ('undertow fit --private')."
+    advice = "Papers that can be published need a fit through noise ('undertow fit --private')"
     return (f"For the curator only: {CURATORS}. {advice}",)
 
 
