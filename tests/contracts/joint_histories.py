@@ -241,14 +241,21 @@ class Table:
     fill: int | None = None  # absent steps are records in this state
 
     def frame(self, rng: np.random.Generator, states: int, missing: bool = False) -> pl.DataFrame:
-        """The rows with random values, in random order where there are times."""
+        """The rows with random values, in random order where there are times.
+
+        With ``missing`` some records have no value, and some one that is no state.
+        """
         rows = [
             (person.name, person.first + step, 7 * (person.first + step), group, half)
             for person in self.people
             for step, group, half in zip(person.present, person.groups, person.halves, strict=True)
         ]
         values = [int(x) for x in rng.integers(states, size=len(rows))]
-        shown = [None if missing and rng.random() < 0.3 else x for x in values]
+        drawn = rng.random(len(values)) if missing else np.ones(len(values))
+        shown = [
+            None if draw < 0.2 else FOREIGN if draw < 0.3 else x
+            for x, draw in zip(values, drawn, strict=True)
+        ]
         names = ("person", "t", "u", "g", "h")
         frame = pl.DataFrame(rows, schema=dict(zip(names, _TYPES, strict=True)), orient="row")
         frame = frame.with_columns(pl.Series("value", shown, dtype=pl.Int64))
@@ -260,6 +267,9 @@ class Table:
             return person.present[-1] + 1, {step: step for step in person.present}
         return len(person.present), {step: place for place, step in enumerate(person.present)}
 
+
+FOREIGN = 99
+"""A value that is a state of no world."""
 
 _TYPES = (pl.String, pl.Int64, pl.Int64, pl.Int64, pl.Int64)
 
