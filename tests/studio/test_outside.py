@@ -165,7 +165,9 @@ def kept(tmp_path):
 
 @pytest.mark.parametrize("how", [signal.SIGHUP, signal.SIGTERM, signal.SIGINT])
 def test_uploads_go_with_the_studio(start, tmp_path, how):
+    before = signal.signal(how, signal.SIG_DFL)  # the tests themselves may run under nohup
     one, address = start()
+    signal.signal(how, before)
     uploaded(address)
     (folder,) = kept(tmp_path)
     assert list(folder.glob("*.csv"))
