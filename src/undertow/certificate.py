@@ -39,7 +39,7 @@ WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
 
 
 READS_STATES = "the algorithm reads the states of records alone, not the readings within a state"
-"""What a level under a model with states is about: nothing is known of readings within a state."""
+"""The assumption of a DP level under a model with states, which does not describe readings."""
 
 UNSURE = (
     "it holds for each of the models that may be true, not for an attacker who is unsure which of "

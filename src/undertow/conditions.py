@@ -39,7 +39,7 @@ def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
 
 @dataclass(frozen=True, slots=True)
 class Suggested:
-    """What failed checks say of a leakage: its size under the models that they suggest.
+    """The leakage under the models that failed checks suggest instead of the fitted one.
 
     ``most`` is the largest bound known, under the model or under what one failed check suggests.
     ``bounded`` says whether it is a bound on all that the records suggest: not where a failed check

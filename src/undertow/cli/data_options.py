@@ -95,7 +95,7 @@ class TableText(SeriesText):
 
 @dataclass(frozen=True, slots=True)
 class ReleasedText(TableText):
-    """How to read a table of which something is released, as it was typed."""
+    """The options of a command that say how to read the table to be released."""
 
     ungrouped: bool = option(
         None, "Vouch for a model of groups where no column says who belongs together.", False

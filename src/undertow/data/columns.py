@@ -57,7 +57,7 @@ class Column:
 
     @property
     def kinds(self) -> frozenset[str]:
-        """What its values are, as far as that is public: declared, or the types in a list."""
+        """The public types of its values: the declared one, or those that occur in a list."""
         declared = {"number": NUMBER, "text": TEXT, "truth": TRUTH}.get(self.kind)
         return self.types if declared is None else frozenset({declared})
 

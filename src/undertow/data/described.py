@@ -1,4 +1,4 @@
-"""What the records of a table are, and whether they are what a model is about.
+"""The description of a table's records, compared with that of a model.
 
 Everything here is a public fact: what was named when the table was opened, the declared types of
 columns, persons and times. `check_records` is asked by whatever reads records under a plan, before

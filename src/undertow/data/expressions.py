@@ -13,10 +13,10 @@ from undertow.errors import InvalidInput
 __all__ = ["PLACEHOLDER", "normalised"]
 
 PLACEHOLDER = "value"
-"""What stands for the column of the values in a normalised expression."""
+"""Placeholder of the value column in a normalised expression."""
 
 _OR, _AND, _NOT, _COMPARED, _SUM, _PRODUCT, _SIGN, _CAST, _ATOM = range(1, 10)
-"""How tightly an expression holds together: what is looser needs brackets inside what is not."""
+"""Precedence of operators: an operand of lower precedence stands in brackets."""
 
 _SIGNS = {"==": "=", "!=": "<>"}
 _TYPES = {

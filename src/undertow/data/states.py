@@ -97,7 +97,7 @@ class Record:
 
     @property
     def made(self) -> bool:
-        """Whether an expression makes a truth value of each row."""
+        """Whether each record is the truth value of an expression."""
         return self.text is not None and set(self.planes) == {TRUTH}
 
     def numbers(self) -> "pl.Expr":

@@ -177,7 +177,7 @@ class _Order:
 
     @property
     def rises(self) -> bool:
-        """Whether every time is later than the one before it."""
+        """Whether the times rise strictly from row to row."""
         return not self.back and not self.same
 
     def feed(self, rows: "pl.DataFrame") -> None:

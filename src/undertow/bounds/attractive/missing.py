@@ -40,7 +40,7 @@ from undertow.queries import AnyQuery
 __all__ = ["COMPLETE", "over_patterns", "over_patterns_as_complete"]
 
 COMPLETE = "every record has a value in a state of the model: where some are missing, more may leak"
-"""What is assumed where a proof is about complete series."""
+"""The assumption of a proof about complete series."""
 
 
 def over_patterns(leak: Leakage, mechanism: Noise, model: AnyModel) -> bool:

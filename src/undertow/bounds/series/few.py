@@ -35,7 +35,7 @@ class FewStates:
     longest: int = 512
     mirrored: bool = False
     ended: bool = False
-    """Whether the effort did not suffice to read as far as it would have taken."""
+    """Whether the effort ended before enough records on each side were read."""
 
     def __init__(
         self, observed: ObservedChain, known: bool, most: int, strides: Strides | None = None,
