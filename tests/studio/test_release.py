@@ -113,6 +113,10 @@ def test_who_accepts_that_the_same_records_are_released_is_told_so(opened, tmp_p
     page = client.get(f"/w/{work_of(fitted)}/question").text
     assert 'value="same-records"' in page
     plain = work_of(asked(client, work_of(fitted), states="moving"))
+    for page in ("costs", "attacker", "release"):  # no number before what weakens it
+        text = client.get(f"/w/{plain}/{page}").text
+        body = text[text.index("<h1>") :].lower()
+        assert body.index("the records suggest") < body.index("2.72"), page
     assert "very records" not in client.get(f"/w/{plain}/release").text
     taken = {"states": "moving", "accept": ["order", "memory", "time", "same-records"]}
     work = work_of(asked(client, work_of(fitted), **taken))
