@@ -14,7 +14,7 @@ from tests.grids import law, thinned
 from tests.oracles import memory as oracle
 from undertow.bounds.attractive.sums import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 
 ERROR = 1e-11
 """What linear programs and enumerations of five records may be off (either side)."""
@@ -192,10 +192,10 @@ def test_refusals():
         ut.leakage(ut.PureDP(1.0), chain, ut.Adversary(20, range(13)))
     with pytest.raises(InvalidInput, match="record 40"):
         ut.leakage(ut.PureDP(1.0), chain, ut.Adversary(40))
-    law = HiddenLaw(np.array([0.5, 0.5]), np.array([[[1.0, 1e-200], [0.5, 0.5]]]), np.arange(2))
+    law = LoweredLaw(np.array([[[1.0, 1e-200], [0.5, 0.5]]]), np.arange(2), np.array([0.5, 0.5]))
     with pytest.raises(NotSupported, match="too rare"):
         chain_sums(law, np.ones((1, 2)), 0, (), 3)
-    plain = HiddenLaw(np.array([0.5, 0.5]), np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2))
+    plain = LoweredLaw(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2), np.array([0.5, 0.5]))
     with pytest.raises(NotSupported, match="not told apart"):
         chain_sums(plain, np.array([[1.0, 1e-30]]), 0, (), 3)
     with pytest.raises(NotSupported, match="not told apart"):
@@ -204,7 +204,7 @@ def test_refusals():
 
 def test_cases_that_cannot_occur_are_left_out():
     """A known value that excludes one of the target's two is no attack."""
-    law = HiddenLaw(np.array([0.5, 0.5]), np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.arange(2))
+    law = LoweredLaw(np.array([[[1.0, 0.0], [0.0, 1.0]]]), np.arange(2), np.array([0.5, 0.5]))
     seen = chain_sums(law, np.exp([[-1.0, 0.0]]), 0, (1,), 2)
     plain = chain_sums(law, np.ones((1, 2)), 0, (1,), 2)
     assert best_case(seen, plain, (1, 0), (2,)) is None

@@ -176,8 +176,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
     """
     law = lawful(chain)
     if law.plain:
-        return between_neighbours(law.start, law.steps, truth, ends)
-    shows = (law.owner == np.arange(int(law.owner[-1]) + 1)[:, None]).astype(np.float64)
+        return between_neighbours(law.start, law.kernels, truth, ends)
+    shows = (law.symbols == np.arange(int(law.symbols[-1]) + 1)[:, None]).astype(np.float64)
     before, after = np.empty((truth.size, law.size)), np.ones((truth.size, law.size))
     first = 0
     for end in ends:
@@ -185,9 +185,9 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
         before[first] = law.start
         for t in range(first + 1, end):
             seen = before[t - 1] * shows[truth[t - 1]]
-            before[t] = seen @ law.step(t - 1 - first) / seen.sum()
+            before[t] = seen @ law.kernel(t - 1 - first) / seen.sum()
         for t in range(end - 2, first - 1, -1):
-            message = law.step(t - first) @ (shows[truth[t + 1]] * after[t + 1])
+            message = law.kernel(t - first) @ (shows[truth[t + 1]] * after[t + 1])
             after[t] = message / message.max()
         first = end
     found = law.records(before * after)

@@ -19,7 +19,7 @@ from undertow.auditing.hidden import check_length, known_places, known_states, l
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Noise, Scaled, TabulatedNoise
 from undertow.models.base import Model
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array, check_count, log_sum
 from undertow.queries import Mean, State, Sum
 
@@ -182,7 +182,7 @@ def answer_posteriors(
     facts = known_states(known, chain)
     known_places(facts, np.array([records]))  # refuses records beyond the last
     law = lawful(chain)
-    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.owner), facts)
+    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.symbols), facts)
     units = made.units(answers, records)
     if not np.isfinite(units).all():
         raise InvalidInput("answers must be finite numbers")
@@ -193,7 +193,7 @@ def answer_posteriors(
 class _Walk:
     """The hidden chain, what each hidden state adds, and what is known of each record."""
 
-    chain: HiddenLaw
+    chain: LoweredLaw
     lengths: tuple[int, ...]
     adds: tuple[int, ...]
     facts: dict[int, int]
@@ -205,7 +205,7 @@ class _Walk:
     def posteriors(self, weights: Any, units: Array, wanted: list[int]) -> Array:
         """Return the posteriors of the wanted records, some answers at a time."""
         size = self.chain.size
-        found = np.empty((len(units), len(wanted), int(self.chain.owner[-1]) + 1))
+        found = np.empty((len(units), len(wanted), int(self.chain.symbols[-1]) + 1))
         forth = self._forth(set(wanted), logs=False)
         batch = max(1, _BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
@@ -271,7 +271,7 @@ class _Walk:
         for length in self.lengths:
             yield np.tile(self.chain.start, (self.chain.size, 1))
             for record in range(length - 1):
-                yield self.chain.step(record)
+                yield self.chain.kernel(record)
 
     def _shifted(self, masses: Array, record: int, way: int, *, logs: bool) -> Array:
         """Return masses by the total after the record (``way`` 1) or before it (-1).
@@ -280,7 +280,7 @@ class _Walk:
         """
         made = np.full_like(masses, -np.inf if logs else 0.0)
         for state, add in enumerate(self.adds):
-            own = int(self.chain.owner[state])
+            own = int(self.chain.symbols[state])
             if self.facts.get(record, own) == own:
                 low, high = slice(0, masses.shape[2] - add), slice(add, None)
                 source, place = (low, high) if way > 0 else (high, low)

@@ -59,7 +59,7 @@ class DrawnModel:
     @property
     def longer(self) -> bool:
         """Whether records form a chain in which more than the last one matters."""
-        return self.model.hidden_law() is not None and not isinstance(self.model, MarkovChain)
+        return self.model.lowered() is not None and not isinstance(self.model, MarkovChain)
 
     def code(self, value: Any) -> Any:
         """Return a value as it is drawn: the number of a state, or the number that it is."""

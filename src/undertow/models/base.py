@@ -12,7 +12,7 @@ from undertow.numerics import shown
 
 if TYPE_CHECKING:
     from undertow.models.checks import Check
-    from undertow.models.hidden_law import HiddenLaw
+    from undertow.models.lowered import LoweredLaw
     from undertow.models.markov import MarkovChain
 
 __all__ = ["Model"]
@@ -244,7 +244,7 @@ class Model:
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
 
-    def hidden_law(self) -> "HiddenLaw | None":
+    def lowered(self) -> "LoweredLaw | None":
         """Return the records as what a chain of hidden states shows, None where they are not."""
         return None
 

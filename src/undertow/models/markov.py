@@ -13,7 +13,7 @@ from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.checks import without_alternatives
 from undertow.models.described import fields, names, numbers, whole
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.rows import probability_rows, state_names, warn_fitted
 from undertow.models.stationary import reachable, refuse_rare_steps, stationary_law
 from undertow.models.walks import MOST_DRAWN, MOST_RECORDS, backwards, bridge, simulate
@@ -328,10 +328,10 @@ class MarkovChain(Keyed, Model):
         """Return the chain itself."""
         return [self]
 
-    def hidden_law(self) -> HiddenLaw:
+    def lowered(self) -> LoweredLaw:
         """Return the chain with nothing hidden."""
         steps = self.transition[None] if self.homogeneous else self.transition
-        return HiddenLaw(np.array(self.initial), np.array(steps), np.arange(self.size))
+        return LoweredLaw(np.array(steps), np.arange(self.size), np.array(self.initial))
 
     def reach(self) -> str:
         """Return how far back a record looks."""

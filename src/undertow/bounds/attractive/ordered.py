@@ -46,7 +46,7 @@ from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import MetricDP, Scaled
 from undertow.models.attractive import total_margin
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.markov import MarkovChain
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, up
 
@@ -136,7 +136,7 @@ def ordered_leakage(values: StateExponents, chain: MarkovChain, against: Against
         return None
     if float(values.exponents(values.upper)[-1]) > DEEPEST:
         return None
-    law = HiddenLaw(chain.initial[order], steps, np.arange(chain.size))
+    law = LoweredLaw(steps, np.arange(chain.size), chain.initial[order])
     work = _Ordered(chain, law, values)
     try:
         if isinstance(against, Adversary):
@@ -166,7 +166,7 @@ class _Ordered:
     """A chain with its states in rising order, and what they add."""
 
     chain: MarkovChain
-    law: HiddenLaw
+    law: LoweredLaw
     values: StateExponents
 
     def weights(self, rising: bool, rate: float) -> Array:

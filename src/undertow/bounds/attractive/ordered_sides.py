@@ -13,7 +13,7 @@ import numpy as np
 
 from undertow.bounds.attractive.sums import FAINT, check_range
 from undertow.errors import NotSupported
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["SideGains", "side_table"]
@@ -66,7 +66,7 @@ def _scaled(matrix: Array) -> Array:
 
 
 def side_table(
-    law: HiddenLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
+    law: LoweredLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
 ) -> SideGains:
     """Return what the records on one side add, for every number of them up to ``reach``.
 
@@ -74,7 +74,7 @@ def side_table(
     length has room for as many on both sides. Cost O(k^3) for every number.
     """
     size = law.size
-    step = law.steps[0].T if left else law.steps[0]  # rows are the value nearer to the target
+    step = law.kernels[0].T if left else law.kernels[0]  # rows are the value nearer to the target
     depth = check_range(law, weights)
     seen, plain = np.eye(size), np.eye(size)  # (T D)^d and T^d
     message, prior = np.ones(size), np.ones(size)  # of an open side

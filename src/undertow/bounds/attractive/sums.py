@@ -31,7 +31,7 @@ import numpy.typing as npt
 
 from undertow.bounds.hidden.perron import perron
 from undertow.errors import NotSupported
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = [
@@ -118,7 +118,7 @@ def best_case(seen: Sums, plain: Sums, pair: tuple[int, int], shape: Sequence[in
 
 
 def chain_sums(
-    law: HiddenLaw, weights: Array, target: int, known: Sequence[int], records: int | None
+    law: LoweredLaw, weights: Array, target: int, known: Sequence[int], records: int | None
 ) -> Sums:
     """Return the sums of a chain of hidden states over all series of so many records.
 
@@ -127,7 +127,7 @@ def chain_sums(
     follows the last record that matters is then a Perron vector, whose error is counted. Cost
     O(m^3 log n) for each known record, and m^2 for each of their values.
 
-    >>> law = HiddenLaw(np.array([.5, .5]), np.array([[[.9, .1], [.1, .9]]]), np.arange(2))
+    >>> law = LoweredLaw(np.array([[[.9, .1], [.1, .9]]]), np.arange(2), np.array([.5, .5]))
     >>> weights = np.exp([[-1.0, 0.0]])
     >>> seen = chain_sums(law, weights, 0, (), None)
     >>> plain = chain_sums(law, np.ones((1, 2)), 0, (), None)
@@ -137,8 +137,8 @@ def chain_sums(
     """
     depth = check_range(law, weights)
     anchors = sorted((target, *known))
-    hidden, states = law.size, int(law.owner[-1]) + 1
-    inside = law.owner == np.arange(states)[:, None]  # (values, m)
+    hidden, states = law.size, int(law.symbols[-1]) + 1
+    inside = law.symbols == np.arange(states)[:, None]  # (values, m)
     message, scale = law.start[None], np.zeros(1, dtype=np.int64)  # (cases, m), (cases,)
     before = 0
     for number, anchor in enumerate(anchors):
@@ -168,12 +168,12 @@ class _ScaledMatrix:
     scale: int = 0
 
 
-def check_range(law: HiddenLaw, weights: Array) -> float:
+def check_range(law: LoweredLaw, weights: Array) -> float:
     """Return the largest -ln of a weight; refuse numbers that could vanish on the way."""
     depth = -math.log(float(weights.min())) if weights.min() > 0 else math.inf
     if depth > DEEPEST:
         raise NotSupported(f"ratios above e^{DEEPEST:g} are not told apart here")
-    if any(float(part[part > 0].min()) < RARE for part in (law.steps, law.start)):
+    if any(float(part[part > 0].min()) < RARE for part in (law.kernels, law.start)):
         raise NotSupported(f"a probability below {RARE:g} is too rare for exact arithmetic")
     return depth
 
@@ -213,15 +213,15 @@ def _power(matrix: _ScaledMatrix, exponent: int) -> _ScaledMatrix:
     return made
 
 
-def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
+def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
     """Return the product of weight and step, over unknown records in order: diag(w_t) T_t."""
 
     def factor(place: int) -> _ScaledMatrix:
         row = weights[abs(place - target) % len(weights)]  # (m,)
-        return _ScaledMatrix(row[:, None] * law.step(place))
+        return _ScaledMatrix(row[:, None] * law.kernel(place))
 
     made = _ScaledMatrix(np.eye(law.size))
-    if len(law.steps) > 1:
+    if len(law.kernels) > 1:
         for place in places:
             made = _times(made, factor(place))
         return made
@@ -236,18 +236,18 @@ def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _Sca
 
 
 def _way(
-    law: HiddenLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
+    law: LoweredLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
 ) -> _ScaledMatrix:
     """Return what leads from a record, or from the start, to the next one that matters."""
     if first:
         return _unknown(law, weights, target, range(anchor))
     # on one side of the target distances rise or fall by one: the phases alternate either way
-    step = _ScaledMatrix(law.step(before))
+    step = _ScaledMatrix(law.kernel(before))
     return _times(step, _unknown(law, weights, target, range(before + 1, anchor)))
 
 
 def _end(
-    law: HiddenLaw, weights: Array, target: int, last: int, records: int | None
+    law: LoweredLaw, weights: Array, target: int, last: int, records: int | None
 ) -> tuple[_ScaledMatrix, float]:
     """Return the message of all records after the last one that matters, and its own error."""
     hidden = law.size
@@ -258,7 +258,7 @@ def _end(
         period = np.eye(hidden)
         for more in range(len(weights)):
             row = weights[abs(last + 1 + more - target) % len(weights)]
-            period = period @ (law.steps[0] * row)  # T diag(w)
+            period = period @ (law.kernels[0] * row)  # T diag(w)
         vector, width = perron(period)
         _faint(vector)
         return _ScaledMatrix(vector), width
@@ -266,6 +266,6 @@ def _end(
         return _ScaledMatrix(np.ones(hidden)), 0.0
     final = weights[abs(records - 1 - target) % len(weights)]
     steps = _times(
-        _ScaledMatrix(law.step(last)), _unknown(law, weights, target, range(last + 1, records - 1))
+        _ScaledMatrix(law.kernel(last)), _unknown(law, weights, target, range(last + 1, records - 1))
     )
     return _times(steps, _ScaledMatrix(final)), 0.0

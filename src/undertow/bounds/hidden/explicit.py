@@ -155,10 +155,10 @@ def _value(
     ``weights`` (phases, states); the records before ``offset`` are left out: the chain is
     stationary.
     """
-    law = model.hidden_law()
+    law = model.lowered()
     known = tuple(record - offset for record in against.known)
     place = against.target - offset
-    seen = chain_sums(law, weights[:, law.owner], place, known, records)
+    seen = chain_sums(law, weights[:, law.symbols], place, known, records)
     plain = chain_sums(law, np.ones((1, law.size)), place, known, records)
     return best_case(seen, plain, pair, (model.size,) * len(known))
 

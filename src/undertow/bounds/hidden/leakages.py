@@ -112,8 +112,8 @@ def _plain(model: HiddenChain) -> MarkovChain | None:
     """Return the Markov chain that the model is, if nothing is hidden."""
     if model.hidden > model.size:
         return None
-    law = model.hidden_law()
-    return MarkovChain(law.steps[0], model.states, length=model.length)
+    law = model.lowered()
+    return MarkovChain(law.kernels[0], model.states, length=model.length)
 
 
 def _curator(mechanism: Levelled, model: HiddenChain) -> list[_Direction]:

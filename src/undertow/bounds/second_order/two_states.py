@@ -326,12 +326,12 @@ def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Atta
     """
     if tilts.words:
         raise NotSupported("the outputs are too many to try")
-    target, known, law = against.target, against.known, chain.hidden_law()
+    target, known, law = against.target, against.known, chain.lowered()
     check_cases(2, len(known))
     last = max((target, *known)) + 1
     records = last + MOST_GAP if chain.length is None else chain.length
     table = np.array([tilt_weights(row[0]) for row in tilts.near])  # (phases, values)
-    rows = (table / table.max(axis=1, keepdims=True))[:, law.owner]
+    rows = (table / table.max(axis=1, keepdims=True))[:, law.symbols]
     plain = np.ones((1, law.size))
     found = []
     for length in {records, chain.length}:
