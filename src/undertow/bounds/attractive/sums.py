@@ -266,6 +266,7 @@ def _end(
         return _ScaledMatrix(np.ones(hidden)), 0.0
     final = weights[abs(records - 1 - target) % len(weights)]
     steps = _times(
-        _ScaledMatrix(law.kernel(last)), _unknown(law, weights, target, range(last + 1, records - 1))
+        _ScaledMatrix(law.kernel(last)),
+        _unknown(law, weights, target, range(last + 1, records - 1)),
     )
     return _times(steps, _ScaledMatrix(final)), 0.0
