@@ -16,14 +16,14 @@ from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.sides import Side, side
 from undertow.bounds.protocol import Problem
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage, Witness, check_order
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
 from undertow.queries import State
 
-__all__ = ["ONE_ADVERSARY", "OneAdversary", "upper_end"]
+__all__ = ["ONE_ADVERSARY", "OneAdversary", "narrowed", "upper_end"]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -99,6 +99,22 @@ class OneAdversary:
 
 
 ONE_ADVERSARY = OneAdversary()
+
+
+def narrowed(leak: Leakage, problem: Problem) -> Leakage:
+    """Return a leakage to one adversary, met with what attacks and pairwise bounds prove.
+
+    The same leakage if they refuse: records whose likelihoods lie too far apart, too many cases.
+    """
+    try:
+        pairwise = ONE_ADVERSARY.prove(problem)
+    except NotSupported:
+        return leak
+    check_order(pairwise, leak)
+    check_order(leak, pairwise)
+    attained = max(leak, pairwise, key=lambda each: each.lower)
+    proved = min(pairwise, leak, key=lambda each: each.upper)
+    return replace(proved, lower=attained.lower, witness=attained.witness)
 
 
 def upper_end(

@@ -81,6 +81,11 @@ def choices(mechanism: Mechanism, states: tuple[State, ...]) -> Choices:
             counted = np.array([state in named for state in states], dtype=np.float64)
             tilts = np.exp(np.stack([counted, -counted]) / mechanism.scale)
             return Choices(tilts, ("high", "low"), sets=False, tied=True)
+        if mechanism.query.per_state and 2 / mechanism.scale <= MOST_LEVEL:
+            # the bins of a set far too high and all others far too low
+            rows = _subsets(size)
+            names = [tuple(states[i] for i in np.flatnonzero(row)) for row in rows]
+            return Choices(np.exp(2 / mechanism.scale * rows), tuple(names), sets=True, tied=True)
     return Choices(nothing, (None,), sets=False)
 
 

@@ -13,13 +13,15 @@ chains of order one do not apply. `second_order_leakage` takes the sharpest of
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain as joined
 from itertools import combinations
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, Window, check_against
+from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
+from undertow.bounds.protocol import Problem
 from undertow.bounds.second_order.attacks import AttackScenario, FoundAttack, Symbol, search_attack
 from undertow.bounds.second_order.spreads import Own, PairSide, joined_upper
 from undertow.bounds.second_order.two_states import (
@@ -133,10 +135,7 @@ def second_order_leakage(
     if found is not None:
         return found
     if isinstance(against, Adversary):
-        everyone = second_order_leakage(mechanism, chain, "any", reach)
-        return replace(everyone, lower=0.0, witness=None, against=against).with_assumptions(
-            ("the upper end is that of an attacker who knows any records",)
-        )
+        return ONE_ADVERSARY.prove(Problem(mechanism, chain, against))
     return _looser(chain, view, against, reach)
 
 
@@ -251,7 +250,10 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    return _leakage(0.0, most, against, None)
+    leak = _leakage(0.0, most, against, None)
+    if isinstance(against, Adversary):
+        return narrowed(leak, Problem(PureDP(level), model, against, Window(window)))
+    return leak
 
 
 def local(
