@@ -116,6 +116,7 @@ def test_reference_patterns(kernel, level, around, known, exact, paired, swept, 
     assert exact - 1e-8 <= min(both, outer) <= both
     # the pairwise steps alone, as the table has them
     monkeypatch.setattr(sides_module, "_swept", lambda law, limits, fronts, message: np.inf)
+    monkeypatch.setattr(sides_module, "_block_lengths", lambda law: [])
     alone, _ = ends(law_of(kernel), level, left, left + right + 1, placed, (1, 0))
     assert alone == pytest.approx(paired, abs=2e-8)
 
@@ -235,6 +236,25 @@ def test_local_programs_match_a_solver(seed):
     assert np.all((senders == 0) | (np.abs(senders - 1) < 1e-12))
 
 
+def test_states_without_mass_bind_nothing():
+    """Impossible states are unbound: infinite distances, and the program is that of the others."""
+    for seed in range(200):
+        rng = np.random.default_rng(seed)
+        alpha, beta = rng.dirichlet(np.ones(8) * 0.5, 2) * (rng.random((2, 8)) < 0.4)
+        live = rng.random(8) < 0.5
+        live[:2] = True
+        alpha[~live] = beta[~live] = 0
+        alpha[1] += 0.1
+        beta[0] += 0.1
+        distance = metric_closure(rng.random((8, 8)) * rng.choice([0, 0.1, 1]) * (1 - np.eye(8)))
+        some = np.ix_(live, live)
+        alone, _, _ = local_program(alpha[live], beta[live], distance[some])
+        unbound = np.where(live[:, None] & live, distance, math.inf)
+        np.fill_diagonal(unbound, 0.0)
+        value, _, _ = local_program(alpha, beta, unbound)
+        assert value == pytest.approx(float(alone), rel=1e-9)
+
+
 def test_a_plan_of_any_kind_bounds():
     """Whatever flow is offered, the certified value is an upper end."""
     from undertow.bounds.core.steps import _certify
@@ -273,6 +293,24 @@ def test_order_one_agrees_with_the_exchange(known):
         leak = ONE_ADVERSARY.prove(Problem(ut.PureDP(level), chain, against))
         assert leak.lower == pytest.approx(exact.lower, abs=1e-9)
         assert exact.lower - 1e-10 <= leak.upper <= exact.upper + 2e-8
+
+
+def test_blocks_close_what_impossible_steps_leave():
+    """Order three: a hidden state has two successors, and one step alone forgets nothing."""
+    rng = np.random.default_rng(4)
+    chain = ut.HiddenChain.of_order(rng.dirichlet(np.ones(2), (2, 2, 2)), length=6)
+    law, metric = chain.lowered(), uniform(0.1, 2)
+    for known in ((), (1,), (0, 4)):
+        exact = max(
+            program(joint(law, 6), metric, dict(zip(known, values, strict=True)), 3, pair)
+            for values in itertools.product(range(2), repeat=len(known))
+            for pair in (((0,), (1,)), ((1,), (0,)))
+        )
+        upper = upper_end(law, metric, ut.Adversary(3, known), 6)
+        assert exact - 1e-9 <= upper <= 1.6 * exact
+    endless = chain.endless()
+    leak = ut.leakage(ut.PureDP(0.1), endless, ut.Adversary(4, [1]))
+    assert leak.upper < 2.5 * leak.lower
 
 
 def test_any_length_bounds_every_length():

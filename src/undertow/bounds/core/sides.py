@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.bounds.core.arrays import STEP, PositiveArray, add_upper
-from undertow.bounds.core.steps import metric_closure, signed_sweep, step
+from undertow.bounds.core.steps import block_step, metric_closure, signed_sweep, step
 from undertow.errors import NotSupported
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
@@ -32,6 +32,9 @@ LONGEST = 4096
 
 SETTLING = 2000
 """Steps after which the bounds of an endless side must have settled (cost)."""
+
+MOST_BLOCK, LARGEST_PAIRS = 4, 16
+"""Records passed at once at most, and hidden states times symbols up to which two are (cost)."""
 
 PADDING = 1e-7
 """What limits are raised by, relative, to find bounds that a further step does not raise."""
@@ -120,6 +123,7 @@ def side(
     weights, bounds, last = _far_end(law, diff, target, beyond, direction, records)
     values = np.zeros((1, 0), dtype=np.intp)
     fronts: list[_Front] = []
+    blocks = _block_lengths(law)
     for distance in range(last, 0, -1):
         record = target + direction * distance
         if record in beyond:
@@ -144,11 +148,13 @@ def side(
             weights.values @ kernel.T, weights.exponent,
             weights.error + joint.error + size * STEP,
         ).scaled(1)  # fmt: skip
+        for length in blocks:
+            narrow = np.minimum(narrow, _by_block(law, diff, fronts, length))
         # where the sweep adds something: at the target, next to it, and at known records
         inwards = record - direction
         if distance <= 2 or inwards in beyond:
             narrow = np.minimum(narrow, _swept(law, limits, fronts, message))
-            narrow = metric_closure(narrow)
+        narrow = metric_closure(narrow)
         weights, bounds = message, narrow
     outer = None
     if fronts:
@@ -170,12 +176,13 @@ def _far_end(
         if records is not None and records - 1 - target <= farthest + LONGEST:
             return ones, open_, records - 1 - target
         near = max(farthest, 1)  # the join needs the next record
-        settled = _endless(law, diff, target + near)
+        settled = _endless(law, diff, target + near)[0]
         return ones, settled[None], near
     start = PositiveArray.of(law.start[None], start_error(law))
     if target <= farthest + LONGEST or law.phases > 1 or not _stationary(law):
         return start, _closed(law.start), target
-    settled = _settled([law.kernel(0).T * law.start], diff)[0]
+    left = PositiveArray.of(law.start[None], start_error(law))
+    settled = _settled(law, [law.kernel(0).T], diff, left)[0]
     return start, settled[None], max(farthest, 1)
 
 
@@ -191,38 +198,48 @@ def _stationary(law: LoweredLaw) -> bool:
     return bool(np.allclose(law.start @ law.kernel(0), law.start, rtol=1e-9, atol=0))
 
 
-def _endless(law: LoweredLaw, diff: Array, record: int) -> Array:
-    """Return bounds D at a record for any number of unknown records after it."""
-    phases = law.phases
-    kernels = [law.kernel(record + phase) for phase in range(phases)]
-    return _settled(kernels, diff)[0]
+def _endless(law: LoweredLaw, diff: Array, record: int) -> list[Array]:
+    """Return bounds D at a record and those of its cycle, for any number of records beyond."""
+    kernels = [law.kernel(record + phase) for phase in range(law.phases)]
+    return _settled(law, kernels, diff, PositiveArray.of(np.ones((1, law.size))))
 
 
-def _settled(kernels: list[Array], diff: Array) -> list[Array]:
-    """Return bounds D for each kernel of a cycle that a further step does not raise.
+def _settled(
+    law: LoweredLaw, kernels: list[Array], diff: Array, weights: PositiveArray
+) -> list[Array]:
+    """Return bounds D for each inward kernel of a cycle that a further step does not raise.
 
-    From D = 0 at limits raised by a little; scaling D itself would prove nothing. inf where they do
-    not settle in time.
+    ``weights`` is the plain message, which no step changes. From D = 0 at limits raised by a
+    little; scaling D itself would prove nothing. inf where they do not settle in time.
     """
-    size, count = len(diff), len(kernels)
-    raised = diff * (1 + PADDING)
-    tables = [PositiveArray.of(kernel, KERNEL_ERROR * 2) for kernel in kernels]
-    bounds = [np.zeros((size, size)) for _ in kernels]
+    size, count = law.size, len(kernels)
+    lengths = [1, *_block_lengths(law)]
+    start = [np.zeros((1, size, size)) for _ in kernels]
+
+    def inwards(phase: int, limits: Array, bounds: list[Array]) -> Array:
+        """Return the bounds of one record from those beyond."""
+        narrow: Array = np.full((1, size, size), math.inf)
+        for length in lengths:
+            block = [kernels[(phase + more) % count] for more in range(length)]
+            cone = add_upper(limits, bounds[(phase + length) % count])
+            further = block_step(block, law.symbols, limits, weights, cone, KERNEL_ERROR)
+            if further is not None:
+                narrow = np.minimum(narrow, further)
+        return metric_closure(narrow)
+
+    raised, bounds = diff * (1 + PADDING), start
     for turn in range(SETTLING // count + 2):
-        moved = 0.0
+        before = list(bounds)
         for phase in reversed(range(count)):
-            after = step(tables[phase], add_upper(raised, bounds[(phase + 1) % count]))
-            with np.errstate(invalid="ignore"):
-                change = np.where(after == bounds[phase], 0.0, np.abs(after - bounds[phase]))
-            moved = max(moved, float(change.max()))
-            bounds[phase] = after
+            bounds[phase] = inwards(phase, raised, bounds)
+        moved = max(
+            float(np.nan_to_num(np.abs(one - two), nan=0.0).max())
+            for one, two in zip(bounds, before, strict=True)
+        )
         if moved <= PADDING**2 or (turn % 16 == 15 and moved < PADDING):
-            held = [
-                step(tables[phase], add_upper(diff, bounds[(phase + 1) % count]))
-                for phase in range(count)
-            ]
+            held = [inwards(phase, diff, bounds) for phase in range(count)]
             if all((one <= two).all() for one, two in zip(held, bounds, strict=True)):
-                return bounds
+                return [bound[0] for bound in bounds]
     unbound = np.full((size, size), math.inf)
     np.fill_diagonal(unbound, 0.0)
     return [unbound] * count
@@ -248,6 +265,34 @@ def _split(
         digits.append(np.hstack([column, values])[possible])
     table = PositiveArray(np.concatenate(tables), np.concatenate(rows), weights.error)
     return np.concatenate(digits), table, np.concatenate(cones)
+
+
+def _block_lengths(law: LoweredLaw) -> list[int]:
+    """Return how many records are also passed at once: two, and as many as leave no zero.
+
+    Zeros of a chain of order m are gone after m records.
+    """
+    if law.plain:
+        return []  # nothing is hidden: the sweep is exact
+    lengths = {2} if law.size * law.states <= LARGEST_PAIRS else set()
+    product = law.kernel(0)
+    for length in range(2, MOST_BLOCK + 1):
+        if (product > 0).all():
+            break
+        product = product @ law.kernel(length - 1)
+        if (product > 0).all():
+            lengths.add(length)
+    return sorted(lengths)
+
+
+def _by_block(law: LoweredLaw, diff: Array, fronts: list[_Front], length: int) -> Array | float:
+    """Return bounds at a record by a block of records outwards, inf where it is cut short."""
+    block = fronts[: -length - 1 : -1]
+    if len(block) < length or any(front.known for front in block[:-1]):
+        return math.inf
+    end, kernels = block[-1], [front.kernel for front in block]
+    found = block_step(kernels, law.symbols, diff, end.weights, end.bounds, KERNEL_ERROR)
+    return math.inf if found is None else found
 
 
 def _swept(law: LoweredLaw, limits: Array, fronts: list[_Front], message: PositiveArray) -> Array:

@@ -16,10 +16,10 @@ from collections.abc import Sequence
 import numpy as np
 import numpy.typing as npt
 
-from undertow.bounds.core.arrays import STEP, PositiveArray, exp_upper, log_upper_of
+from undertow.bounds.core.arrays import STEP, PositiveArray, add_upper, exp_upper, log_upper_of
 from undertow.numerics import Array
 
-__all__ = ["local_program", "metric_closure", "signed_sweep", "step"]
+__all__ = ["block_step", "local_program", "metric_closure", "signed_sweep", "step"]
 
 Places = npt.NDArray[np.intp]
 
@@ -39,13 +39,16 @@ NEGLIGIBLE = 1e-12
 VANISHING = 1e-290
 """What entries of a sweep are raised by, beside a largest one of 1: products that underflow."""
 
+MOST_VARIABLES = 32
+"""Variables of a block up to which its programs are solved (cost)."""
+
 MOST_PIVOTS = 40
 """Pivots for each hidden state before the search takes the plan it has (cost)."""
 
 HALVINGS = 100
 """Halvings of a bracket of ln mu in a sweep at most (cost)."""
 
-NARROW = 1e-13
+NARROW = 1e-11
 """Width at which a bracket of ln mu is not halved further, relative (upper side)."""
 
 
@@ -87,6 +90,7 @@ def local_program(
     return value, plan.reshape(*shape, size), u.reshape(shape)
 
 
+@np.errstate(over="ignore", invalid="ignore")  # a plan is checked whatever the search does
 def _search(alpha: Array, beta: Array, distance: Array) -> tuple[Array, Array]:
     """Return optimal flows of the dual programs (b, m, m) and their multipliers u (b, m).
 
@@ -95,26 +99,27 @@ def _search(alpha: Array, beta: Array, distance: Array) -> tuple[Array, Array]:
     """
     count, size = alpha.shape
     rows, all_rows = np.arange(count), np.arange(size)
-    # rows without any mass neither send nor receive: a grain of room breaks their ties
+    # rows without any mass neither send nor receive: in a closed metric no flow passes through them
     idle = (alpha == 0) & (beta == 0)
     a = alpha / np.maximum(alpha.max(axis=1, keepdims=True), 1e-300)
-    grain = 1e-16 * (1 + all_rows)
-    a = np.where(idle, -grain, a * (1 + TIE * (1 + all_rows)) + grain)
+    a = np.where(idle, 0.0, a * (1 + TIE * (1 + all_rows)) + 1e-16 * (1 + all_rows))
     b = beta / np.maximum(beta.max(axis=1, keepdims=True), 1e-300)
     price = np.exp(np.minimum(distance + SLACK, BEYOND))  # (b, from, to)
     price[:, all_rows, all_rows] = 1.0
     # the hub: the column j to which all flows at the least lambda = sum_i alpha_i e^D(i,j) / beta_j
-    with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
+    with np.errstate(divide="ignore"):
         lone = np.einsum("bi,bij->bj", a, price) / b
     hub = np.where(idle | np.isnan(lone), np.inf, lone).argmin(axis=1)
     inverse, basic = _start(a, b, price[rows, :, hub], hub)
     level = np.einsum("bij,bj->bi", inverse, a)
     is_hub = all_rows == hub[:, None]
+    barred = idle[:, :, None] | idle[:, None, :]
     live = np.ones(count, dtype=bool)
     for _ in range(MOST_PIVOTS * size):
         u = inverse[rows, hub]  # (b, m): multipliers, since lambda alone costs
         gain = u[:, :, None] - price * u[:, None, :]  # of pi_ij; of slack i: -u_i
         gain[:, all_rows, all_rows] = -u
+        gain = np.where(barred, -np.inf, gain)
         best = gain.reshape(count, -1).argmax(axis=1)
         live &= gain.reshape(count, -1)[rows, best] > 1e-14 * np.maximum(u.max(axis=1), 1e-300)
         if not live.any():
@@ -123,7 +128,7 @@ def _search(alpha: Array, beta: Array, distance: Array) -> tuple[Array, Array]:
         slack = i == j
         column = inverse[rows, :, i] * np.where(slack, -1.0, 1.0)[:, None]
         column = column - np.where(slack, 0.0, price[rows, i, j])[:, None] * inverse[rows, :, j]
-        with np.errstate(divide="ignore", invalid="ignore"):
+        with np.errstate(divide="ignore"):
             ratio = np.where((column > 1e-14) & ~is_hub, level / column, np.inf)
         leave = ratio.argmin(axis=1)
         live &= np.isfinite(ratio[rows, leave])
@@ -142,7 +147,9 @@ def _search(alpha: Array, beta: Array, distance: Array) -> tuple[Array, Array]:
     masked = np.where(is_hub, 0.0, np.maximum(level, 0.0))
     np.put_along_axis(flow, np.where(is_hub, size * size, basic), masked, axis=1)
     flow[:, size * size :] = 0.0
-    u = np.maximum(inverse[rows, hub], 0.0)
+    u = np.where(idle, np.inf, np.maximum(inverse[rows, hub], 0.0))
+    # those without mass take the largest u that the cone has
+    u = np.where(idle, (price * u[:, None, :]).min(axis=2), u)
     return flow[:, : size * size].reshape(count, size, size), u
 
 
@@ -273,6 +280,59 @@ def step(kernel: PositiveArray | Array, distance: Array) -> Array:
     found = np.zeros((*batch, size, size))
     found[..., first, second] = np.where(alive, bound, math.inf)
     return metric_closure(found)
+
+
+def block_step(
+    kernels: Sequence[Array],
+    symbols: Places,
+    diff: Array,
+    weights: PositiveArray,
+    distance: Array,
+    error: float = 0.0,
+) -> Array | None:
+    """Return the bounds D several records further inwards at once, shape (..., s, s').
+
+    Variables are the symbols of the unknown records passed and the hidden state z of the last one:
+    C = the sum of the limits of the symbols + D(z, z') (docs, theory: E2, blocks). Tighter where
+    one step alone contracts little, as where transitions are impossible.
+
+    Parameters
+    ----------
+    kernels
+        The kernels outwards, one for each record of the block; all but the last are unknown.
+    symbols, diff
+        The symbol of each hidden state, and the limits between hidden states, (m, m).
+    weights, distance
+        At the block's last record, as in `signed_sweep`: (..., m) and (..., m, m).
+    error
+        The relative error of the entries of the kernels.
+
+    None where there are too many variables.
+    """
+    size, count = len(symbols), int(symbols.max()) + 1
+    shows = symbols == np.arange(count)[:, None]
+    table = np.eye(size)[:, None, :]  # (s, path, z)
+    apart = np.zeros((1, 1))  # (path, path')
+    firsts = [int(np.flatnonzero(row)[0]) for row in shows]
+    limit = diff[np.ix_(firsts, firsts)]
+    for number, kernel in enumerate(kernels):
+        table = table @ kernel
+        if number < len(kernels) - 1:
+            table = (table[:, :, None, :] * shows).reshape(size, -1, size)
+            apart = add_upper(apart[:, None, :, None], limit[None, :, None, :])
+            apart = apart.reshape(apart.shape[0] * count, -1)
+            possible = table.any(axis=(0, 2))
+            table, apart = table[:, possible], apart[np.ix_(possible, possible)]
+    used = np.argwhere(table.any(axis=0))  # (variables, 2): path and state
+    if len(used) > MOST_VARIABLES:
+        return None
+    path, z = used.T
+    rows = PositiveArray(
+        table[:, path, z] * weights.values[..., None, z], weights.exponent[..., None, :],
+        weights.error + len(kernels) * (error + size * STEP) + STEP,
+    ).scaled(-2, -1)  # fmt: skip
+    cone = add_upper(apart[np.ix_(path, path)], distance[..., z[:, None], z])
+    return step(rows, cone)
 
 
 def _ordered(size: int) -> list[tuple[int, int]]:
