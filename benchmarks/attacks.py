@@ -16,7 +16,7 @@ from benchmarks.flips import one_core
 from benchmarks.rows import Row, beside, grown, show
 from undertow.auditing.counting import answer_posteriors
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.rates import success_rate
+from undertow_papers.rates import success_rate
 from undertow.auditing.viterbi import viterbi
 
 PART = "Attackers"

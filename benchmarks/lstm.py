@@ -25,7 +25,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.auditing.guarantees import average_bound
-from undertow.auditing.lstm import Training, device_name, lstm_probabilities
+from undertow_papers.lstm import Training, device_name, lstm_probabilities
 from undertow.auditing.posteriors import posteriors
 from undertow.auditing.viterbi import viterbi
 

@@ -18,7 +18,7 @@ import os
 from pathlib import Path
 
 from undertow.bounds.dependence.separation import separation_upper
-from undertow.papers.liu2016.checkins import (
+from undertow_papers.liu2016.checkins import (
     attack,
     correlation,
     invent_people,

@@ -26,7 +26,7 @@ import numpy as np
 import undertow as ut
 from undertow.auditing.attackers import Guess, Scenario
 from undertow.auditing.attacking import attack
-from undertow.auditing.lstm import Training, lstm_attacker
+from undertow_papers.lstm import Training, lstm_attacker
 from undertow.auditing.posteriors import posteriors
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes

@@ -208,7 +208,7 @@ def impossible_alpha(spread: float, epsilon: float, beta: float) -> float:
 
     Such algorithms are: those with epsilon-free-lunch privacy, with ``spread`` the range of the
     query (Corollary 4.7), and those that leak at most epsilon under the worst law of the records,
-    `undertow.bounds.definitions.free_lunch_law` of the two data sets (Corollary 4.8). Theorem 4.6
+    `undertow_papers.definitions.free_lunch_law` of the two data sets (Corollary 4.8). Theorem 4.6
     of [lange2024].
 
     Differs from the paper: the text after Corollary 4.7 speaks of an error *greater* than half

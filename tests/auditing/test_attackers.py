@@ -20,7 +20,7 @@ from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
 from undertow.auditing.guarantees import average_bound, odds_shift, pointwise_bound
 from undertow.auditing.hidden import observe, read_outputs
 from undertow.auditing.posteriors import posteriors
-from undertow.auditing.rates import success_rate
+from undertow_papers.rates import success_rate
 from undertow.auditing.viterbi import viterbi
 from undertow.errors import InvalidInput, NotSupported
 

@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.draws import ChainSource
-from undertow.auditing.empirical import (
+from undertow_papers.empirical import (
     LABEL,
     Empirical,
     density,

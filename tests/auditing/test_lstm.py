@@ -10,7 +10,7 @@ import pytest
 import undertow as ut
 from tests.grids import thinned
 from undertow.auditing.attacking import attack
-from undertow.auditing.lstm import (
+from undertow_papers.lstm import (
     Training,
     _folds,
     _windows,
@@ -209,5 +209,5 @@ def test_without_torch_the_extra_is_named(monkeypatch):
 
 
 def test_importing_the_module_does_not_load_torch():
-    probe = "import sys, undertow.auditing.lstm; sys.exit('torch' in sys.modules)"
+    probe = "import sys, undertow_papers.lstm; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", probe], check=True)

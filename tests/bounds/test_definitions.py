@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.bounds import definitions
-from undertow.bounds.definitions import (
+from undertow_papers.definitions import (
     dp_level,
     free_lunch_law,
     free_lunch_level,

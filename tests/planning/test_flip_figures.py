@@ -10,7 +10,7 @@ from tests.grids import thinned
 from tests.planning.flips import EXACT, LAWS, OPTIMUM, calibrate_series, rates, truth, two
 from tests.work import calls
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.series import (
+from undertow_papers.published_series import (
     approximate_flips,
     corollary_two,
     plain_flips,

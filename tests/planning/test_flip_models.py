@@ -10,7 +10,7 @@ from tests.planning.flips import EXACT, OPTIMUM, THREE, calibrate_series, rates,
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
 from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
-from undertow.bounds.published.series import plain_flips
+from undertow_papers.published_series import plain_flips
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.models.groups import Groups

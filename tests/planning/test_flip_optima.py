@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from tests.grids import each, law
 from tests.planning.flips import LAWS, STAY, THREE, calibrate_series, rates, truth, two
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.series import plain_flips
+from undertow_papers.published_series import plain_flips
 from undertow.channels import RandomizedResponse, flips_epsilon_upper
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect
 from undertow.methods import METHODS

@@ -12,7 +12,7 @@ from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, pr
 from undertow.auditing.guarantees import average_bound, covers
 from undertow.auditing.hidden import known_places, observe, read_outputs
 from undertow.auditing.intervals import share_interval
-from undertow.auditing.lstm import lstm_attacker
+from undertow_papers.lstm import lstm_attacker
 from undertow.auditing.matching import as_data, check_match, check_possible
 from undertow.auditing.verdicts import Attack, Verdict
 from undertow.data.codes import Coded, Rule, coded_whole

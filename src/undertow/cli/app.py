@@ -16,10 +16,10 @@ from undertow.cli.leakage_command import leakage
 from undertow.cli.ledger_command import ledger_app
 from undertow.cli.plan_command import plan
 from undertow.cli.release_command import release
-from undertow.cli.reproduce_command import reproduce
+from undertow_papers.command import reproduce
 from undertow.cli.robustness_command import robustness
 from undertow.cli.series_command import redact, sanitize
-from undertow.cli.studio_command import studio
+from undertow_studio.command import studio
 from undertow.cli.validate_command import validate
 from undertow.cli.verify_command import verify
 

@@ -101,7 +101,7 @@ def attack(
         from undertow.auditing.attacking import attack as compute
 
         if "lstm" in (how["attackers"] or ()):
-            from undertow.auditing.lstm import lstm_attacker
+            from undertow_papers.lstm import lstm_attacker
 
             neural = {"lstm": lstm_attacker(tick=tell)}
             how["attackers"] = [neural.get(name, name) for name in how["attackers"]]

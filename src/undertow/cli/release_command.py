@@ -7,6 +7,7 @@ import typer
 from undertow.cli.commands import command
 from undertow.cli.data_options import DataText
 from undertow.cli.options import ReleaseText
+from undertow.reporting.files import strict_json
 from undertow.cli.output import (
     UNACCOUNTED,
     above,
@@ -15,7 +16,6 @@ from undertow.cli.output import (
     say,
     show,
     spend_rows,
-    strict_json,
     waiting,
 )
 from undertow.cli.release_files import AnswerFiles, published

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from undertow.papers.charts import Chart, Panel, Trace
+    from undertow_papers.charts import Chart, Panel, Trace
 
 __all__ = ["draw_chart"]
 

@@ -23,7 +23,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from undertow.bounds.chains import slow_counts
+from undertow.bounds.chains.slow_counts import DEEPEST as SLOW_DEEPEST, slow_distance
 from undertow.bounds.chains.count_matching import (
     MARGIN,
     convolve,
@@ -136,11 +136,11 @@ def _distance(
         return _direct(reduced, marks, wanted, records)
     if math.isinf(upper):
         steps = reduced.reverse().transition, reduced.transition
-        upper = slow_counts.slow_distance(*steps, marks, wanted, records, reduced.length)
+        upper = slow_distance(*steps, marks, wanted, records, reduced.length)
     if math.isinf(upper):
         raise MethodRefused(
             "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
-            f"slowly for windows of {slow_counts.DEEPEST} records); use method='exact' or "
+            f"slowly for windows of {SLOW_DEEPEST} records); use method='exact' or "
             "'exchange'"
         )
     return Distance(lower, int(upper))

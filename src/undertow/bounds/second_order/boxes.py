@@ -42,7 +42,7 @@ MOST_BOXES, MOST_IMAGES = 2500, 120_000
 """Boxes of one value and phase, and their images under all gaps (cost); the cells in which boxes
 are merged are widened for it."""
 
-Ints = np.ndarray[tuple[int], np.dtype[np.int64]]
+Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
 
 
 @dataclass(frozen=True, slots=True, eq=False)
