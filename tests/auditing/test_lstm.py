@@ -10,6 +10,8 @@ import pytest
 import undertow as ut
 from tests.grids import thinned
 from undertow.auditing.attacking import attack
+from undertow.auditing.inference import viterbi
+from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow_papers.lstm import (
     Training,
     _folds,
@@ -18,8 +20,6 @@ from undertow_papers.lstm import (
     lstm_attacker,
     lstm_probabilities,
 )
-from undertow.auditing.viterbi import viterbi
-from undertow.errors import InvalidInput, NotSupported, UnknownState
 
 pytestmark = pytest.mark.skipif(  # without loading it: that takes longer than most tests
     importlib.util.find_spec("torch") is None, reason="torch is not installed (extra 'neural')"

@@ -12,9 +12,9 @@ import pytest
 
 from tests.grids import thinned
 from tests.oracles import series as oracle
-from undertow.bounds.series.redaction import redaction_leakage
-from undertow.channels import Redaction
-from undertow.models.markov import MarkovChain
+from undertow.bounds.channels.redaction import redaction_leakage
+from undertow.mechanisms import Redaction
+from undertow.models.chains import MarkovChain
 from undertow_papers.findings import Compared, Improved, Recomputed, WorstCase
 from undertow_papers.massny2025 import formulas, guarantees
 from undertow_papers.massny2025.cases import (

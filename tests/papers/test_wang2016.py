@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from tests.grids import thinned
-from undertow.bounds.chains.quilt import spectral_gap
+from undertow.bounds.channels.quilts import spectral_gap
 from undertow_papers.registry import Setting, find_results, printed, recompute
 from undertow_papers.wang2016 import algorithms, figures
 from undertow_papers.wang2016.records import STAGES, read_nights

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.levels.replay import replay_count
 from undertow.errors import InvalidInput, NotSupported
 from undertow_studio.views.attacker import attained, covered
 from undertow_studio.views.relatives import Relatives, relatives_of, worst_relatives

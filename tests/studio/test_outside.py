@@ -20,7 +20,7 @@ from tests.studio.conftest import ORIGIN, found
 from tests.studio.inline import Inline
 from tests.studio.test_pages import asked, begun, table, upload, work_of
 from tests.studio.test_release import CHAIN, READING
-from undertow.ledger.addresses import without_password
+from undertow.ledger.store import without_password
 from undertow_studio.app import create_app
 from undertow_studio.reading import file_argument
 from undertow_studio.settings import Settings

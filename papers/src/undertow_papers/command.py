@@ -6,10 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from undertow.cli.commands import command, option
-from undertow.cli.options import JsonOption, misuse
-from undertow.cli.output import show, strict_json, ticking
-from undertow.cli.tables import show_table
+from undertow.cli.options import JsonOption, command, misuse, option
+from undertow.cli.output import show, show_table, strict_json, ticking
 
 if TYPE_CHECKING:
     from undertow_papers.registry import Result, Run, Setting
@@ -68,8 +66,8 @@ def reproduce(
 
 def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":
     from undertow.errors import InvalidInput
+    from undertow.reporting.report import reason
     from undertow_papers.store import reproduce as compute
-    from undertow.reporting.files import reason
 
     with ticking("recomputing", len(found), "--quick is faster") as tick:
         try:

@@ -13,11 +13,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.draws import ChainSource, Draw, GaussianSource, SeriesSource
+from undertow.auditing.scenarios import ChainSource, Draw, GaussianSource, SeriesSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.markov import MarkovChain
 from undertow.numerics import Array, check_count
 from undertow.queries import Linear, Mean, Sum
 

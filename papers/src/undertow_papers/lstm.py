@@ -181,7 +181,7 @@ def _torch() -> ModuleType:
         import torch
     except ImportError as error:
         raise NotSupported(
-            "the neural attacker needs torch; install it with: pip install 'undertow[neural]'"
+            "the neural attacker needs torch: pip install 'undertow-papers[neural]'"
         ) from error
     found: ModuleType = torch
     return found

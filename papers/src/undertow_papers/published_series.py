@@ -7,9 +7,9 @@ that it holds against all of them (Theorem 2 of [chakrabarti2022]) is wrong.
 
 import math
 
-from undertow.bounds.published.chains import zhao_budget
+from undertow.bounds.published import zhao_budget
 from undertow.errors import Infeasible, InvalidInput
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.numerics import check_epsilon
 
 __all__ = [
@@ -67,7 +67,7 @@ def approximate_flips(theta: float, epsilon: float) -> float:
 
     (4 + t (t e - 2) - sqrt(t^2 e (4 + t (t e - 4)))) / (8 + 2 t (t e + t - 4)), t = theta and
     e = e^epsilon: more than needed. The exact inverse is 1 / (1 + S) with S from
-    `undertow.bounds.chains.binary.ignorant_ratios`.
+    `undertow.bounds.levels.sweep.ignorant_ratios`.
 
     >>> round(approximate_flips(.35, 1.0), 8)
     0.43278353

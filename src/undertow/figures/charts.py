@@ -2,8 +2,7 @@
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.figures.canvas import canvas
-from undertow.figures.colours import COLOURS, GREY
+from undertow.figures.canvas import COLOURS, GREY, canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes

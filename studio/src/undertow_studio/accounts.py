@@ -7,11 +7,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import UndertowError
-from undertow.models.acceptance import SAME_RECORDS
+from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.reporting import scope
-from undertow.reporting.files import csv_bytes
+from undertow.reporting.report import csv_bytes
 from undertow.rounding import above, below
 from undertow_studio.reading import PrivateTable, Reading, naming
 from undertow_studio.views.calendar import BudgetYear, budget_year
@@ -105,8 +105,8 @@ def dry_run(
     source: PrivateTable, reading: Reading, plan: "Plan[Any]", account: AccountPlace
 ) -> Dry:
     """Return what a release would do, or refuse it; spends nothing and draws nothing."""
-    from undertow.accounting import foretell
-    from undertow.releasing import prepare
+    from undertow.releasing.account import foretell
+    from undertow.releasing.request import prepare
 
     with naming(source), warnings.catch_warnings():
         warnings.simplefilter("ignore")
@@ -133,8 +133,8 @@ def carry_out(
     source: PrivateTable, reading: Reading, plan: "Plan[Any]", account: AccountPlace, origin: str
 ) -> Released:
     """Return the answer: reserved before it is drawn, recorded before it is shown."""
-    from undertow.releasing import carry_out as draw
-    from undertow.releasing import prepare
+    from undertow.releasing.request import carry_out as draw
+    from undertow.releasing.request import prepare
 
     with naming(source), warnings.catch_warnings():
         warnings.simplefilter("ignore")

@@ -5,8 +5,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow.errors import DisclosureWarning, InvalidInput, NotSupported
-from undertow.models.fitting import FittedChain
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
+from undertow.models.fitting.fit import FittedChain
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.progress import doing, inside
@@ -68,7 +68,7 @@ def _people(chain: FittedChain) -> str:
 
 def plan(asked: AskedQuestion, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
-    from undertow.planning.search import calibrate
+    from undertow.planning.calibrate import calibrate
 
     model = asked.model(model)
     made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())

@@ -4,11 +4,11 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from undertow.models.contagion import Contagion
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow_studio.questions import AskedQuestion
@@ -59,7 +59,7 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
     account = secret = where = ""
     if settings.ledger is not None and settings.dataset is not None and not work.simulated:
-        from undertow.ledger.addresses import PASSWORD_WORDS, without_password
+        from undertow.ledger.store import PASSWORD_WORDS, without_password
 
         where = without_password(settings.ledger)
         account = f" {option_text('ledger', where)} {option_text('dataset', settings.dataset)}"

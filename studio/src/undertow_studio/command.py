@@ -5,8 +5,7 @@ from typing import Annotated
 
 import typer
 
-from undertow.cli.commands import command, option
-from undertow.cli.options import KeyOption, misuse
+from undertow.cli.options import KeyOption, command, misuse, option
 from undertow.rounding import visible
 
 __all__ = ["studio"]
@@ -57,7 +56,7 @@ def studio(
 def _check(data: Path | None, ledger: str | None, dataset: str | None, key: Path | None) -> None:
     """Refuse a file or an account that is not there, before anything is served."""
     if data is not None:
-        from undertow.data.headers import column_names
+        from undertow.data.readers.sources import column_names
 
         column_names(data)
     if ledger is not None:

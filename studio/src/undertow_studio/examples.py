@@ -7,10 +7,10 @@ from dataclasses import dataclass
 from typing import Any
 
 from undertow.errors import InvalidInput
-from undertow.models.contagion import Contagion
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.markov import MarkovChain
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
 from undertow_studio.reading import PrivateTable, Reading

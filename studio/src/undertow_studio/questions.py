@@ -7,7 +7,7 @@ from typing import Any, Literal
 
 from undertow.adversaries import Adversary, Against, Window
 from undertow.errors import InvalidInput
-from undertow.models.acceptance import SAME_RECORDS, failed
+from undertow.models.fitting.checks import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan

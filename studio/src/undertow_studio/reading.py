@@ -100,7 +100,7 @@ def naming(source: PrivateTable) -> Iterator[None]:
 
 def columns_of(source: PrivateTable) -> dict[str, str]:
     """Return the names and types of the columns of a table, which are public."""
-    from undertow.data.headers import column_names
+    from undertow.data.readers.sources import column_names
 
     with naming(source):
         return column_names(source.path)

@@ -29,7 +29,7 @@ def check_installed() -> None:
     ]
     if absent:
         raise NotSupported(
-            f"the studio needs {', '.join(absent)}; install it with: pip install 'undertow[studio]'"
+            f"the studio needs {', '.join(absent)}; install it with: pip install undertow-studio"
         )
 
 

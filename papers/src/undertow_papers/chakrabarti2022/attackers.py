@@ -8,10 +8,8 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.auditing.guarantees import average_bound, pointwise_bound
-from undertow.auditing.posteriors import posteriors
-from undertow_papers.rates import success_rate
-from undertow_papers.published_series import plain_flips
+from undertow.auditing.attackers import average_bound, pointwise_bound
+from undertow.auditing.inference import posteriors
 from undertow_papers.chakrabarti2022.common import (
     FILES,
     KEY,
@@ -23,6 +21,8 @@ from undertow_papers.chakrabarti2022.common import (
 )
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Parts, WorstCase
+from undertow_papers.published_series import plain_flips
+from undertow_papers.rates import success_rate
 from undertow_papers.registry import Setting, result
 
 __all__ = ["fig2a", "fig2b", "printed_bound", "sec41", "sec43"]

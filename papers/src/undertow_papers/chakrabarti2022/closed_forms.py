@@ -8,9 +8,11 @@ import numpy as np
 from scipy.optimize import brentq
 
 from undertow.bounds.engine import leakage
-from undertow_papers.published_series import approximate_flips, corollary_two, theorem_one
-from undertow.channels import RandomizedResponse
-from undertow.models.markov import MarkovChain
+from undertow.mechanisms import RandomizedResponse
+from undertow.models.chains import MarkovChain
+from undertow.planning.calibrate import calibrate
+from undertow.planning.flips import ignorant_ratios
+from undertow.queries import Series
 from undertow_papers.chakrabarti2022.common import (
     FILES,
     KEY,
@@ -24,10 +26,8 @@ from undertow_papers.chakrabarti2022.common import (
 )
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
+from undertow_papers.published_series import approximate_flips, corollary_two, theorem_one
 from undertow_papers.registry import Setting, result
-from undertow.planning.flips import ignorant_ratios
-from undertow.planning.search import calibrate
-from undertow.queries import Series
 
 __all__ = ["cor1", "cor2", "fig1a", "fig1b", "lemma1", "lemma3", "thm1"]
 

@@ -1,21 +1,21 @@
 """What the corrected mechanism costs: flips, leakage and errors of every method, side by side."""
 
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.inference import viterbi
 from undertow.bounds.engine import leakage
-from undertow_papers.published_series import plain_flips, zhao_flips
-from undertow.channels import Flips
-from undertow.estimation import estimate
-from undertow.models.markov import MarkovChain
+from undertow.mechanisms import Flips
+from undertow.models.chains import MarkovChain
+from undertow.plan import Plan
+from undertow.planning.calibrate import calibrate
+from undertow.planning.flips import grained
+from undertow.queries import Count, Series
+from undertow.releasing.estimate import estimate
+from undertow.releasing.series import sanitize
 from undertow_papers.chakrabarti2022.common import KEY, binary, how, planned
 from undertow_papers.chakrabarti2022.hearts import HeartRecord, record_of
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Improved, Listing, Origin, Parts
+from undertow_papers.published_series import plain_flips, zhao_flips
 from undertow_papers.registry import Setting, result
-from undertow.plan import Plan
-from undertow.planning.flips import grained
-from undertow.planning.search import calibrate
-from undertow.queries import Count, Series
-from undertow.sanitizing import sanitize
 
 __all__ = ["cost", "theta"]
 

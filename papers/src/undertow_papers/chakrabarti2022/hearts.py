@@ -10,17 +10,16 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.guarantees import average_bound
-from undertow_papers.lstm import Training, lstm_probabilities
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.viterbi import viterbi
-from undertow.models.markov import MarkovChain
+from undertow.auditing.attackers import average_bound
+from undertow.auditing.inference import posteriors, viterbi
+from undertow.models.chains import MarkovChain
+from undertow.releasing.series import sanitize
 from undertow_papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow_papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Listing, Origin, Parts
+from undertow_papers.lstm import Training, lstm_probabilities
 from undertow_papers.registry import Setting, result
-from undertow.sanitizing import sanitize
 
 __all__ = ["HeartRecord", "fig4a", "fig4b", "fig4c", "heartrate", "record_of"]
 
@@ -217,7 +216,7 @@ def _panel(setting: Setting, item: str, record: HeartRecord, runs: Told) -> Part
            "which is what the authors' file has, are allowed.")  # fmt: skip
     yield FILES if runs else "No values of this panel are at hand: its claims are checked."
     if not network:
-        yield "torch is not installed, so there is no LSTM; install undertow[neural]."
+        yield "torch is not installed, so there is no LSTM; install undertow-papers[neural]."
     elif setting.quick:
         yield ("Here the LSTM learned from 4000 records in a few passes, too little to be compared "
                "with Viterbi; the full setting does that.")  # fmt: skip

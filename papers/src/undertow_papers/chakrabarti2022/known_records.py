@@ -7,7 +7,9 @@ import numpy as np
 
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
-from undertow.channels import XorNoise
+from undertow.mechanisms import XorNoise
+from undertow.planning.calibrate import calibrate
+from undertow.queries import Series
 from undertow_papers.chakrabarti2022.common import (
     KEY,
     binary,
@@ -20,8 +22,6 @@ from undertow_papers.chakrabarti2022.common import (
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.registry import Setting, result
-from undertow.planning.search import calibrate
-from undertow.queries import Series
 
 __all__ = ["appendix", "lemma4", "sec33", "thm2"]
 

@@ -6,10 +6,10 @@ import math
 import numpy as np
 
 import undertow as ut
-from undertow_papers.definitions import dp_level, metric_level
-from undertow.bounds.published.gaussian import largest_correlation, published_gaussian_factor
+from undertow.bounds.published import largest_correlation, published_gaussian_factor
 from undertow.numerics import Array
 from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.definitions import dp_level, metric_level
 from undertow_papers.findings import Claim, Compared, Improved, Parts
 from undertow_papers.lange2024.common import KEY, grid
 from undertow_papers.registry import Setting, result

@@ -7,10 +7,10 @@ from collections.abc import Mapping
 import numpy as np
 
 import undertow as ut
-from undertow.auditing.draws import ChainSource, GaussianSource, SeriesSource
-from undertow_papers.empirical import LABEL, empirical_leakage, ratio_estimate
-from undertow.bounds.published.gaussian import published_gaussian_factor
+from undertow.auditing.scenarios import ChainSource, GaussianSource, SeriesSource
+from undertow.bounds.published import published_gaussian_factor
 from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow_papers.findings import Claim, Improved, Parts
 from undertow_papers.lange2024.chapter6_gaussian import class_factor, limited
 from undertow_papers.lange2024.chapter7_chains import lazy

@@ -6,7 +6,7 @@ from itertools import pairwise
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.published.chains import lange_constant, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.numerics import Array
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Origin, Parts

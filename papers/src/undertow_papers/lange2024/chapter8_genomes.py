@@ -4,7 +4,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.errors import NotSupported
-from undertow.models.pedigree import GENOTYPES, MENDEL, hardy_weinberg
+from undertow.models.pedigrees import GENOTYPES, MENDEL, hardy_weinberg
 from undertow.numerics import Array
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Compared, Improved, Listing, Origin, Parts

@@ -6,7 +6,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.published.gaussian import published_gaussian_factor
+from undertow.bounds.published import published_gaussian_factor
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Origin, Parts
 from undertow_papers.lange2024.common import KEY, shown_values, utility_table

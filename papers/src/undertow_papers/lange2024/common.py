@@ -7,9 +7,9 @@ import numpy as np
 
 import undertow as ut
 from undertow.mechanisms import noisy
+from undertow.rounding import above
 from undertow_papers.findings import Listing
 from undertow_papers.registry import printed
-from undertow.rounding import above
 
 __all__ = [
     "ACTIVITY",

@@ -8,8 +8,8 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from undertow.models.markov import MarkovChain
-from undertow.models.pedigree import MENDEL, hardy_weinberg
+from undertow.models.chains import MarkovChain
+from undertow.models.pedigrees import MENDEL, hardy_weinberg
 from undertow.numerics import Array
 from undertow_papers.lange2024.common import ACTIVITY
 from undertow_papers.registry import Setting

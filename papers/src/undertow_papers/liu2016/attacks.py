@@ -9,8 +9,7 @@ from pathlib import Path
 
 import numpy as np
 
-from undertow.bounds.dependence.coefficients import fixed_point_scale
-from undertow.bounds.dependence.separation import separation_upper
+from undertow.bounds.dependent import fixed_point_scale, separation_upper
 from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
 from undertow_papers.charts import Chart, Panel, Trace

@@ -16,8 +16,7 @@ from typing import TypeAlias
 import numpy as np
 import numpy.typing as npt
 
-from undertow.bounds.dependence.coefficients import baseline_scale, fixed_point_scale
-from undertow.bounds.dependence.separation import separation_upper
+from undertow.bounds.dependent import baseline_scale, fixed_point_scale, separation_upper
 from undertow.numerics import Array
 
 __all__ = [

@@ -13,8 +13,7 @@ from itertools import permutations
 import numpy as np
 
 import undertow as ut
-from undertow_papers.definitions import dp_level, free_lunch_level
-from undertow.bounds.dependence.coefficients import pair_table
+from undertow.bounds.dependent import pair_table
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
@@ -23,6 +22,7 @@ from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
 from undertow.numerics import Array
+from undertow_papers.definitions import dp_level, free_lunch_level
 from undertow_papers.findings import Claim, Compared, Parts, WorstCase
 from undertow_papers.registry import Setting, result
 

@@ -9,13 +9,13 @@ import math
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.dependence.coefficients import (
+from undertow.bounds.dependent import (
     baseline_scale,
     dependence_matrix,
     dependent_scale,
     discrete_coefficient,
+    separation_upper,
 )
-from undertow.bounds.dependence.separation import separation_upper
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,

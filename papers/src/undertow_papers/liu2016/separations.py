@@ -4,8 +4,7 @@ from collections.abc import Callable
 
 import numpy as np
 
-from undertow.bounds.dependence.coefficients import dependent_sensitivity, linear_coefficient
-from undertow.bounds.dependence.separation import separation_upper
+from undertow.bounds.dependent import dependent_sensitivity, linear_coefficient, separation_upper
 from undertow.numerics import Array
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Parts

@@ -7,15 +7,14 @@ from typing import Literal
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.series.redaction import redaction_leakage
-from undertow.bounds.series.regions import redaction_radius
-from undertow.channels import Redaction
-from undertow.models.markov import MarkovChain
-from undertow_papers.massny2025.formulas import Setup
+from undertow.bounds.channels.redaction import redaction_leakage, redaction_radius
+from undertow.mechanisms import Redaction
+from undertow.models.chains import MarkovChain
 from undertow.plan import Plan
-from undertow.planning.erasures import ErasureTask, window_table
-from undertow.planning.search import calibrate
+from undertow.planning.calibrate import calibrate
+from undertow.planning.redaction import ErasureTask, window_table
 from undertow.queries import Redacted
+from undertow_papers.massny2025.formulas import Setup
 
 __all__ = [
     "PAPER",

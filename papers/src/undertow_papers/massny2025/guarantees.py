@@ -5,8 +5,9 @@ from dataclasses import replace
 
 import numpy as np
 
-from undertow.bounds.series.regions import window_bound
-from undertow.channels import Redaction
+from undertow.bounds.channels.redaction import window_bound
+from undertow.mechanisms import Redaction
+from undertow.planning.redaction import shown_share
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -23,7 +24,6 @@ from undertow_papers.massny2025.cases import (
 )
 from undertow_papers.massny2025.formulas import Setup
 from undertow_papers.registry import Setting, printed, result
-from undertow.planning.erasures import shown_share
 
 __all__ = ["alg1", "cor1", "thm1", "thm2"]
 

@@ -4,8 +4,11 @@ import math
 
 import numpy as np
 
-from undertow.bounds.series.redaction import redaction_leakage
-from undertow.channels import Redaction
+from undertow.bounds.channels.redaction import redaction_leakage
+from undertow.mechanisms import Redaction
+from undertow.planning.calibrate import calibrate
+from undertow.planning.redaction import shown_share
+from undertow.queries import Redacted
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -20,9 +23,6 @@ from undertow_papers.massny2025.cases import (
 )
 from undertow_papers.massny2025.formulas import Setup
 from undertow_papers.registry import Setting, result
-from undertow.planning.erasures import shown_share
-from undertow.planning.search import calibrate
-from undertow.queries import Redacted
 
 __all__ = ["def1", "eq4", "fn1", "sec5"]
 

@@ -7,7 +7,7 @@ from itertools import product
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels.quilts import (
     NoiseScore,
     approximate_influence,
     basic_search,

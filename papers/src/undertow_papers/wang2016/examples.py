@@ -4,7 +4,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.data.table import Data
-from undertow.models.contagion import Contagion, household
+from undertow.models.networks import Contagion, household
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow_papers.overlaps import merge_equal

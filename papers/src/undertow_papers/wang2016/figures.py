@@ -6,7 +6,7 @@ from functools import partial
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels.quilts import (
     Influence,
     NoiseScore,
     approximate_influence,

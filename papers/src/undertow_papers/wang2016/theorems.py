@@ -11,7 +11,7 @@ from undertow.bounds.enumeration import (
     chain_joint,
     mechanism_leakage,
 )
-from undertow.models.contagion import household
+from undertow.models.networks import household
 from undertow.numerics import Array
 from undertow_papers.findings import Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.registry import Setting, result

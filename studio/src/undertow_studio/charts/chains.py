@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.numerics import Array
 from undertow_studio.charts.matrices import matrix_picture
 from undertow_studio.charts.svg import (

@@ -4,7 +4,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from undertow.models.pedigree import Family, Pedigree
+from undertow.models.pedigrees import Family, Pedigree
 from undertow.numerics import check_count
 from undertow_studio.charts.svg import (
     Html,

@@ -7,11 +7,11 @@ from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.contagion import Contagion
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.models.sets import AnyModel
 from undertow_studio.charts.chains import chain_picture
 from undertow_studio.charts.curves import fading_chart

@@ -7,11 +7,11 @@ from fastapi.responses import Response
 from starlette.datastructures import FormData, QueryParams
 
 from undertow.errors import InvalidInput, UndertowError
-from undertow.models.contagion import Contagion
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.models.sets import AnyModel
 from undertow_studio.pages.depends import picture_of
 from undertow_studio.refusals import in_words

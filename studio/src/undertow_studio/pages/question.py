@@ -4,7 +4,7 @@ from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
 
 from undertow.errors import InvalidInput, UndertowError
-from undertow.models.acceptance import accepted, failed
+from undertow.models.fitting.checks import accepted, failed
 from undertow.models.sets import AnyModel
 from undertow_studio.code import code_for_plan
 from undertow_studio.questions import KINDS, AskedQuestion, kinds_for

@@ -5,9 +5,8 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from undertow.conditions import premise
 from undertow.errors import InvalidInput, NotSupported
-from undertow.plan import Plan
+from undertow.plan import Plan, premise
 from undertow.reporting import words
 from undertow_studio import accounts
 from undertow_studio.accounts import AccountPlace, Released

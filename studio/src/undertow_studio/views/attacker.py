@@ -15,10 +15,10 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Adversary
-from undertow.base_query import State
 from undertow.errors import InvalidInput
 from undertow.numerics import Array
 from undertow.plan import Plan
+from undertow.queries import State
 from undertow_studio.views.odds import Belief, about, allowed, chance_above
 
 __all__ = [

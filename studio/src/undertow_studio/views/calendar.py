@@ -11,8 +11,8 @@ from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput
 from undertow.ledger.amounts import highest, round_up
 from undertow.ledger.balance import Balance
+from undertow.ledger.entries import Spends
 from undertow.ledger.rules import Entry, Layout, region, settled
-from undertow.ledger.spends import Spends
 from undertow.mechanisms import Unit
 
 __all__ = ["BudgetYear", "Day", "budget_year", "spending_days"]

@@ -12,8 +12,7 @@ from undertow.mechanisms import PureDP
 from undertow.methods import METHODS
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
-from undertow.planning.comparison import Comparison, compare, error_curves
-from undertow.planning.rows import Row
+from undertow.planning.compare import Comparison, Row, compare, error_curves
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
 from undertow_studio.views.lines import (
     CostLine,

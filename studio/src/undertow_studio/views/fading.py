@@ -1,6 +1,6 @@
 """How fast memory fades: autocorrelations of the records of a fit beside those of its chain.
 
-All of it is made from the counts that a fit keeps (`undertow.models.tallies`), never from records.
+All of it is made from the counts that a fit keeps, never from records.
 These counts are as private as the records: what is returned here says so in ``basis``, and is for
 the eyes of whoever holds the records.
 """
@@ -11,13 +11,13 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
+from undertow.diagnostics.persons import person_budgets
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.checks import Basis, Check
-from undertow.models.fitting import FittedChain
-from undertow.models.markov import MarkovChain
-from undertow.models.tallies import Tally
+from undertow.models.chains import MarkovChain
+from undertow.models.fitting.checks import Basis, Check
+from undertow.models.fitting.fit import FittedChain
+from undertow.models.fitting.tally import Tally
 from undertow.numerics import Array, check_count
-from undertow.planning.persons import person_budgets
 
 __all__ = ["CheckOutcome", "Fading", "Persons", "fading", "findings", "persons_view"]
 

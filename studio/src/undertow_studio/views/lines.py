@@ -8,17 +8,16 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.base_query import Task
-from undertow.bounds.published.chains import lange_constant, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, find_method
-from undertow.models.acceptance import failed
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
+from undertow.models.fitting.checks import failed
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
-from undertow.planning.comparison import ErrorCurves
-from undertow.planning.search import calibrate
-from undertow.queries import LocalQuery
+from undertow.planning.calibrate import calibrate
+from undertow.planning.compare import ErrorCurves
+from undertow.queries import LocalQuery, Task
 
 __all__ = ["CostLine", "Costs", "beside", "curves_of", "finite", "grid", "local_lines", "named"]
 

@@ -11,13 +11,13 @@ from typing import Any
 
 import numpy as np
 
-from undertow.auditing.counting import totals
-from undertow.base_query import State
+from undertow.auditing.attackers import totals
 from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.network import BayesianNetwork, Node
+from undertow.models.networks import BayesianNetwork, Node
 from undertow.numerics import Array
 from undertow.plan import Plan
+from undertow.queries import State
 from undertow_studio.views.attacker import CLOSE, ValueBelief, attained, guess_of
 from undertow_studio.views.cells import Cell, Role
 

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from undertow.base_query import State
-from undertow.channels import Redaction
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.markov import MarkovChain
+from undertow.mechanisms import Redaction
+from undertow.models.chains import MarkovChain
 from undertow.numerics import check_count
 from undertow.plan import Plan
+from undertow.queries import State
 from undertow_studio.views.attacker import ValueBelief, guess_of, without_limit
 from undertow_studio.views.cells import Cell, Role
 from undertow_studio.views.weighing import weighed

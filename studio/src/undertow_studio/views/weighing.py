@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.auditing.counting import Totals, totals
-from undertow.auditing.hidden import Hidden, hidden
+from undertow.auditing.attackers import Totals, totals
+from undertow.auditing.inference import Hidden, hidden
 from undertow.errors import InvalidInput
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.numerics import Array
 from undertow.plan import Plan
 

@@ -5,11 +5,11 @@ from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from typing import Any
 
-from undertow.auditing.counting import totals
-from undertow.base_query import State
+from undertow.auditing.attackers import totals
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.plan import Plan
+from undertow.queries import State
 from undertow_studio.views.attacker import CLOSE, ValueBelief, attained
 from undertow_studio.views.odds import allowed
 from undertow_studio.views.strips import MOST, Strip, chains_of
