@@ -202,8 +202,8 @@ class Ledger(KeyHolder):
         fit has published, fit and answers together change likelihoods by at most their sum
         (`undertow.releasing.private_fit`). The limit then holds unless the region misses the true
         chain, with the probability that was fixed when the fit was reserved. Once, by the first
-        fit, in an account of records without a delta; refused where the region allows no more than the class
-        stated beforehand.
+        fit, in an account of records without a delta; refused where the region allows no more
+        than the class stated beforehand.
         """
         old = self._terms()
         check_narrowing(old)
