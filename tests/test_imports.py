@@ -15,7 +15,6 @@ HEAVY = {
     "jinja2",
     "matplotlib",
     "narwhals",
-    "networkx",
     "opendp",
     "pandas",
     "polars",

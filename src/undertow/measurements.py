@@ -5,6 +5,7 @@ from typing import Any
 
 from undertow.base_query import State, known
 from undertow.errors import InvalidInput, NotSupported
+from undertow.guarantees import require_opendp
 from undertow.mechanisms import DiscreteGaussian, Noise, Scaled, Selection, lattice_amount
 
 __all__ = ["to_opendp"]
@@ -39,6 +40,7 @@ def to_opendp(
     >>> noisy_count.map(1), type(noisy_count(["idle", "active"] * 50))
     (0.25, <class 'int'>)
     """
+    require_opendp()
     import opendp.prelude as dp
 
     _check(noise)
