@@ -15,7 +15,7 @@ from undertow.bounds.chains.known import ordered_pairs, witnessed
 from undertow.certificate import Witness
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
 from undertow.models.markov import MarkovChain
-from undertow.numerics import Array, down
+from undertow.numerics import ROUNDOFF, Array, down, ndtr_error
 
 __all__ = ["attained"]
 
@@ -100,7 +100,9 @@ def _chords(mu: float) -> Polygon | None:
     x = np.linspace(-7.5, 7.5, _NODES)
     u, g = ndtr(x), ndtr(x + mu)
     keep = (np.diff(u, prepend=0.0) > 1e-15) & (g < 1 - 1e-12)
-    u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - 1e-12))
+    # both are off by the error of ndtr, and G(u) / u falls: an error of u is at most one of G
+    spent = 2 * (ndtr_error(x[keep]) + ndtr_error(x[keep] + mu)) + 8 * ROUNDOFF
+    u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - spent))
     if len(u) < 3:
         return None
     return Polygon(*_hull([(0.0, 0.0), *zip(u.tolist(), g.tolist(), strict=True), (1.0, 1.0)]))
