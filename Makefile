@@ -8,7 +8,7 @@ LOGS := build/gate
 BIN := $(VENV)/bin
 # The many processes of one run share what the first has compiled.
 export PYTHONDONTWRITEBYTECODE :=
-DEPS := pyproject.toml $(wildcard requirements/*.txt)
+DEPS := pyproject.toml papers/pyproject.toml studio/pyproject.toml $(wildcard requirements/*.txt)
 # A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
 PLOT := $(VENV)/.installed-plot
 DEV := $(VENV)/.installed-dev
@@ -73,7 +73,7 @@ format: $(DEV)  ## rewrite the sources in the house format
 lint: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src notebooks examples
+	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src papers/src studio/src notebooks examples
 
 types: $(DEV)
 	$(BIN)/python scripts/no-gc mypy
@@ -150,5 +150,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 $(DEV): $(DEPS) | $(BIN)/python
 	$(INSTALL) --require-hashes --no-deps --requirement requirements/dev.txt
 	$(INSTALL) --no-build-isolation --constraint requirements/torch.txt --group dev \
-	  --editable '.[arrow,fast,genomics,neural,opendp,plot,postgres,service,spark,studio]'
+	  --editable '.[all]' --editable './papers[neural]' --editable ./studio
 	@touch $(PLOT) $@

@@ -11,8 +11,8 @@ import numpy as np
 import pytest
 from scipy.special import log_ndtr, ndtr
 
-from undertow.bounds.approximate import hockey
-from undertow.bounds.approximate.polygons import GaussianGrid
+from undertow.bounds.counts import gaussian
+from undertow.bounds.curves.sweep import GaussianGrid
 from undertow.curves import DiscreteGaussianCurve, GaussianCurve
 from undertow.numerics import LIBM, LOG_NDTR, NDTR, ROUNDOFF, ndtr_error
 
@@ -145,7 +145,7 @@ def test_curves_of_discrete_gaussian_noise_are_never_below_the_truth(sigma, epsi
 def test_divergences_of_counts_enclose_the_truth(sigma, epsilon):
     """A count that moves by one, whatever the accuracy of the cells' masses."""
     weights = np.array([[-math.exp(epsilon), 1.0]])
-    bracket = hockey.divergences(weights, np.abs(weights), sigma)
+    bracket = gaussian.divergences(weights, np.abs(weights), sigma)
     truth = delta_of(1 / flint.arb(sigma), epsilon)
     assert flint.arb(bracket.lower) <= truth <= flint.arb(bracket.upper)
 
@@ -156,9 +156,9 @@ def test_masses_of_narrow_cells_are_within_their_error(at, cut):
     widths = np.full(16, 2.0**-3 * 16.0**-cut)
     left = at + widths * np.arange(16)
     right = left + widths
-    masses = hockey._normal(left, right)
+    masses = gaussian._normal(left, right)
     near = np.where(left * right <= 0, 0.0, np.minimum(abs(left), abs(right)))
-    errors = hockey._normal_error(left, right, near, 10.0)
+    errors = gaussian._normal_error(left, right, near, 10.0)
     for low, high, mass, error in zip(left, right, masses, errors, strict=True):
         one = flint.arb(float(low)), flint.arb(float(high))
         truth = normal(one[1]) - normal(one[0])

@@ -96,13 +96,15 @@ def test_the_archives_hold_what_they_must(built, unpacked):
 
 
 def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
-    wheel = next(path for name, path in built.items() if name.endswith(".whl"))
+    wheels = [path for name, path in built.items() if name.endswith(".whl")]
+    for other in ("papers", "studio"):
+        wheels += build(ROOT / other, tmp_path / other, "--wheel").values()
     home = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], env=CLEAN, check=True)
     python = home / "bin" / "python"
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
-         "--no-index", "--disable-pip-version-check", wheel],
+         "--no-index", "--disable-pip-version-check", *wheels],
         env=CLEAN, check=True, capture_output=True,
     )  # fmt: skip
     place = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
@@ -122,6 +124,8 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
     assert run(command, "--version").strip() == f"undertow {undertow.__version__}"
     asked = ("leakage", "--transition", "0.9,0.1;0.2,0.8", "--epsilon", "1", "--json")
     assert json.loads(run(command, *asked))["upper"] > 1
+    for other in ("reproduce", "studio"):  # commands of the other distributions
+        assert f"undertow {other}" in run(command, other, "--help")
     where, drawn = run(python, "-c", REPORTS).split()
     assert Path(where).is_relative_to(home)
     assert drawn == "True"

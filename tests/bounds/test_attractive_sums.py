@@ -15,17 +15,17 @@ import undertow as ut
 from tests.grids import law, thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
-from undertow.bounds.attractive import ordered
-from undertow.bounds.attractive.ordered import (
-    StateExponents,
-    metric_values,
-    ordered_leakage,
-    sum_values,
-)
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
+)
+from undertow.bounds.memory import attractive as ordered
+from undertow.bounds.memory.attractive import (
+    StateExponents,
+    metric_values,
+    ordered_leakage,
+    sum_values,
 )
 from undertow.errors import InvalidModel, MethodRefused
 

@@ -22,12 +22,7 @@ from undertow.bounds.enumeration import (
     chain_joint,
     mechanism_leakage,
 )
-from undertow.bounds.published.chains import (
-    lange_constant,
-    ratio_constant,
-    zhao_budget,
-    zhao_constant,
-)
+from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, InvalidInput, MethodRefused
 
 P = ACTIVITY["transition"]

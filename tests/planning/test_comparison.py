@@ -17,7 +17,7 @@ from tests.oracles.tables import enumerated
 from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
-from undertow.planning.comparison import error_curves
+from undertow.planning.compare import error_curves
 
 P = ACTIVITY["transition"]
 STATES = ("inactive", "active")
