@@ -22,12 +22,12 @@ from undertow.bounds.attractive.ordered import (
     ordered_leakage,
     sum_values,
 )
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidModel, MethodRefused
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
 )
-from undertow.errors import InvalidModel, MethodRefused
 
 ERROR = 1e-11
 """What enumerations of five records may be off (either side)."""

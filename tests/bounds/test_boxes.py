@@ -19,10 +19,10 @@ from undertow.bounds.chains import boxes
 from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.replay import replay_pure_dp
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.errors import Contradiction, InvalidInput, InvalidModel
 from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
+from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 
 WIDE = 1.001e-3
 

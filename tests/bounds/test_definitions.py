@@ -16,13 +16,13 @@ from undertow.bounds.definitions import (
     hamming,
     metric_level,
 )
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidInput
+from undertow.mechanisms import MetricDP
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
 )
-from undertow.errors import InvalidInput
-from undertow.mechanisms import MetricDP
 
 SHAPES = [(2, 1), (2, 3), (3, 2), (4, 1), (1, 2)]  # states, records
 SHAPED = pytest.mark.parametrize(("k", "n"), SHAPES)

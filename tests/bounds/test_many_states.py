@@ -8,8 +8,8 @@ from undertow.bounds.chains import exchange_search, screening, survey
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.chains.survey import Ask, ceilings
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.numerics import GAP
+from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 
 
 def random_chain(seed, size, **more):

@@ -10,7 +10,6 @@ import pytest
 from tests.grids import thinned
 from tests.planning.flips import THREE
 from undertow.bounds.engine import leakage
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.bounds.series.local import worst_attacks
 from undertow.channels import RandomizedResponse
 from undertow.models.markov import MarkovChain
@@ -20,6 +19,7 @@ from undertow.planning.flip_aims import Aim, information
 from undertow.planning.kary_flips import even_channel, largest_even_level
 from undertow.planning.search import calibrate
 from undertow.queries import Series
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 MIXING = [[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.2, 0.5]]
 FOUR = [[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.15, 0.2, 0.5, 0.15], [0.1, 0.1, 0.3, 0.5]]

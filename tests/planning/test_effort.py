@@ -19,17 +19,17 @@ from undertow.adversaries import Against
 from undertow.bounds.approximate.windows import choose_windows, side_options
 from undertow.bounds.chains.ceilings import ceiling_of_all
 from undertow.bounds.chains.contraction import block_upper, contraction_rate
-from undertow.bounds.enumeration import (
-    additive_noise_likelihood,
-    chain_joint,
-    mechanism_leakage,
-    pure_dp_leakage,
-)
 from undertow.cli import waiting
 from undertow.errors import EffortSpent, EffortWarning, InvalidInput
 from undertow.models.chain_classes import ChainBox
 from undertow.numerics import GAP
 from undertow.planning.proofs import check_proof
+from undertow.testing.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+    pure_dp_leakage,
+)
 
 pytestmark = pytest.mark.usefixtures("anew")
 

@@ -9,7 +9,6 @@ from tests.grids import each, thinned
 from tests.planning.flips import EXACT, OPTIMUM, THREE, calibrate_series, rates, truth, two
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.bounds.published.series import plain_flips
 from undertow.channels import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
@@ -22,6 +21,7 @@ from undertow.planning.budget import dp_budget
 from undertow.planning.flip_aims import information
 from undertow.planning.kary_flips import even_channel, largest_even_level
 from undertow.planning.xor_flips import xor_noise
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 # --- more states, correlated noise ----------------------------------------------------------------
 

@@ -14,12 +14,12 @@ from undertow.accuracy import (
     impossible_alpha,
 )
 from undertow.bounds.definitions import free_lunch_law, free_lunch_level
-from undertow.bounds.enumeration import mechanism_leakage, pure_dp_leakage
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow.papers.lange2024.common import KEY, grid, shown_values
 from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import mechanism_leakage, pure_dp_leakage
 
 __all__ = ["cor4_4", "cor4_7", "cor4_8", "fig3", "fig5", "thm4_2", "thm4_3", "thm4_5", "thm4_6"]
 

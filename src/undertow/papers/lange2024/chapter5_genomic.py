@@ -7,12 +7,12 @@ import numpy as np
 
 import undertow as ut
 from undertow.accuracy import failure_floor, impossible_alpha
-from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigree import MENDEL, hardy_weinberg
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow.papers.lange2024.common import KEY, grid, shown, shown_values
 from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import mechanism_leakage
 
 __all__ = ["cor5_2", "cor5_3", "fig7", "line_of_families", "nuclear", "sec5_3", "thm5_1"]
 

@@ -7,12 +7,12 @@ import numpy as np
 
 import undertow as ut
 from undertow.accuracy import largest_ratio
-from undertow.bounds.enumeration import chain_joint
 from undertow.bounds.published.chains import lange_constant, ratio_constant, zhao_constant
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.lange2024.common import ACTIVITY, KEY, grid, shown_values
 from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import chain_joint
 
 __all__ = [
     "cor7_4",

@@ -11,7 +11,6 @@ import numpy as np
 
 from undertow.bounds.dependence.coefficients import fixed_point_scale
 from undertow.bounds.dependence.separation import separation_upper
-from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
 from undertow.papers.charts import Chart, Panel, Trace
 from undertow.papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
@@ -32,6 +31,7 @@ from undertow.papers.liu2016.checkins import (
 )
 from undertow.papers.overlaps import merge_equal
 from undertow.papers.registry import Setting, printed, result
+from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 
 __all__ = ["gowalla", "gowalla_attack", "thm2"]
 

@@ -15,16 +15,16 @@ import numpy as np
 import undertow as ut
 from undertow.bounds.definitions import dp_level, free_lunch_level
 from undertow.bounds.dependence.coefficients import pair_table
-from undertow.bounds.enumeration import (
+from undertow.numerics import Array
+from undertow.papers.findings import Claim, Compared, Parts, WorstCase
+from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     independent_releases,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.numerics import Array
-from undertow.papers.findings import Claim, Compared, Parts, WorstCase
-from undertow.papers.registry import Setting, result
 
 __all__ = ["COPIES", "PAIR", "XOR", "def3", "def4", "thm3", "thm4", "thm5", "thm6"]
 

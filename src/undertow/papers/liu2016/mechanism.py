@@ -16,16 +16,16 @@ from undertow.bounds.dependence.coefficients import (
     discrete_coefficient,
 )
 from undertow.bounds.dependence.separation import separation_upper
-from undertow.bounds.enumeration import (
+from undertow.papers.charts import Chart, Panel, Trace
+from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
+from undertow.papers.liu2016.composition import ACTIVITY, COPIES, PAIR, XOR
+from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     independent_releases,
     mechanism_leakage,
 )
-from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import Claim, Compared, Improved, Parts, WorstCase
-from undertow.papers.liu2016.composition import ACTIVITY, COPIES, PAIR, XOR
-from undertow.papers.registry import Setting, result
 
 __all__ = ["coefficient", "eq12", "many", "thm7", "two"]
 

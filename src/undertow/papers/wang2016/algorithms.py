@@ -17,11 +17,11 @@ from undertow.bounds.chains.quilt import (
     pruned_search,
     spectral_gap,
 )
-from undertow.bounds.enumeration import chain_joint
 from undertow.numerics import Array
 from undertow.papers.findings import Claim, Compared, Improved, Parts
 from undertow.papers.registry import Setting, result
 from undertow.papers.wang2016.figures import printed_sigma, random_reversible, sharper_sigma
+from undertow.testing.enumeration import chain_joint
 
 __all__ = ["alg1", "alg2", "alg3", "cond46", "lemma45", "lemma47", "printed_scores"]
 

@@ -6,15 +6,15 @@ from typing import Literal
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.enumeration import (
-    additive_noise_likelihood,
-    chain_joint,
-    mechanism_leakage,
-)
 from undertow.models.contagion import household
 from undertow.numerics import Array
 from undertow.papers.findings import Compared, Improved, Listing, Parts, WorstCase
 from undertow.papers.registry import Setting, result
+from undertow.testing.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+)
 
 __all__ = ["ACTIVITY", "sec32", "thm32", "thm44"]
 
