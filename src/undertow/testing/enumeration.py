@@ -1,19 +1,12 @@
-"""The oracle: leakage by enumerating every record, adversary and output.
+"""The oracle: leakage by enumerating every record, adversary and output, for small laws.
 
-Brute force on the joint table of the records, sharing no code with the algorithms that it checks.
-The table `joint` has shape (k,) * n: entry (x_0, ..., x_{n-1}) is the probability of those n
-records, each with k states, so chains, pedigrees and networks are treated alike. An adversary is a
-target i and a set K of known records; the leakage of a mechanism is
-
-    sup  ln Pr[s | x_K, x_i = x] / Pr[s | x_K, x_i = x']
-
-over outputs s, adversaries, and values x_K, x != x' with Pr(x_K, x) > 0 and Pr(x_K, x') > 0.
-Sums of non-negative floats are rounded to nearest: results are right to about 1e-13, on neither
-side, which is enough for an oracle, not for a guarantee. Tables beyond a named limit are refused.
+Plain brute force on the joint table of the records, shape (k,) * n, sharing no code with the
+algorithms that it checks. Used by tests and by the recomputed papers. Results are right to about
+1e-13, rounded to neither side: enough for an oracle, not for a guarantee.
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations, permutations, product
@@ -36,6 +29,7 @@ SUM_TOLERANCE = 1e-9  # how far probabilities may sum from 1; no leakage depends
 SOLVER_TOLERANCE = 1e-10  # the least that HiGHS accepts; its default moves leakages by 1e-5
 SOLVER_OPTIONS = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 EQUALITY_WEIGHT = 1e6  # scales the normalisation: HiGHS drops coefficients below 1e-9
+TIGHT = 1e-9  # a limit that is this close is tight, and one exceeded by more is broken
 CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood to the dual bound
 
 
@@ -46,14 +40,15 @@ class LargestLeak:
     `known` pairs each known record with its value, `value` and `other` are x and x' (the
     numerator's and the denominator's value of the target), and `output` indexes the last axis of
     the likelihood (None from a linear program, whose output is a likelihood and not an index).
-    If no target has two possible values, `leakage` is 0 and nothing else is set.
+    For a window of records `target` is its first record, and x and x' are histories. If no target
+    has two possible values, `leakage` is 0 and nothing else is set.
     """
 
     leakage: float
     target: int | None = None
     known: tuple[tuple[int, int], ...] = ()
-    value: int | None = None
-    other: int | None = None
+    value: int | tuple[int, ...] | None = None
+    other: int | tuple[int, ...] | None = None
     output: int | None = None
 
 
@@ -64,6 +59,20 @@ class AdversaryCase(NamedTuple):
     known: tuple[int, ...]
     values: tuple[int, ...]
     pairs: tuple[tuple[int, int], ...]
+
+
+class Pattern(NamedTuple):
+    """One adversary with the values that it knows, and two values of what it wants.
+
+    `secret` lists the records that are wanted (one, or a window), `value` and `other` their
+    values in the numerator and in the denominator.
+    """
+
+    secret: tuple[int, ...]
+    known: tuple[int, ...]
+    values: tuple[int, ...]
+    value: tuple[int, ...]
+    other: tuple[int, ...]
 
 
 def chain_joint(
@@ -82,8 +91,10 @@ def chain_joint(
     joint, steps = np.asarray(start, dtype=np.float64), np.asarray(transitions, dtype=np.float64)
     k = joint.size
     if joint.ndim != 1 or steps.ndim not in (2, 3) or steps.shape[-2:] != (k, k):
-        found = f"{joint.shape} and {steps.shape}"
-        raise InvalidInput(f"shapes must be (k,) and (k, k) or (n - 1, k, k); found {found}")
+        raise InvalidInput(
+            "shapes must be (k,) and (k, k) or (n - 1, k, k); found "
+            f"{joint.shape} and {steps.shape}"
+        )
     if steps.ndim == 3 and length not in (None, len(steps) + 1):
         raise InvalidInput(f"{len(steps)} matrices make {len(steps) + 1} records, not {length}")
     if steps.ndim == 2:
@@ -94,6 +105,42 @@ def chain_joint(
     for step in steps:
         joint = joint[..., None] * step  # one axis more, for the next record
     return _law(joint)
+
+
+def hidden_joint(
+    start: npt.ArrayLike,
+    transitions: npt.ArrayLike,
+    symbols: Sequence[int],
+    length: int | None = None,
+) -> FloatArray:
+    """Return the joint table of the symbols of a hidden Markov chain, shape (k,) * n.
+
+    `start` is the law of the first hidden state, `transitions` a stack of n - 1 matrices (row =
+    from) or one matrix together with `length`, and `symbols[s]` is the record in hidden state s.
+    Chains of order m are the case whose hidden states are the last m records. Cost k^n M^2.
+
+    >>> hidden_joint([0.25, 0.25, 0.5], np.full((3, 3), 1 / 3), symbols=[0, 0, 1], length=1)
+    array([0.5, 0.5])
+    """
+    law, steps = np.asarray(start, dtype=np.float64), np.asarray(transitions, dtype=np.float64)
+    states = law.size
+    if law.ndim != 1 or steps.ndim not in (2, 3) or steps.shape[-2:] != (states, states):
+        raise InvalidInput(
+            f"shapes must be (M,) and (M, M) or (n - 1, M, M); found {law.shape} and {steps.shape}"
+        )
+    if len(symbols) != states or min(symbols) < 0:
+        raise InvalidInput(f"one symbol 0, 1, .. is needed for each of {states} hidden states")
+    if steps.ndim == 2:
+        if length is None or length < 1:
+            raise InvalidInput(f"one transition matrix needs length >= 1; found {length}")
+        steps = np.broadcast_to(steps, (length - 1, states, states))
+    k = max(symbols) + 1
+    _refuse_large(k ** (len(steps) + 1) * states, f"{k}^{len(steps) + 1} times {states} numbers")
+    shows = np.eye(k)[list(symbols)]  # (hidden state, symbol)
+    table = shows.T * law  # (x_0, hidden state)
+    for step in steps:
+        table = np.einsum("...s,st,tx->...xt", table, step, shows)
+    return _law(table.sum(axis=-1))
 
 
 def additive_noise_likelihood(weights: npt.ArrayLike, scale: float, n: int) -> FloatArray:
@@ -190,8 +237,8 @@ def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Adve
     """
     law = _law(joint)
     n, k = law.ndim, law.shape[0]
-    for target, known in _known_sets(n, against):
-        order = (target, *known, *_unknown(n, target, known))
+    for (target,), known in _secret_sets(n, against):
+        order = (target, *known, *_unknown(n, (target,), known))
         prior = law.transpose(order).reshape((k,) * (1 + len(known)) + (-1,)).sum(axis=-1)
         for values in product(range(k), repeat=len(known)):
             pairs = tuple(permutations((x for x in range(k) if prior[(x, *values)] > 0), 2))
@@ -227,8 +274,8 @@ def mechanism_leakage(
     if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
         raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
     worst = LargestLeak(-math.inf)
-    for target, known in _known_sets(n, against):
-        order = (target, *known, *_unknown(n, target, known))
+    for (target,), known in _secret_sets(n, against):
+        order = (target, *known, *_unknown(n, (target,), known))
         shape = (k, k ** len(known), -1)
         prior = law.transpose(order).reshape(shape).sum(axis=2)  # (target, values known)
         # (target, values known, output)
@@ -246,6 +293,166 @@ def mechanism_leakage(
     return worst if worst.target is not None else LargestLeak(0.0)
 
 
+def likelihood_program(
+    joint: npt.ArrayLike,
+    limits: npt.ArrayLike,
+    case: Pattern,
+) -> float:
+    """Return the largest log-ratio of two values over all likelihoods within limits.
+
+    A likelihood phi > 0 on all data sets is within the limits if phi(y) <= e^theta_t(v, v') phi(y')
+    whenever y and y' differ in record t alone, y_t = v and y'_t = v'. `limits` is theta: one number
+    (an epsilon-DP algorithm), a table (k, k), or a table for each record, (n, k, k); paths through
+    other values are taken where they are shorter. With the known records fixed (phi may ignore
+    them) this is a linear program in the values of phi on the secret and the unknown records:
+    maximise E[phi | x_K, x] subject to E[phi | x_K, x'] = 1.
+
+    Impossible data sets stay in the program. A state that record t never takes could be dropped,
+    because any two of t's states are neighbours; but impossible *combinations* could not: if two
+    records always agree, 00 and 11 are linked only through 01 and 10, without which phi(11)/phi(00)
+    would be unbounded instead of at most e^(2 epsilon).
+
+    The solution is moved into the cone, phi(y) <- min over y' of e^(d(y, y')) phi(y') with
+    d(y, y') = sum_t theta_t(y_t, y'_t), and evaluated there, so a likelihood within the limits
+    attains the value returned. The dual solution bounds the optimum from above, what it lacks
+    charged at the most that phi(y) can be, 1 / E[e^(-d(y, Y)) | x_K, x']; a gap is an error.
+
+    >>> twins = [[0.5, 0.0], [0.0, 0.5]]
+    >>> round(likelihood_program(twins, 0.5, Pattern((0,), (), (), (1,), (0,))), 9)
+    1.0
+    """
+    top, bottom, theta = _conditional(joint, limits, case)
+    if top.size > PROGRAM_LIMIT:
+        raise InvalidInput(
+            f"the linear program has {len(top)}^{top.ndim} unknowns; at most {PROGRAM_LIMIT} are "
+            "solved; take fewer records or let the adversary know more of them"
+        )
+    cone = _cone(theta.shape, theta.tobytes())
+    solve: Callable[..., Any] = linprog  # its stubs do not know sparse constraints
+    solution = solve(
+        -top.ravel(),
+        A_ub=cone,
+        b_ub=np.zeros(cone.shape[0]),
+        A_eq=EQUALITY_WEIGHT * bottom.reshape(1, -1),
+        b_eq=[EQUALITY_WEIGHT],
+        options=dict.fromkeys(SOLVER_OPTIONS, SOLVER_TOLERANCE),
+    )
+    if solution.status != 0:
+        raise UndertowError(f"the linear program was not solved: {solution.message}")
+    phi, floor = np.maximum(solution.x, 0.0).reshape(top.shape), bottom
+    for axis, table in enumerate(theta):
+        # into the cone, one record after the other: the smallest of e^theta(v, v') phi(v')
+        raised = np.exp(table) * np.moveaxis(phi, axis, -1)[..., None, :]
+        phi = np.moveaxis(raised.min(axis=-1), -1, axis)
+        floor = np.moveaxis(np.tensordot(np.exp(-table), floor, (1, axis)), 0, axis)
+    attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
+    rate = -EQUALITY_WEIGHT * float(solution.eqlin.marginals[0])
+    # what the dual lacks, charged at the most that phi can be
+    lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(solution.ineqlin.marginals, 0)
+    bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
+    if not bound - attained <= CERTIFIED_GAP:
+        raise UndertowError(
+            f"the linear program was solved only to within {bound - attained:.3g}; "
+            f"{CERTIFIED_GAP:g} is required; lower the limits or take fewer records"
+        )
+    return attained
+
+
+def product_attack(
+    joint: npt.ArrayLike, limits: npt.ArrayLike, case: Pattern
+) -> tuple[float, dict[int, FloatArray]]:
+    """Return the best log-ratio of a likelihood that is a product, and its factor by record.
+
+    With all other factors fixed the ratio is linear-fractional in one factor, so that extreme rays
+    of each record's limits suffice; every combination of them is tried. A lower end of
+    `likelihood_program`, and equal to it where theory says that the worst likelihood is a product.
+
+    >>> twins = [[0.5, 0.0], [0.0, 0.5]]
+    >>> value, factors = product_attack(twins, 0.5, Pattern((0,), (), (), (1,), (0,)))
+    >>> round(value, 9), (factors[0] / factors[0].min()).round(3)
+    (1.0, array([1.   , 1.649]))
+    """
+    top, bottom, theta = _conditional(joint, limits, case)
+    rays = [extreme_factors(table) for table in theta]
+    _refuse_large(math.prod(map(len, rays)) * len(top), "the products of all extreme factors")
+    for each in rays:  # each step sums out the first record and appends its choice of a ray
+        top, bottom = (np.tensordot(table, each, (0, 1)) for table in (top, bottom))
+    ratios = np.log(top) - np.log(bottom)
+    best = np.unravel_index(int(np.argmax(ratios)), ratios.shape)
+    records = (*case.secret, *_unknown(np.asarray(joint).ndim, case.secret, case.known))
+    factors = {t: each[i] for t, each, i in zip(records, rays, best, strict=True)}
+    return float(ratios[best]), factors
+
+
+def extreme_factors(limits: npt.ArrayLike) -> FloatArray:
+    """Return the extreme rays of {g > 0: g(v) <= e^theta(v, v') g(v')}, one a row, shape (rays, k).
+
+    At an extreme ray k - 1 limits are tight along a tree that spans the values. Every tree, with
+    every limit tight in either direction, is tried; cost k^(k - 2) 2^(k - 1).
+
+    >>> extreme_factors([[0.0, 1.0], [2.0, 0.0]]).round(3)
+    array([[1.   , 0.368],
+           [1.   , 7.389]])
+    """
+    theta = np.asarray(limits, dtype=np.float64)
+    k = len(theta)
+    rays = [] if k > 1 else [np.zeros(1)]
+    for edges in combinations(list(combinations(range(k), 2)), k - 1):
+        for forward in product((True, False), repeat=k - 1):
+            logs = {0: 0.0}
+            for _ in edges:  # as many rounds as edges reach every value of a tree
+                for (v, w), up in zip(edges, forward, strict=True):
+                    apart = theta[v, w] if up else -theta[w, v]  # ln g(v) - ln g(w)
+                    if v in logs and w not in logs:
+                        logs[w] = logs[v] - apart
+                    elif w in logs and v not in logs:
+                        logs[v] = logs[w] + apart
+            if len(logs) == k:
+                rays.append(np.array([logs[v] for v in range(k)]))
+    table = np.array(rays)
+    within = (table[:, :, None] - table[:, None, :] <= theta + TIGHT).all(axis=(1, 2))
+    return np.exp(np.unique(table[within].round(12), axis=0))
+
+
+def patterns(joint: npt.ArrayLike, against: Against = "any", window: int = 1) -> Iterator[Pattern]:
+    """Yield every case of `adversaries` with one ordered pair of values, or of histories.
+
+    The secret is the record `target`, or with a `window` of w records the whole history of the
+    records target, ..., target + w - 1, of which nobody knows any.
+
+    >>> len(list(patterns(np.full((2, 2, 2), 1 / 8), window=2)))
+    72
+    """
+    law = _law(joint)
+    n, k = law.ndim, law.shape[0]
+    for secret, known in _secret_sets(n, against, window):
+        order = (*known, *secret, *_unknown(n, secret, known))
+        shape = (k,) * (len(known) + window) + (-1,)
+        prior = law.transpose(order).reshape(shape).sum(axis=-1)
+        for values in product(range(k), repeat=len(known)):
+            histories = [u for u in product(range(k), repeat=window) if prior[(*values, *u)] > 0]
+            for x, other in permutations(histories, 2):
+                yield Pattern(secret, known, values, x, other)
+
+
+def likelihood_leakage(
+    joint: npt.ArrayLike, limits: npt.ArrayLike, against: Against = "any", window: int = 1
+) -> LargestLeak:
+    """Return the most that all likelihoods within limits leak: one linear program per pattern.
+
+    The sup of `likelihood_program` over `patterns`; 0 when no secret has two possible values. Up
+    to n k^2 (k + 1)^(n - 1) programs: sample the patterns when that is too many.
+    """
+    worst = LargestLeak(0.0)
+    for case in patterns(joint, against, window):
+        leakage = likelihood_program(joint, limits, case)
+        if worst.target is None or leakage > worst.leakage:
+            x, other = (v[0] if window == 1 else v for v in (case.value, case.other))
+            facts = tuple(zip(case.known, case.values, strict=True))
+            worst = LargestLeak(leakage, case.secret[0], facts, x, other)
+    return worst
+
+
 def pure_dp_adversary(
     joint: npt.ArrayLike,
     epsilon: float,
@@ -257,127 +464,122 @@ def pure_dp_adversary(
 ) -> float:
     """Return the most that an epsilon-DP algorithm can leak to one adversary about x against x'.
 
-    An output of such an algorithm is a likelihood phi > 0 on all data sets with
-    phi(y) <= e^epsilon phi(y') whenever y and y' differ in one record. With the known records
-    fixed (phi may ignore them) this is a linear program in the k^(1 + |U|) values of phi on the
-    target and the unknown records U: maximise E[phi | x_K, x] subject to E[phi | x_K, x'] = 1.
-
-    Impossible data sets stay in the program. A state that record t never takes could be dropped,
-    because any two of t's states are neighbours; but impossible *combinations* could not: if two
-    records always agree, 00 and 11 are linked only through 01 and 10, without which phi(11)/phi(00)
-    would be unbounded instead of at most e^(2 epsilon).
-
-    The solution is moved into the cone, phi(y) <- min over y' of e^(epsilon d(y, y')) phi(y') with
-    d the number of differing records, and evaluated there, so an epsilon-DP likelihood attains the
-    value returned. The dual solution bounds the optimum from above, what it lacks charged at the
-    most that phi(y) can be, 1 / E[e^(-epsilon d(y, Y)) | x_K, x']; a gap is an error.
+    `likelihood_program` with the same limit epsilon between any two values of every record.
 
     >>> twins = [[0.5, 0.0], [0.0, 0.5]]
     >>> round(pure_dp_adversary(twins, 0.5, target=0, known=(), values=(), x=1, other=0), 9)
     1.0
     """
-    law = _law(joint)
-    n, k = law.ndim, law.shape[0]
-    ((target, known),) = _known_sets(n, (target, known))
-    if len(values) != len(known) or not all(0 <= v < k for v in (x, other, *values)):
-        raise InvalidInput(f"x, other and one value per known record must be in 0..{k - 1}")
-    if not (epsilon >= 0 and math.isfinite(epsilon)):
-        raise InvalidInput(f"epsilon must be non-negative and finite; found {epsilon}")
-    unknown = _unknown(n, target, known)
-    conditional = law.transpose((*known, target, *unknown))[tuple(values)]
-    mass = conditional.reshape(k, -1).sum(axis=1)  # (k,)
-    if x == other or not (mass[x] > 0 and mass[other] > 0):
-        raise InvalidInput("x and other must differ and both be possible given the known values")
-    if conditional.size > PROGRAM_LIMIT:
-        raise InvalidInput(
-            f"the linear program has {k}^{conditional.ndim} unknowns; at most {PROGRAM_LIMIT} are "
-            "solved; take fewer records or let the adversary know more of them"
-        )
-    top, bottom = np.zeros((2, *conditional.shape))
-    top[x], bottom[other] = conditional[x] / mass[x], conditional[other] / mass[other]
-    cone = _cone(k, conditional.ndim, epsilon)
-    solve: Callable[..., Any] = linprog  # its stubs do not know sparse constraints
-    found = solve(
-        -top.ravel(),
-        A_ub=cone,
-        b_ub=np.zeros(cone.shape[0]),
-        A_eq=EQUALITY_WEIGHT * bottom.reshape(1, -1),
-        b_eq=[EQUALITY_WEIGHT],
-        options=dict.fromkeys(SOLVER_OPTIONS, SOLVER_TOLERANCE),
-    )
-    if found.status != 0:
-        raise UndertowError(f"the linear program was not solved: {found.message}")
-    phi, floor = np.maximum(found.x, 0.0).reshape(conditional.shape), bottom
-    for axis in range(conditional.ndim):
-        # into the cone, one record after the other
-        phi = np.minimum(phi, math.exp(epsilon) * phi.min(axis=axis, keepdims=True))
-        floor = floor + math.exp(-epsilon) * (floor.sum(axis=axis, keepdims=True) - floor)
-    attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
-    rate = -EQUALITY_WEIGHT * float(found.eqlin.marginals[0])
-    # what the dual lacks, charged at the most that phi can be
-    lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(found.ineqlin.marginals, 0.0)
-    bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
-    if not bound - attained <= CERTIFIED_GAP:
-        raise UndertowError(
-            f"the linear program was solved only to within {bound - attained:.3g}; "
-            f"{CERTIFIED_GAP:g} is required; lower epsilon or take fewer records"
-        )
-    return attained
+    _check_epsilon(epsilon)
+    return likelihood_program(joint, epsilon, Pattern((target,), known, values, (x,), (other,)))
 
 
 def pure_dp_leakage(joint: npt.ArrayLike, epsilon: float, against: Against = "any") -> LargestLeak:
-    """Return the most that any epsilon-DP algorithm leaks, by one linear program per case.
-
-    The sup of `pure_dp_adversary` over all `adversaries` and their pairs; 0 when no target has two
-    possible values. Up to n k^2 (k + 1)^(n - 1) programs: sample the cases when that is too many.
+    """Return the most that any epsilon-DP algorithm leaks about a record.
 
     >>> independent = [[0.25, 0.25], [0.25, 0.25]]
     >>> round(pure_dp_leakage(independent, 0.5).leakage, 9)
     0.5
     """
-    worst = LargestLeak(0.0)
-    for target, known, values, pairs in adversaries(joint, against):
-        for x, other in pairs:
-            leakage = pure_dp_adversary(joint, epsilon, target, known, values, x, other)
-            if worst.target is None or leakage > worst.leakage:
-                facts = tuple(zip(known, values, strict=True))
-                worst = LargestLeak(leakage, target, facts, x, other)
-    return worst
+    _check_epsilon(epsilon)
+    return likelihood_leakage(joint, epsilon, against)
+
+
+def _check_epsilon(epsilon: float) -> None:
+    """Raise InvalidInput unless `epsilon` is a finite number of at least 0."""
+    if not (epsilon >= 0 and math.isfinite(epsilon)):
+        raise InvalidInput(f"epsilon must be non-negative and finite; found {epsilon}")
+
+
+def _conditional(
+    joint: npt.ArrayLike, limits: npt.ArrayLike, case: Pattern
+) -> tuple[FloatArray, FloatArray, FloatArray]:
+    """Return both conditional laws on (secret, unknown records), and the limits of these records.
+
+    The laws are Pr[. | x_K, x] and Pr[. | x_K, x'], each 0 off its own value of the secret.
+    """
+    law = _law(joint)
+    n, k = law.ndim, law.shape[0]
+    secret, known, values, x, other = case
+    _check_records(n, (*secret, *known))
+    numbers = (*values, *x, *other)
+    sizes = (len(values), len(x), len(other))
+    if sizes != (len(known), len(secret), len(secret)) or not all(0 <= v < k for v in numbers):
+        raise InvalidInput(f"x, other and one value per known record must be in 0..{k - 1}")
+    unknown = _unknown(n, secret, known)
+    table = law.transpose((*known, *secret, *unknown))[tuple(values)]
+    mass = [float(table[u].sum()) for u in (x, other)]
+    if x == other or not min(mass) > 0:
+        raise InvalidInput("x and other must differ and both be possible given the known values")
+    top, bottom = np.zeros((2, *table.shape))
+    top[x], bottom[other] = table[x] / mass[0], table[other] / mass[1]
+    return top, bottom, record_limits(limits, n, k)[[*secret, *unknown]]
+
+
+def record_limits(limits: npt.ArrayLike, records: int, states: int) -> FloatArray:
+    """Return the limits of every record, shape (n, k, k), closed under the triangle inequality.
+
+    >>> record_limits([[0, 1, 9], [1, 0, 1], [9, 1, 0]], records=1, states=3)[0, 0]
+    array([0., 1., 2.])
+    """
+    theta = np.asarray(limits, dtype=np.float64)
+    shapes = ((), (states, states), (records, states, states))
+    if theta.shape not in shapes or not np.all((theta >= 0) & np.isfinite(theta)):
+        raise InvalidInput(
+            f"limits must be finite and non-negative, of one of the shapes {shapes}; found "
+            f"{theta.shape}"
+        )
+    closed = np.broadcast_to(theta, (records, states, states)) * (1 - np.eye(states))
+    for v in range(states):
+        closed = np.minimum(closed, closed[:, :, v, None] + closed[:, None, v, :])
+    return closed
 
 
 @lru_cache(maxsize=16)
-def _cone(k: int, records: int, epsilon: float) -> csr_array:
-    """Return the matrix A with A phi <= 0 for exactly the epsilon-DP likelihoods on k^records."""
+def _cone(shape: tuple[int, ...], limits: bytes) -> csr_array:
+    """Return the matrix A with A phi <= 0 for exactly the likelihoods within limits (r, k, k)."""
+    records, k, _ = shape
+    theta = np.frombuffer(limits).reshape(shape)
     index = np.arange(k**records).reshape((k,) * records)
     pairs = [(t, a, b) for t in range(records) for a, b in permutations(range(k), 2)]
     upper = [index.take(a, axis=t).ravel() for t, a, _ in pairs]
     lower = [index.take(b, axis=t).ravel() for t, _, b in pairs]
     columns = np.concatenate([*upper, *lower]) if pairs else np.zeros(0, dtype=np.intp)
     size = columns.size // 2
-    entries = np.repeat([1.0, -math.exp(epsilon)], size)
+    factors = np.repeat([-math.exp(theta[pair]) for pair in pairs], k ** (records - 1))
+    entries = np.concatenate([np.ones(size), factors])
     return csr_array((entries, (np.tile(np.arange(size), 2), columns)), shape=(size, k**records))
 
 
-def _known_sets(n: int, against: Against) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield (target, known records) of every adversary that `against` names."""
+def _secret_sets(
+    n: int, against: Against, window: int = 1
+) -> Iterator[tuple[tuple[int, ...], tuple[int, ...]]]:
+    """Yield (secret records, known records) of every adversary that `against` names."""
     if isinstance(against, tuple):
         target, known = against
-        named = (target, *known)
-        if len(set(named)) < len(named) or not set(named) <= set(range(n)):
-            raise InvalidInput(f"target and known must be distinct and in 0..{n - 1}: {against}")
-        yield target, tuple(known)
+        secret = tuple(range(target, target + window))
+        _check_records(n, (*secret, *known))
+        yield secret, tuple(known)
         return
-    sizes = {"any": range(n), "ignorant": range(1), "informed": range(n - 1, n)}.get(against)
+    free = n - window
+    sizes = {"any": range(free + 1), "ignorant": (0,), "informed": (free,)}.get(against)
     if sizes is None:
         raise InvalidInput(f"against must be any, ignorant, informed or a pair; found {against!r}")
-    for target, size in product(range(n), sizes):
-        for known in combinations(_unknown(n, target, ()), size):
-            yield target, known
+    for target, size in product(range(free + 1), sizes):
+        secret = tuple(range(target, target + window))
+        for known in combinations(_unknown(n, secret, ()), size):
+            yield secret, known
 
 
-def _unknown(n: int, target: int, known: tuple[int, ...]) -> tuple[int, ...]:
-    """Return the records that are neither the target nor known, in order."""
-    return tuple(record for record in range(n) if record != target and record not in known)
+def _check_records(n: int, records: tuple[int, ...]) -> None:
+    """Raise InvalidInput unless the records of an adversary are distinct and exist."""
+    if len(set(records)) < len(records) or not set(records) <= set(range(n)):
+        raise InvalidInput(f"target and known must be distinct and in 0..{n - 1}: {records}")
+
+
+def _unknown(n: int, secret: tuple[int, ...], known: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the records that are neither secret nor known, in order."""
+    return tuple(record for record in range(n) if record not in secret and record not in known)
 
 
 def _law(joint: npt.ArrayLike) -> FloatArray:
