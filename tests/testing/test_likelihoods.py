@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
+from tests.oracles import windows
 from undertow.errors import InvalidInput
 from undertow.testing.enumeration import (
     LargestLeak,
@@ -22,6 +23,7 @@ from undertow.testing.enumeration import (
     hidden_joint,
     likelihood_leakage,
     likelihood_program,
+    mechanism_leakage,
     patterns,
     product_attack,
     pure_dp_leakage,
@@ -111,7 +113,9 @@ def periodic_joint():
 def test_periodic_patterns(case, low, high):
     for level, printed in ((0.1, low), (1.0, high)):
         for (value, other), number in zip(((1, 0), (0, 1)), printed, strict=True):
-            leak = likelihood_program(periodic_joint(), level, pattern(case[0], case[1], value, other))
+            leak = likelihood_program(
+                periodic_joint(), level, pattern(case[0], case[1], value, other)
+            )
             assert leak == pytest.approx(number, abs=3e-8)  # the start law has eight digits
 
 
@@ -316,3 +320,15 @@ def test_extreme_factors_of_one_level_are_sets(k):
 def test_bad_arguments_are_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
+
+
+@pytest.mark.parametrize(("k", "n"), [(2, 4), (3, 3)])
+@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
+def test_windows_by_two_enumerations(k, n, against):
+    joint = np.random.default_rng(k).dirichlet(np.ones(k**n)).reshape((k,) * n)
+    noise = windows.noisy_counts(k, n, 1, [(range(n), 1.3)])
+    counted = mechanism_leakage(joint, noise, against, window=2)
+    expected = windows.released_leak(joint, noise, 2, against)
+    assert counted.leakage == pytest.approx(expected, abs=1e-12)
+    level = likelihood_leakage(joint, 0.7, against, window=2)
+    assert level.leakage == pytest.approx(windows.window_leak(joint, 0.7, 2, against), abs=1e-8)

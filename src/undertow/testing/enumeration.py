@@ -247,13 +247,19 @@ def adversaries(joint: npt.ArrayLike, against: Against = "any") -> Iterator[Adve
 
 
 def mechanism_leakage(
-    joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any"
+    joint: npt.ArrayLike, likelihood: npt.ArrayLike, against: Against = "any", window: int = 1
 ) -> LargestLeak:
     """Return the leakage of one mechanism and the case that attains it.
 
-    likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. A
-    positive numerator over a zero denominator leaks inf; 0/0 is skipped; if no target has two
-    possible values the leakage is 0. Cost n 2^(n-1) sums over the whole table.
+    likelihood[x_0, ..., x_{n-1}, s] is Pr[s | x], up to a factor that may depend on s alone. The
+    leakage is the largest
+
+        ln Pr[s | x_K, x_i = x] / Pr[s | x_K, x_i = x']
+
+    over outputs s, adversaries (a target i, or the first record of a `window`, and known records
+    K), and values x_K, x != x' with Pr(x_K, x) > 0 and Pr(x_K, x') > 0. A positive numerator over
+    a zero denominator leaks inf; 0/0 is skipped; if no target has two possible values the leakage
+    is 0. Cost n 2^(n-1) sums over the whole table.
 
     Two records that always agree, counted with noise of scale 1, leak 2 to whoever knows neither:
 
@@ -273,23 +279,28 @@ def mechanism_leakage(
     weighted = law[..., None] * table
     if np.any((weighted == 0) & (law > 0)[..., None] & (table > 0)):
         raise InvalidInput("joint times likelihood underflows to 0; raise the noise or shorten n")
+    histories = list(product(range(k), repeat=window))
     worst = LargestLeak(-math.inf)
-    for (target,), known in _secret_sets(n, against):
-        order = (target, *known, *_unknown(n, (target,), known))
-        shape = (k, k ** len(known), -1)
-        prior = law.transpose(order).reshape(shape).sum(axis=2)  # (target, values known)
-        # (target, values known, output)
+    for secret, known in _secret_sets(n, against, window):
+        order = (*secret, *known, *_unknown(n, secret, known))
+        shape = (len(histories), k ** len(known), -1)
+        prior = law.transpose(order).reshape(shape).sum(axis=2)  # (history, values known)
+        # (history, values known, output)
         evidence = weighted.transpose((*order, n)).reshape((*shape, table.shape[-1])).sum(axis=2)
         with np.errstate(divide="ignore", invalid="ignore"):  # nan: impossible, or 0/0
             score = np.log(evidence) - np.where(prior > 0, np.log(prior), math.nan)[..., None]
-            losses = {(x, y): score[x] - score[y] for x, y in permutations(range(k), 2)}
-        for (x, other), loss in losses.items():
+            losses = {(x, y): score[x] - score[y] for x, y in permutations(range(len(score)), 2)}
+        for pair, loss in losses.items():
             loss[np.isnan(loss)] = -math.inf
             row, output = np.unravel_index(int(np.argmax(loss)), loss.shape)
             if loss[row, output] > worst.leakage:
                 values = np.unravel_index(int(row), (k,) * len(known))
                 facts = tuple((record, int(v)) for record, v in zip(known, values, strict=True))
-                worst = LargestLeak(float(loss[row, output]), target, facts, x, other, int(output))
+                lived = [histories[index] for index in pair]
+                x, other = (v[0] if window == 1 else v for v in lived)
+                worst = LargestLeak(
+                    float(loss[row, output]), secret[0], facts, x, other, int(output)
+                )
     return worst if worst.target is not None else LargestLeak(0.0)
 
 
