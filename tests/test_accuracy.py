@@ -17,7 +17,7 @@ from undertow.accuracy import (
     impossible_alpha,
     largest_ratio,
 )
-from undertow.bounds.published.chains import lange_constant
+from undertow.bounds.published import lange_constant
 from undertow.errors import InvalidInput
 
 SCALES = [0.05, 0.3, 1.0, 3.994794182, 17.5, 120.0]

@@ -24,7 +24,7 @@ from undertow.certifying.arithmetic import (
 )
 from undertow.certifying.document import parse
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 from undertow.testing import enumeration
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])

@@ -7,7 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call
-from undertow.plan_format import checksum
+from undertow.plan import checksum
 
 UNTYPED: Any = ut
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=6)

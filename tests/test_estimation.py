@@ -15,19 +15,22 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.debiasing import (
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
+from undertow.releasing.estimate import (
+    Estimate,
     Kinds,
     _between,
+    _shown,
     chained_variance,
+    estimate,
+    estimate_transitions,
     pair_channel,
     product_sums,
     redacted_variance,
     undo,
 )
-from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.estimation import Estimate, _shown, estimate, estimate_transitions
-from undertow.sanitizing import redact, sanitize
+from undertow.releasing.series import redact, sanitize
 
 FAST = settings(deadline=None, derandomize=True, database=None)
 GRAIN = 2.0**-53
@@ -386,7 +389,7 @@ def test_neighbours_are_one_step_apart_and_of_one_person():
 
 
 def test_pieces_change_nothing(monkeypatch):
-    from undertow import debiasing
+    from undertow.releasing import estimate as debiasing
 
     plan = plan_for(THREE, 3)
     z = sanitize(plan, [[0, 1, 2, 2, 1] * 9, [1, 1], [2] * 30], insecure_seed=1)

@@ -73,7 +73,7 @@ def test_a_leakage_loads_the_bounds_of_its_model_alone():
     code = f"import sys, undertow as ut; {asked}; print(*sys.modules)"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     loaded = done.stdout.split()
-    assert "undertow.bounds.chains.exchange" in loaded
+    assert "undertow.bounds.levels.exchange" in loaded
     others = ("gaussian", "networks", "trees", "second_order", "dependence", "published")
     families = tuple(f"undertow.bounds.{name}" for name in others)
     assert not [name for name in loaded if name.startswith((*families, "undertow.planning"))]

@@ -12,10 +12,10 @@ from typer.testing import CliRunner
 import undertow as ut
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.methods import METHODS, Method, find_method, method_names, methods_for
-from undertow.planning.comparison import error_curves
+from undertow.planning.calibrate import named
+from undertow.planning.compare import error_curves
+from undertow.planning.coverage import check_proof
 from undertow.planning.groups import group_noise, prove_group
-from undertow.planning.methods import named
-from undertow.planning.proofs import check_proof
 from undertow.planning.questions import noise_way
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=6)
@@ -59,7 +59,7 @@ def test_a_method_is_registered_in_one_place(toy, tmp_path):
 
 
 def test_a_registered_method_has_a_choice_on_the_command_line(toy):
-    spec = importlib.util.find_spec("undertow.cli.plan_command")
+    spec = importlib.util.find_spec("undertow.cli.plan")
     assert spec is not None
     assert spec.loader is not None
     fresh = importlib.util.module_from_spec(spec)  # as a process that starts now would have it

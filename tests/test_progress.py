@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from undertow import progress
-from undertow.bounds.ends import at_least, at_most
+from undertow.bounds.engine import at_least, at_most
 
 pytestmark = pytest.mark.usefixtures("anew")
 
@@ -123,7 +123,7 @@ def test_nothing_is_left_of_a_question_that_was_answered_or_refused():
 
 
 def test_an_interrupt_passes_where_nobody_watches(monkeypatch):
-    from undertow.bounds.chains import leakages
+    from undertow.bounds.levels import chains as leakages
 
     def stop(*_, **__):
         raise KeyboardInterrupt

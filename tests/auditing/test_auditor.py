@@ -10,17 +10,15 @@ import pytest
 import undertow as ut
 from tests.grids import thinned
 from undertow.auditing import auditor, blackbox
-from undertow.auditing.auditor import Audit, audit
+from undertow.auditing.auditor import Audit, audit, prepare
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
-from undertow.auditing.trials import prepare
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
-from undertow.models.chain_classes import MixingClass
-from undertow.models.contagion import Contagion
+from undertow.models.classes import MixingClass
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
-from undertow.releasing import _exact
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Pedigree
+from undertow.releasing.request import _exact
 from undertow.sampling.bits import Insecure
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)

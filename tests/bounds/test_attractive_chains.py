@@ -12,7 +12,7 @@ import undertow as ut
 from tests.contracts.memory_chains import draw
 from tests.grids import law, thinned
 from tests.oracles import memory as oracle
-from undertow.bounds.attractive.sums import best_case, chain_sums
+from undertow.bounds.memory.attractive import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.hidden_law import HiddenLaw
 

@@ -15,8 +15,8 @@ import undertow as ut
 from tests.grids import law, thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
-from undertow.bounds.attractive import ordered
-from undertow.bounds.attractive.ordered import (
+from undertow.bounds.memory import attractive as ordered
+from undertow.bounds.memory.attractive import (
     StateExponents,
     metric_values,
     ordered_leakage,

@@ -9,19 +9,19 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.bounds import definitions
-from undertow.bounds.definitions import (
-    dp_level,
-    free_lunch_law,
-    free_lunch_level,
-    hamming,
-    metric_level,
-)
 from undertow.errors import InvalidInput
 from undertow.mechanisms import MetricDP
 from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
+)
+from undertow_papers.definitions import (
+    dp_level,
+    free_lunch_law,
+    free_lunch_level,
+    hamming,
+    metric_level,
 )
 
 SHAPES = [(2, 1), (2, 3), (3, 2), (4, 1), (1, 2)]  # states, records

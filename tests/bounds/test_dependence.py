@@ -23,7 +23,7 @@ from tests.oracles.exact import (
 from tests.oracles.exact import (
     leakage as oracle,
 )
-from undertow.bounds.dependence.coefficients import (
+from undertow.bounds.dependent import (
     baseline_scale,
     dependence_matrix,
     dependent_scale,
@@ -33,9 +33,9 @@ from undertow.bounds.dependence.coefficients import (
     gaussian_coefficients,
     level_coefficient,
     linear_coefficient,
+    separation_upper,
     weak_pair,
 )
-from undertow.bounds.dependence.separation import separation_upper
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 

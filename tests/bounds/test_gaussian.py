@@ -11,15 +11,20 @@ from hypothesis import strategies as st
 from tests.grids import each
 from tests.oracles.gaussian import apart_factor, linear_factor
 from undertow.adversaries import Adversary
-from undertow.bounds.gaussian import branch_and_bound as searching
 from undertow.bounds.gaussian import search as gaussian_search
-from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
-from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Form, GaussianBlock
-from undertow.bounds.gaussian.search import gaussian_factor
-from undertow.bounds.gaussian.sets import MOST_SETS, all_known_sets, count_sets, sets_cost
-from undertow.models.definite import least_eigenvalue_lower
-from undertow.models.gaussian import MultivariateGaussian
+from undertow.bounds.gaussian import search as searching
+from undertow.bounds.gaussian.search import (
+    MOST_SETS,
+    Form,
+    GaussianBlock,
+    Law,
+    all_known_sets,
+    branch_and_bound,
+    count_sets,
+    gaussian_factor,
+    sets_cost,
+)
+from undertow.models.gaussian import MultivariateGaussian, least_eigenvalue_lower
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 CLOSED = 1e-9  # relative width of what counts as exact

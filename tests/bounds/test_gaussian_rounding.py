@@ -21,11 +21,14 @@ from tests.grids import each
 from tests.oracles.exact import solve
 from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
-from undertow.bounds.gaussian import laws as gaussian_laws
-from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Form, GaussianBlock
-from undertow.bounds.gaussian.search import gaussian_factor
-from undertow.bounds.gaussian.sets import all_known_sets
+from undertow.bounds.gaussian import search as gaussian_laws
+from undertow.bounds.gaussian.search import (
+    Form,
+    GaussianBlock,
+    Law,
+    all_known_sets,
+    gaussian_factor,
+)
 from undertow.models.gaussian import MultivariateGaussian
 
 

@@ -8,7 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
-from undertow.bounds.hidden.perron import ignorant_value, perron
+from undertow.bounds.memory.attractive import ignorant_value, perron
 from undertow.errors import NotSupported
 from undertow.models.attractive import hidden_margin, is_attractive, order_margin
 

@@ -8,10 +8,10 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from tests.oracles.joint import ERROR, chain_law, histogram, joint_leakage
-from undertow.bounds.chains import histograms
-from undertow.bounds.chains.histograms import histogram_leakage
+from undertow.bounds.counts import histograms
+from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.errors import MethodRefused
-from undertow.papers.wang2016.records import SLEEP, STAGES
+from undertow_papers.wang2016.records import SLEEP, STAGES
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 FOUR = ut.MarkovChain(

@@ -11,13 +11,13 @@ from hypothesis import strategies as st
 
 from tests.facts import ACTIVITY
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.series import local
-from undertow.bounds.series.local import channel_leakage, local_leakage
-from undertow.bounds.series.observed import Option, SeriesAttack, observe, replayed
-from undertow.channels import RandomizedResponse, XorNoise
+from undertow.bounds.channels import flips as local
+from undertow.bounds.channels.flips import channel_leakage, local_leakage
+from undertow.bounds.channels.two_states import Option, SeriesAttack, observe, replayed
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.errors import Contradiction, InvalidInput, NotSupported
-from undertow.models.markov import MarkovChain
+from undertow.mechanisms import RandomizedResponse, XorNoise
+from undertow.models.chains import MarkovChain
 
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 SLOW = settings(max_examples=25, deadline=None, derandomize=True, database=None)

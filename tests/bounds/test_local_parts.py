@@ -8,18 +8,23 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.known import ordered_pairs
-from undertow.bounds.series import local
-from undertow.bounds.series.few import FewStates
-from undertow.bounds.series.hulls import MessageHull, contraction, diameters, prune, thin
-from undertow.bounds.series.joined import join
-from undertow.bounds.series.local import channel_leakage, local_leakage
-from undertow.bounds.series.messages import intervals, rung
-from undertow.bounds.series.observed import observe
-from undertow.bounds.series.pairwise import Bounded, Strides, next_bounds
-from undertow.bounds.series.readers import Products, TwoStates, climb
-from undertow.channels import RandomizedResponse, XorNoise
-from undertow.models.markov import MarkovChain
+from undertow.bounds.channels import flips as local
+from undertow.bounds.channels.flips import channel_leakage, join, local_leakage
+from undertow.bounds.channels.hulls import (
+    Bounded,
+    FewStates,
+    MessageHull,
+    Strides,
+    contraction,
+    diameters,
+    next_bounds,
+    prune,
+    thin,
+)
+from undertow.bounds.channels.two_states import Products, TwoStates, climb, intervals, observe, rung
+from undertow.bounds.levels.sides import ordered_pairs
+from undertow.mechanisms import RandomizedResponse, XorNoise
+from undertow.models.chains import MarkovChain
 
 SLOW = settings(max_examples=25, deadline=None, derandomize=True, database=None)
 

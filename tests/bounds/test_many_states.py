@@ -4,10 +4,12 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains import exchange_search, screening, survey
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.known import ordered_pairs
-from undertow.bounds.chains.survey import Ask, ceilings
+from undertow.bounds.levels import exchange as exchange_search
+from undertow.bounds.levels import sweep as screening
+from undertow.bounds.levels import sweep as survey
+from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.sides import ordered_pairs
+from undertow.bounds.levels.sweep import Ask, ceilings
 from undertow.numerics import GAP
 from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 

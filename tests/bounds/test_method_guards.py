@@ -17,9 +17,9 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.oracles import chains as oracles
-from undertow.bounds.chains import count_matching, wasserstein
-from undertow.bounds.chains.lipschitz import query_distance
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels import wasserstein
+from undertow.bounds.channels import wasserstein as count_matching
+from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
     approximate_influence,
@@ -29,6 +29,7 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
+from undertow.bounds.channels.wasserstein import query_distance
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 
@@ -259,7 +260,7 @@ def both_sides(rows, marks, depth) -> Any:
     """Return the left and the right side of a stationary chain, () where one has no bounds."""
     chain = ut.MarkovChain(rows)
     kernels = chain.reverse().transition, chain.transition
-    left, right = (wasserstein._side(kernel, marks, depth) for kernel in kernels)
+    left, right = (wasserstein._side_at_depth(kernel, marks, depth) for kernel in kernels)
     return () if left is None or right is None else (left, right)
 
 
@@ -325,7 +326,7 @@ def test_a_window_can_be_drawn_together_as_claimed(rooms):
         step = int(marks[x]) - int(marks[other])
         claims = (
             wasserstein._window(*cut, rooms, 3, marks, x, other),
-            wasserstein._apart(*cut, rooms, 3, x, other, step),
+            wasserstein._apart_at_depth(*cut, rooms, 3, x, other, step),
         )
         for bound in claims:
             if bound is not None:

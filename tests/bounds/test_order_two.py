@@ -9,13 +9,17 @@ import pytest
 import undertow as ut
 from tests.bounds.test_attractive import fitted
 from tests.grids import thinned
-from undertow.bounds.second_order.boxes import side_boxes
-from undertow.bounds.second_order.bracket import Bracketing, attack_arrays
-from undertow.bounds.second_order.gaps import Tilts, binary_laws, open_gaps
-from undertow.bounds.second_order.joins import Joint, joined
-from undertow.bounds.second_order.leakages import second_order_leakage
-from undertow.bounds.second_order.messages import open_values, played
-from undertow.bounds.second_order.two_states import MoveBounds, law_of, worst_case
+from undertow.bounds.memory.boxes import Joint, Tilts, binary_laws, joined, open_gaps, side_boxes
+from undertow.bounds.memory.second_order import second_order_leakage
+from undertow.bounds.memory.two_states import (
+    Bracketing,
+    MoveBounds,
+    attack_arrays,
+    law_of,
+    open_values,
+    played,
+    worst_case,
+)
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 

@@ -11,11 +11,10 @@ import pytest
 import undertow as ut
 from tests.grids import thinned
 from tests.oracles import networks as oracle
-from undertow.bounds.networks import paths
-from undertow.bounds.networks.levels import level_leakage
-from undertow.bounds.networks.paths import path_leakage, path_of
+from undertow.bounds.networks import levels as paths
+from undertow.bounds.networks.levels import level_leakage, path_leakage, path_of
 from undertow.bounds.trees.leakages import SMALL, tree_leakage
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 
 COIN = [0.5, 0.5]
 

@@ -17,12 +17,7 @@ from tests.contracts.chains import FAMILIES, example, stationary
 from tests.facts import ACTIVITY, half_unit
 from tests.grids import thinned
 from tests.oracles import chains as oracles
-from undertow.bounds.published.chains import (
-    lange_constant,
-    ratio_constant,
-    zhao_budget,
-    zhao_constant,
-)
+from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, InvalidInput, MethodRefused
 from undertow.testing.enumeration import (
     additive_noise_likelihood,

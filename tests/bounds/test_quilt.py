@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law, thinned
-from undertow.bounds.chains import quilt_records
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels import quilts as quilt_records
+from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
     approximate_influence,

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS
 from tests.grids import law, thinned
-from undertow.bounds.published.chains import lange_constant, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidModel
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])

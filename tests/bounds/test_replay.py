@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import thinned
-from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.levels.replay import replay_count
 from undertow.certificate import Witness
 
 SCALE = 1.3

@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from tests.strategies import joint
-from undertow.bounds.published.rivals import (
+from undertow.bounds.published import (
     curve_budget,
     influence_curve,
     influence_leakage,

@@ -14,8 +14,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import each, thinned
-from undertow.bounds.second_order.leakages import second_order_leakage
-from undertow.bounds.second_order.spreads import PairSide, spread_upper
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage, spread_upper
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.second_order import SecondOrderChain
 from undertow.testing.enumeration import (

@@ -11,12 +11,7 @@ from hypothesis import strategies as st
 
 from tests.grids import law
 from tests.oracles.exact import separation
-from undertow.bounds.dependence.separation import (
-    level_separations,
-    log_laws,
-    separation_upper,
-    separations,
-)
+from undertow.bounds.dependent import level_separations, log_laws, separation_upper, separations
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 

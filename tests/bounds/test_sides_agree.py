@@ -12,11 +12,11 @@ import numpy as np
 import pytest
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.series.local import channel_leakage, local_leakage
-from undertow.bounds.series.redaction import redaction_leakage
-from undertow.channels import RandomizedResponse, Redaction
-from undertow.models.markov import MarkovChain
+from undertow.bounds.channels.flips import channel_leakage, local_leakage
+from undertow.bounds.channels.redaction import redaction_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.mechanisms import RandomizedResponse, Redaction
+from undertow.models.chains import MarkovChain
 from undertow.numerics import Array
 
 CLOSE = 2e-12

@@ -12,9 +12,8 @@ import undertow as ut
 from tests.contracts.chain_truths import count_truth, encloses
 from tests.contracts.chains import FAMILIES, example
 from tests.grids import each, thinned
-from undertow.bounds.chains import count
-from undertow.bounds.chains.endless import period_of_cycles, unbounded_pair
-from undertow.bounds.chains.window_losses import drift
+from undertow.bounds.counts import laplace as count
+from undertow.bounds.counts.laplace import drift, period_of_cycles, unbounded_pair
 
 NEAR = [[0.02, 0.96, 0.02], [0.02, 0.02, 0.96], [0.96, 0.02, 0.02]]
 ODD = [[0.235, 0.02, 0.745], [0.105, 0.02, 0.875], [0.505, 0.425, 0.07]]

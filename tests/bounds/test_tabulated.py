@@ -7,10 +7,10 @@ import undertow as ut
 from tests.grids import each
 from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
-from undertow.bounds.approximate import counts
-from undertow.bounds.chains.known import ordered_pairs
-from undertow.bounds.tabulated import chains
-from undertow.bounds.tabulated.leakages import table_leakage
+from undertow.bounds.counts import gaussian as counts
+from undertow.bounds.counts import tables as chains
+from undertow.bounds.counts.tables import table_leakage
+from undertow.bounds.levels.sides import ordered_pairs
 from undertow.errors import NotSupported
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]

@@ -11,14 +11,12 @@ from tests.grids import each, law, thinned
 from tests.oracles import networks as oracle
 from tests.work import calls
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.trees import leakages as trees
-from undertow.bounds.trees.leakages import tree_leakage
-from undertow.bounds.trees.pairs import pair_messages
-from undertow.bounds.trees.steps import LISTED, evidence_step, step
+from undertow.bounds.trees.leakages import LISTED, evidence_step, pair_messages, step, tree_leakage
 from undertow.errors import NotSupported
-from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork
+from undertow.models.chains import MarkovChain
+from undertow.models.networks import BayesianNetwork
 
 QUIET = settings(deadline=None, derandomize=True, database=None)
 FEW = settings(QUIET, max_examples=25)

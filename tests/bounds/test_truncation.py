@@ -9,7 +9,8 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.chains import count, exchange_search
+from undertow.bounds.counts import laplace as count
+from undertow.bounds.levels import exchange as exchange_search
 
 
 def random_chain(k: int, seed: int, length: int | None, start: bool) -> ut.MarkovChain:

@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import thinned
-from undertow.bounds import unions
-from undertow.bounds.chains.boxes import box_leakage, boxes_leakage, chain_ceilings
+from undertow.bounds import engine as unions
+from undertow.bounds.levels.classes import box_leakage, boxes_leakage, chain_ceilings
 from undertow.certificate import worst
 
 PART = st.floats(0.1, 0.9)

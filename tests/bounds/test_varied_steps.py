@@ -5,8 +5,8 @@ import pytest
 
 import undertow as ut
 from tests.grids import thinned
-from undertow.bounds.chains import exchange
-from undertow.bounds.chains.sides import Sides
+from undertow.bounds.levels import exchange
+from undertow.bounds.levels.exchange import Sides
 
 
 class Swept(Sides):

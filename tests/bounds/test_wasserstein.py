@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law, thinned
-from undertow.bounds.chains import slow_counts, wasserstein
-from undertow.bounds.chains.lipschitz import query_distance
-from undertow.bounds.chains.quilt import chain_pairs
-from undertow.bounds.chains.wasserstein import Distance, count_distance
+from undertow.bounds.channels import wasserstein
+from undertow.bounds.channels import wasserstein as slow_counts
+from undertow.bounds.channels.quilts import chain_pairs
+from undertow.bounds.channels.wasserstein import Distance, count_distance, query_distance
 from undertow.errors import InvalidInput, MethodRefused
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
@@ -58,7 +58,9 @@ def test_long_series_are_never_underestimated(chain):
 def test_every_depth_is_sound(depth):
     """What a cut at any depth proves for every length holds for each length tried."""
     chain = ut.MarkovChain(ACTIVITY)
-    sides = [wasserstein._side(chain.transition, ONE, depth) for _ in range(2)]  # reversible
+    sides = [
+        wasserstein._side_at_depth(chain.transition, ONE, depth) for _ in range(2)
+    ]  # reversible
     assert sides[0] is not None
     assert sides[1] is not None
     pairs = chain_pairs(chain, None)

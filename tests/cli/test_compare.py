@@ -7,9 +7,9 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
-from undertow.cli import compare_command
+from undertow.cli import compare as compare_command
 from undertow.methods import methods_for
-from undertow.planning import comparison
+from undertow.planning import compare as comparison
 
 VALUES = ("--values", "inactive=0,active=1")
 SHORT = (*NAMED, "--length", 10)

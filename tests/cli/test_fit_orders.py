@@ -6,7 +6,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.data.sources import Source
+from undertow.data.readers.sources import Source
 from undertow.models.registry import model_from_dict
 
 TRUTH = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("no", "yes"))

@@ -168,7 +168,7 @@ def test_the_guarantee_of_a_person_is_about_histories():
 
 
 def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
-    from undertow.planning import search
+    from undertow.planning import calibrate as search
 
     asked = []
     calibrate = search.calibrate
@@ -292,7 +292,7 @@ def test_a_place_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
     def never(*_):
         raise AssertionError("computed in vain")
 
-    monkeypatch.setattr("undertow.planning.search.calibrate", never)
+    monkeypatch.setattr("undertow.planning.calibrate.calibrate", never)
     assert call(*ASKED, "--output", tmp_path).exit_code == 1
 
 

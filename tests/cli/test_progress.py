@@ -17,11 +17,15 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, PLAIN, call, strict
 from tests.cli.scenario import ledger, release, scenario
 from tests.processes import SOURCE
-from undertow import progress, releasing
-from undertow.bounds.ends import at_most
-from undertow.cli import output, waiting
+from undertow import progress
+from undertow.bounds.engine import at_most
+from undertow.cli import output
+from undertow.cli import output as waiting
 from undertow.methods import methods_for
-from undertow.planning import comparison, rows, search
+from undertow.planning import calibrate as search
+from undertow.planning import compare as comparison
+from undertow.planning import compare as rows
+from undertow.releasing import request as releasing
 
 __all__ = ["scenario"]
 

@@ -21,7 +21,7 @@ from tests.cli.scenario import (
 )
 from tests.cli.test_release import FILES
 from tests.processes import die_in
-from undertow import accounting
+from undertow.releasing import account as accounting
 
 __all__ = ["scenario"]
 
@@ -233,10 +233,10 @@ def test_room_that_the_same_command_took_in_between_is_no_refusal(monkeypatch):
 
 
 KILLED = {
-    "before the noise": ("undertow.releasing", "randomise", 0, "reserved"),
-    "after the answer was recorded": ("undertow.reporting.files", "_beside", 2, "confirmed"),
-    "between the two files": ("undertow.reporting.files", "_beside", 4, "confirmed"),
-    "in the second file": ("undertow.reporting.files", "_beside", 5, "confirmed"),
+    "before the noise": ("undertow.releasing.request", "randomise", 0, "reserved"),
+    "after the answer was recorded": ("undertow.reporting.report", "_beside", 2, "confirmed"),
+    "between the two files": ("undertow.reporting.report", "_beside", 4, "confirmed"),
+    "in the second file": ("undertow.reporting.report", "_beside", 5, "confirmed"),
 }
 
 

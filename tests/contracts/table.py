@@ -21,7 +21,7 @@ from tests.contracts.approximate_oracle import gaussian_count_delta, worst_delta
 from tests.oracles import gaussian as gaussian_oracle
 from tests.oracles.models import tables_of
 from undertow.errors import InvalidInput, NotSupported, UndertowError
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.testing import enumeration as oracle
 
 Floats = npt.NDArray[np.float64]

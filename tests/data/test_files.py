@@ -15,8 +15,7 @@ import pytest
 import undertow as ut
 from tests.data.test_frames import read_sequences
 from tests.grids import each
-from undertow.data.lines import LONGEST_LINE, check_lines
-from undertow.data.pages import check_pages
+from undertow.data.readers.files import LONGEST_LINE, check_lines, check_pages
 from undertow.data.series import read_numbers
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, UndertowError
@@ -66,7 +65,7 @@ def test_a_huge_field_is_refused_within_little_memory(name, field, quoted, tmp_p
 
 
 def test_the_longest_line_is_found_wherever_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("undertow.data.lines._PIECE", 7)
+    monkeypatch.setattr("undertow.data.readers.files._PIECE", 7)
     path = tmp_path / "table.csv"
     rng = random.Random(0)
     for _ in range(300):

@@ -18,10 +18,10 @@ from undertow.data.folds import (
     PresentGroups,
     PublicFacts,
     packed,
+    pieces,
     unpacked,
 )
 from undertow.data.grid import GROUP, PERSON
-from undertow.data.pieces import pieces
 from undertow.errors import InvalidInput, UndertowError
 from undertow.queries import Count, Histogram, Mean, Sum, Transitions
 
@@ -197,7 +197,7 @@ def test_too_many_persons_for_the_memory_are_refused():
 
 def test_keys_of_persons_are_no_hashes_of_their_names_alone():
     """Two passes remember the same person by different hashes."""
-    from undertow.data.order import Order
+    from undertow.data.grid import Order
 
     data = table("ab", [0, 0]).changed(piece=2)
     (rows,) = pieces(data)

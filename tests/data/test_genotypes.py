@@ -11,7 +11,7 @@ import pytest
 from undertow.data.genotypes import count_genotypes, genotype_table, read_genotypes
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.pedigree import Pedigree
+from undertow.models.pedigrees import Pedigree
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

@@ -12,7 +12,7 @@ import undertow as ut
 from tests.facts import ACTIVITY
 from tests.models.test_fitting import FOLDER, SLEEP, STAGES, fit, from_counts, likelihood_ratio
 from tests.oracles.samples import limit
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 
 # --- statistics: each test states its null, sample size and false-alarm rate ----------------------
 

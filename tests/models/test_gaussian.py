@@ -10,8 +10,14 @@ from hypothesis import strategies as st
 
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.definite import blocks, exponents, gamma, least_eigenvalue_lower
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.gaussian import (
+    GaussianClass,
+    MultivariateGaussian,
+    blocks,
+    exponents,
+    gamma,
+    least_eigenvalue_lower,
+)
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 PAIR = [[225.0, 137.2], [137.2, 416.6]]

@@ -9,7 +9,7 @@ import pytest
 import undertow as ut
 from tests.grids import each
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
-from undertow.models.periodic import ContextChain
+from undertow.models.chains import ContextChain
 from undertow.models.sets import model_from_dict
 from undertow.testing.enumeration import (
     additive_noise_likelihood,

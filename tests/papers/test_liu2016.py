@@ -9,11 +9,11 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.papers.liu2016.attacks import _least
-from undertow.papers.liu2016.checkins import BAND, BANDS, circle_joint, invent_people, pair_law
-from undertow.papers.liu2016.separations import QUERIES, example_separation
-from undertow.papers.registry import PAPERS, Setting, find_results, printed, recompute
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
+from undertow_papers.liu2016.attacks import _least
+from undertow_papers.liu2016.checkins import BAND, BANDS, circle_joint, invent_people, pair_law
+from undertow_papers.liu2016.separations import QUERIES, example_separation
+from undertow_papers.registry import PAPERS, Setting, find_results, printed, recompute
 
 DATA = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CORRECTED = {  # how many findings of each result refute the paper

@@ -9,10 +9,10 @@ import numpy as np
 import pytest
 
 from tests.grids import thinned
-from undertow.bounds.chains.quilt import spectral_gap
-from undertow.papers.registry import Setting, find_results, printed, recompute
-from undertow.papers.wang2016 import algorithms, figures
-from undertow.papers.wang2016.records import STAGES, read_nights
+from undertow.bounds.channels.quilts import spectral_gap
+from undertow_papers.registry import Setting, find_results, printed, recompute
+from undertow_papers.wang2016 import algorithms, figures
+from undertow_papers.wang2016.records import STAGES, read_nights
 
 DATA = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CORRECTED = {"alg1": 1, "alg2": 2}

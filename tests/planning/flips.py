@@ -3,8 +3,8 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from undertow.models.markov import MarkovChain
-from undertow.planning.search import calibrate
+from undertow.models.chains import MarkovChain
+from undertow.planning.calibrate import calibrate
 from undertow.queries import Series
 from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 

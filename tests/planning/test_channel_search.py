@@ -9,15 +9,20 @@ import pytest
 
 from tests.grids import thinned
 from tests.planning.flips import THREE
+from undertow.bounds.channels.flips import worst_attacks
 from undertow.bounds.engine import leakage
-from undertow.bounds.series.local import worst_attacks
-from undertow.channels import RandomizedResponse
-from undertow.models.markov import MarkovChain
-from undertow.planning.channel_cuts import Cut, CutSet
-from undertow.planning.channel_search import ChannelSearch, found_cuts
-from undertow.planning.flip_aims import Aim, information
-from undertow.planning.kary_flips import even_channel, largest_even_level
-from undertow.planning.search import calibrate
+from undertow.mechanisms import RandomizedResponse
+from undertow.models.chains import MarkovChain
+from undertow.planning.calibrate import calibrate
+from undertow.planning.flips import (
+    ChannelSearch,
+    Cut,
+    CutSet,
+    even_channel,
+    found_cuts,
+    largest_even_level,
+)
+from undertow.planning.questions import Aim, information
 from undertow.queries import Series
 from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 

@@ -16,7 +16,7 @@ from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
-from undertow.planning.comparison import error_curves
+from undertow.planning.compare import error_curves
 from undertow.testing.enumeration import chain_joint
 
 P = ACTIVITY["transition"]

@@ -15,17 +15,14 @@ from tests.oracles.exact import ACTIVITY, ACTIVITY_START, chain_law, noisy
 from tests.oracles.exact import leakage as oracle
 from tests.strategies import chains, joint
 from undertow.adversaries import EVERYTHING
-from undertow.bounds.dependence import totals as total_dependence
-from undertow.bounds.dependence.coefficients import (
-    fixed_point_scale,
-)
-from undertow.bounds.dependence.totals import chain_total, gaussian_total
+from undertow.bounds import dependent as total_dependence
+from undertow.bounds.dependent import chain_total, fixed_point_scale, gaussian_total
 from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 from undertow.planning import dependent as module
 from undertow.planning.budget import Search
 from undertow.planning.dependent import dependent, prove_dependent

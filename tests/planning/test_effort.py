@@ -16,14 +16,13 @@ import undertow as ut
 from tests.cli.calls import CHAIN, call, strict
 from undertow import progress
 from undertow.adversaries import Against
-from undertow.bounds.approximate.windows import choose_windows, side_options
-from undertow.bounds.chains.ceilings import ceiling_of_all
-from undertow.bounds.chains.contraction import block_upper, contraction_rate
-from undertow.cli import waiting
+from undertow.bounds.curves.sweep import choose_windows, side_options
+from undertow.bounds.levels.sweep import block_upper, ceiling_of_all, contraction_rate
+from undertow.cli import output as waiting
 from undertow.errors import EffortSpent, EffortWarning, InvalidInput
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.numerics import GAP
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
 from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,

@@ -10,7 +10,10 @@ from tests.grids import thinned
 from tests.planning.flips import EXACT, LAWS, OPTIMUM, calibrate_series, rates, truth, two
 from tests.work import calls
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.series import (
+from undertow.errors import Infeasible, InvalidInput
+from undertow.mechanisms import RandomizedResponse
+from undertow.planning.flips import corner, ignorant_ratios
+from undertow_papers.published_series import (
     approximate_flips,
     corollary_two,
     plain_flips,
@@ -18,9 +21,6 @@ from undertow.bounds.published.series import (
     zhao_flips,
     zhao_one_step_flips,
 )
-from undertow.channels import RandomizedResponse
-from undertow.errors import Infeasible, InvalidInput
-from undertow.planning.flips import corner, ignorant_ratios
 
 # Transition frequencies of the heart records (state 1: at or above the mean), and their lengths.
 N10 = (0.08937981353871098, 0.10924092409240924, 26923)

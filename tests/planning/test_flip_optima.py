@@ -12,16 +12,15 @@ from hypothesis import strategies as st
 from tests.grids import each, law
 from tests.planning.flips import LAWS, STAY, THREE, calibrate_series, rates, truth, two
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.series import plain_flips
-from undertow.channels import RandomizedResponse, flips_epsilon_upper
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect
+from undertow.mechanisms import RandomizedResponse, flips_epsilon_upper
 from undertow.methods import METHODS
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.models.sets import ModelSet
 from undertow.numerics import GRAIN
-from undertow.planning.flip_aims import information, long_run_law
-from undertow.planning.flips import one_sided
-from undertow.planning.kary_flips import even_channel, grained_channel, silent_channel
+from undertow.planning.flips import even_channel, grained_channel, one_sided, silent_channel
+from undertow.planning.questions import information, long_run_law
+from undertow_papers.published_series import plain_flips
 
 # --- two states: the guarantee, and nothing better ------------------------------------------------
 

@@ -9,12 +9,12 @@ import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
 from tests.grids import thinned
 from tests.oracles.tables import chain_joint, enumerated, least_error
-from undertow.bounds.tabulated.leakages import sources
+from undertow.bounds.counts.tables import sources
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect, NotSupported
-from undertow.planning import optimal
-from undertow.planning.noise_tables import least_table
-from undertow.planning.proofs import check_proof
+from undertow.planning import tables as optimal
+from undertow.planning.coverage import check_proof
 from undertow.planning.questions import Solution
+from undertow.planning.tables import least_table
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])
 CASES = {float(limit): values for limit, values in FACTS["optimal_noise"].items()}

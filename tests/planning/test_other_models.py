@@ -14,11 +14,11 @@ import undertow as ut
 from tests.accepting import broken
 from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
+from undertow.diagnostics.robustness import ModelCase, Robustness, robustness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.other_models import draw_robustness
+from undertow.figures.costs import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.other_models import ModelCase, Robustness, robustness
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

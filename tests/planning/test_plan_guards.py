@@ -7,10 +7,10 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains.quilt import quilt_search
-from undertow.bounds.chains.wasserstein import Distance
+from undertow.bounds.channels.quilts import quilt_search
+from undertow.bounds.channels.wasserstein import Distance
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, MethodRefused, NotSupported
 from undertow.methods import METHODS
 from undertow.planning import chains

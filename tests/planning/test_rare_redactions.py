@@ -6,7 +6,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.series.regions import least_distance, widest
+from undertow.bounds.channels.redaction import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS as REGISTRY
 

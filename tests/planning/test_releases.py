@@ -6,7 +6,7 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, NothingToProtect
-from undertow.planning.comparison import error_curves
+from undertow.planning.compare import error_curves
 from undertow.planning.releases import RELEASES, noise_by_releases
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], ("inactive", "active"))

@@ -8,10 +8,11 @@ import pytest
 import undertow as ut
 from undertow.errors import Contradiction, InvalidInput, MethodRefused, NotSupported
 from undertow.methods import METHODS, methods_for
-from undertow.planning import chains, rows
-from undertow.planning.efforts import optimal, quilt, wasserstein
+from undertow.planning import chains
+from undertow.planning import compare as rows
+from undertow.planning.calibrate import check_question
+from undertow.planning.compare import optimal, quilt, wasserstein
 from undertow.planning.questions import Way
-from undertow.planning.search import check_question
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=6)
 ACTIVE = ut.Count(1)

@@ -9,9 +9,8 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from undertow.errors import NotSupported
-from undertow.figures.canvas import figure_bytes
-from undertow.figures.erasures import draw_redaction
-from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
+from undertow.figures.canvas import MOST_DRAWN, Bar, figure_bytes, released_figure
+from undertow.figures.series import draw_redaction
 
 SVG = "{http://www.w3.org/2000/svg}"
 SIZES = st.floats(1e-6, 1e9)

@@ -30,7 +30,7 @@ from tests.work import calls
 from undertow.accuracy import accuracy
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS
-from undertow.releasing import Release
+from undertow.releasing.request import Release
 from undertow.reporting import facts as facts_module
 from undertow.reporting import words
 from undertow.reporting.report import Report
