@@ -15,11 +15,6 @@ import undertow as ut
 from tests.grids import law, thinned
 from tests.oracles.memory import conditional
 from undertow.adversaries import Against
-from undertow.bounds.enumeration import (
-    additive_noise_likelihood,
-    chain_joint,
-    mechanism_leakage,
-)
 from undertow.bounds.memory import attractive as ordered
 from undertow.bounds.memory.attractive import (
     StateExponents,
@@ -28,6 +23,11 @@ from undertow.bounds.memory.attractive import (
     sum_values,
 )
 from undertow.errors import InvalidModel, MethodRefused
+from undertow.testing.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+)
 
 ERROR = 1e-11
 """What enumerations of five records may be off (either side)."""

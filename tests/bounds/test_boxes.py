@@ -15,7 +15,6 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise, thinned
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.bounds.levels import classes as boxes
 from undertow.bounds.levels.classes import box_leakage, contraction_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
@@ -23,6 +22,7 @@ from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.errors import Contradiction, InvalidInput, InvalidModel
 from undertow.models.classes import ChainBox
 from undertow.numerics import GAP
+from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 
 WIDE = 1.001e-3
 

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from tests.grids import thinned
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     LargestLeak,
     additive_noise_likelihood,
     adversaries,

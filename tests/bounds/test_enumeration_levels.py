@@ -11,8 +11,9 @@ from scipy.optimize import linprog
 
 from tests.bounds.test_enumeration import ACTIVITY, ACTIVITY_START, EVEN, TWINS, flips, random_chain
 from tests.grids import each, thinned
-from undertow.bounds import enumeration
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidInput, UndertowError
+from undertow.testing import enumeration
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     adversaries,
     chain_joint,
@@ -22,7 +23,6 @@ from undertow.bounds.enumeration import (
     pure_dp_adversary,
     pure_dp_leakage,
 )
-from undertow.errors import InvalidInput, UndertowError
 
 # --- every epsilon-DP algorithm -------------------------------------------------------------------
 

@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.bounds.levels import exchange as exchange_search
 from undertow.bounds.levels import sweep as screening
 from undertow.bounds.levels import sweep as survey
@@ -12,6 +11,7 @@ from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.sides import ordered_pairs
 from undertow.bounds.levels.sweep import Ask, ceilings
 from undertow.numerics import GAP
+from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 
 
 def random_chain(seed, size, **more):

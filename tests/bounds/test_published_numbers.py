@@ -17,13 +17,13 @@ from tests.contracts.chains import FAMILIES, example, stationary
 from tests.facts import ACTIVITY, half_unit
 from tests.grids import thinned
 from tests.oracles import chains as oracles
-from undertow.bounds.enumeration import (
+from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
+from undertow.errors import Infeasible, InvalidInput, MethodRefused
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
 )
-from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
-from undertow.errors import Infeasible, InvalidInput, MethodRefused
 
 P = ACTIVITY["transition"]
 CHAIN = ut.MarkovChain(P, ("inactive", "active"))

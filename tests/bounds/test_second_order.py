@@ -14,15 +14,15 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import each, thinned
-from undertow.bounds.enumeration import (
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage, spread_upper
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.second_order import SecondOrderChain
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
     pure_dp_leakage,
 )
-from undertow.bounds.memory.second_order import PairSide, second_order_leakage, spread_upper
-from undertow.errors import InvalidInput, NotSupported
-from undertow.models.second_order import SecondOrderChain
 
 PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])

@@ -19,7 +19,7 @@ from tests.contracts.chain_truths import (
 )
 from tests.contracts.chains import FAMILIES, POSITIVE, adversary, example
 from tests.grids import each, pairwise, thinned
-from undertow.bounds.enumeration import pure_dp_leakage
+from undertow.testing.enumeration import pure_dp_leakage
 
 
 @pairwise(

@@ -19,7 +19,7 @@ from tests.contracts.chain_truths import (
 )
 from tests.contracts.chains import FAMILIES, adversary, example
 from tests.grids import each, thinned
-from undertow.bounds.enumeration import adversaries, pure_dp_adversary, pure_dp_leakage
+from undertow.testing.enumeration import adversaries, pure_dp_adversary, pure_dp_leakage
 
 
 @each(

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
+from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow_papers.liu2016.attacks import _least
 from undertow_papers.liu2016.checkins import BAND, BANDS, circle_joint, invent_people, pair_law
 from undertow_papers.liu2016.separations import QUERIES, example_separation

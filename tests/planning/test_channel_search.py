@@ -11,7 +11,6 @@ from tests.grids import thinned
 from tests.planning.flips import THREE
 from undertow.bounds.channels.flips import worst_attacks
 from undertow.bounds.engine import leakage
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.mechanisms import RandomizedResponse
 from undertow.models.chains import MarkovChain
 from undertow.planning.calibrate import calibrate
@@ -25,6 +24,7 @@ from undertow.planning.flips import (
 )
 from undertow.planning.questions import Aim, information
 from undertow.queries import Series
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 MIXING = [[0.5, 0.3, 0.2], [0.2, 0.6, 0.2], [0.3, 0.2, 0.5]]
 FOUR = [[0.6, 0.2, 0.1, 0.1], [0.1, 0.6, 0.2, 0.1], [0.15, 0.2, 0.5, 0.15], [0.1, 0.1, 0.3, 0.5]]

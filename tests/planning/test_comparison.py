@@ -14,10 +14,10 @@ from tests.facts import ACTIVITY
 from tests.grids import law
 from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
-from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
 from undertow.planning.compare import error_curves
+from undertow.testing.enumeration import chain_joint
 
 P = ACTIVITY["transition"]
 STATES = ("inactive", "active")

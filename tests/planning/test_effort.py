@@ -17,18 +17,18 @@ from tests.cli.calls import CHAIN, call, strict
 from undertow import progress
 from undertow.adversaries import Against
 from undertow.bounds.curves.sweep import choose_windows, side_options
-from undertow.bounds.enumeration import (
-    additive_noise_likelihood,
-    chain_joint,
-    mechanism_leakage,
-    pure_dp_leakage,
-)
 from undertow.bounds.levels.sweep import block_upper, ceiling_of_all, contraction_rate
 from undertow.cli import output as waiting
 from undertow.errors import EffortSpent, EffortWarning, InvalidInput
 from undertow.models.classes import ChainBox
 from undertow.numerics import GAP
 from undertow.planning.coverage import check_proof
+from undertow.testing.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+    pure_dp_leakage,
+)
 
 pytestmark = pytest.mark.usefixtures("anew")
 

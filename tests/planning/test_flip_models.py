@@ -9,7 +9,6 @@ from tests.grids import each, thinned
 from tests.planning.flips import EXACT, OPTIMUM, THREE, calibrate_series, rates, truth, two
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.models.chains import MarkovChain
@@ -20,6 +19,7 @@ from undertow.plan import Plan
 from undertow.planning.budget import dp_budget
 from undertow.planning.flips import even_channel, largest_even_level, xor_noise
 from undertow.planning.questions import information
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow_papers.published_series import plain_flips
 
 # --- more states, correlated noise ----------------------------------------------------------------
