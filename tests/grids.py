@@ -103,27 +103,6 @@ def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
     return wrap
 
 
-def telling(ids: Sequence[str], few: int) -> set[int]:
-    """The places of so many cases, by their ids: each time the one with the most new values.
-
-    Of those that bring as many, the first that is farthest from all that were taken.
-
-    >>> sorted(telling(["a-1", "a-2", "b-1", "b-2"], 2)), sorted(telling(list("abcdef"), 3))
-    ([0, 3], [0, 2, 5])
-    """
-    values = [set(enumerate(name.split("-"))) for name in ids]
-    chosen: list[int] = []
-    seen: set[tuple[int, str]] = set()
-    while len(chosen) < min(few, len(ids)):
-        left = (place for place in range(len(ids)) if place not in chosen)
-        best = max(left, key=lambda place: (
-            len(values[place] - seen), min((abs(place - one) for one in chosen), default=0), -place
-        ))  # fmt: skip
-        chosen.append(best)
-        seen |= values[best]
-    return set(chosen)
-
-
 def _named(name: Name, axis: Iterable[Any]) -> list[ParameterSet]:
     """The values of an axis as parameters with ids."""
     found = []

@@ -49,8 +49,6 @@ def misses(plan, verb, series, truth, shares, shrink=1.0):
     return counted, moved
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "states", "exact"),
     thinned(
@@ -82,8 +80,6 @@ def test_intervals_cover_the_truth(mechanism, states, exact):
         assert moved.max() > MOST
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 def test_intervals_from_redacted_series_cover_the_truth():
     """150 series of seven records, redacted DRAWS times; the twin is 0.6 times as wide."""
     series = [sticky(2, 7, seed) for seed in range(150)]

@@ -15,14 +15,12 @@ LONG = {*SHORTER, "weekly_histogram"}  # the gate runs them with less, below
 LISTED = [pytest.param(path, id=path.stem) for path in EXAMPLES]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("path", thinned(LISTED, keep=[p for p in EXAMPLES if p.stem not in LONG]))
 def test_example_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path), run_name="__main__")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORTER)
 def test_example_runs_with_less(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -10,8 +10,6 @@ import undertow as ut
 from undertow import progress
 from undertow.bounds.ends import at_least, at_most
 
-pytestmark = pytest.mark.usefixtures("anew")
-
 P = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]
 STAYS = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.05, 0.1, 0.85]]

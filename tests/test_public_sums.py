@@ -239,7 +239,6 @@ def test_moved_numbers_add_up(numbers, total, seed):
             assert found == numbers
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "amount"), [(ut.DiscreteLaplace, 4.0), (ut.Gaussian, 0.8)])
 def test_errors_are_those_of_what_is_told(kind, amount):
     """Null: mean |error|, mean square and mean are as stated; 8,000 draws, 5 standard errors.

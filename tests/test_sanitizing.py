@@ -302,7 +302,6 @@ def twin(plan, factor):
     return replace(plan, mechanism=RandomizedResponse(off))
 
 
-@pytest.mark.statistical
 def test_released_series_have_the_planned_flips():
     """Null: outputs follow the channel. 100,000 records of a planned channel, chi-square at 1e-9.
 
@@ -321,7 +320,6 @@ def test_released_series_have_the_planned_flips():
     assert all(p_value(twin(FLIPS, factor)) < 1e-9 for factor in (0.7, 1.3))
 
 
-@pytest.mark.statistical
 def test_released_series_have_the_planned_erasures():
     """Null: record 1 of 20,000 series is erased as planned, by state; chi-square at 1e-9."""
     series = [["idle", state, "idle", "active"] for state in STATES] * 10_000

@@ -37,7 +37,6 @@ def statistic(lists, law):
 # --- the law --------------------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("randomness", [None, Insecure(seed=5)])
 def test_the_choice_follows_its_law_and_no_other(randomness):
     """Null: the law by enumeration. 6,000 lists; alarm at 60 on 11 degrees, below 1e-8.

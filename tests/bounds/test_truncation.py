@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import each
 from undertow.bounds.chains import count, exchange_search
 
 
@@ -24,41 +23,6 @@ def cut(monkeypatch: pytest.MonkeyPatch, steps: int) -> None:
         monkeypatch.setattr(module, "choose_steps", lambda chain, against: steps)
     monkeypatch.setattr(exchange_search, "MAX_STEPS", steps)
     monkeypatch.setattr(count, "WINDOW", steps)
-
-
-cases = each(
-    ("who", ("k", "seed"), "length", "start", "steps"),
-    ["any", "ignorant"], [(2, 1), (2, 2), (3, 3), (3, 4)], [40, None], [False, True], [1, 2, 4],
-    few=6,
-)  # fmt: skip
-
-
-@cases
-def test_short_sweeps_enclose_the_exchange(monkeypatch, k, seed, length, start, steps, who):
-    chain = random_chain(k, seed, length, start)
-    for epsilon in (0.3, 2.0):
-        full = ut.leakage(ut.PureDP(epsilon), chain, against=who)
-        assert full.closed
-        with monkeypatch.context() as patch:
-            cut(patch, steps)
-            short = ut.leakage(ut.PureDP(epsilon), chain, against=who)
-        assert short.lower <= full.upper
-        assert short.upper >= full.lower
-
-
-@cases
-def test_short_sweeps_enclose_counts(monkeypatch, k, seed, length, start, steps, who):
-    chain = random_chain(k, seed, length, start)
-    counted = np.arange(k) == 1
-    for scale in (0.5, 3.0):
-        full = count.count_leakage(scale, counted, chain, who)
-        assert full is not None
-        with monkeypatch.context() as patch:
-            cut(patch, steps)
-            short = count.count_leakage(scale, counted, chain, who)
-        assert short is not None
-        assert short.lower <= full.upper
-        assert short.upper >= full.lower
 
 
 def test_a_known_record_beyond_the_sweep_is_covered(monkeypatch):

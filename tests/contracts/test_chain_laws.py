@@ -1,7 +1,6 @@
 """Chains through the public API: laws, plans and the inverse."""
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -140,24 +139,6 @@ def test_longer_stationary_chains_leak_no_less(family, seed, k):
             before = after
 
 
-@law(
-    LAWS,
-    3,
-    family=families,
-    seed=seeds,
-    k=st.sampled_from([2, 3, 4]),
-    epsilon=st.floats(0.05, 3.0),
-    who=whos,
-)
-def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
-    chain = example(family, k, 4, seed)
-    leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
-    assert 0 <= leak.lower <= 4 * epsilon + slack(4 * epsilon)
-    assert leak.upper <= 4 * epsilon + CLOSED
-    if who == "informed":
-        assert leak.upper <= epsilon + CLOSED
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 METHODS = ("exact", "exchange", "group")
@@ -215,15 +196,6 @@ def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     truth = pure_dp_leakage(chain.joint, plan.dp_epsilon).leakage
     assert truth <= 1.5 + slack(1.5)
     assert truth >= 1.5 * (1 - 1e-6)
-
-
-def test_expected_error_is_that_of_the_noise():
-    model = example("sticky", 2, 5, seed=92).model()
-    for method in METHODS:
-        plan = ut.calibrate(ut.Count(1), model, limit=1.0, method=method)
-        scale = plan.mechanism.scale
-        noise: dict[type, float] = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
-        assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
 
 
 # --- the inverse ----------------------------------------------------------------------------------

@@ -82,7 +82,6 @@ def test_two_processes_with_one_id_publish_one_answer(place):
     assert (ledger.level(), ledger.verify()) == (LEVEL, 3)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("kills", "confirmed"), thinned([pytest.param(8, 4), pytest.param(48, 24)], keep=1)
 )

@@ -58,7 +58,6 @@ def failures(number, seed):
     return together, by_name
 
 
-@pytest.mark.statistical
 def test_all_checks_together_fail_a_true_chain_in_one_fit_of_twenty():
     """Null: some check fails with probability 5%; 240 true chains; false alarms below 1e-3."""
     together, by_name = failures(240, seed=1)

@@ -29,7 +29,6 @@ def misses(fits, inside):
     return sum(not inside(chain) for chain in fits)
 
 
-@pytest.mark.statistical
 def test_intervals_cover(fits):
     """Null: an interval misses with probability 5%; 90 series of 300; false alarms below 1e-6."""
     most = stats.binom.isf(1e-6, RUNS, 0.05)
@@ -52,7 +51,6 @@ def pairs_of(series):
     return table
 
 
-@pytest.mark.statistical
 def test_boxes_cover_both_rows():
     """Null: the box misses with probability 10%; 90 series of 300; false alarms below 1e-6."""
     most = stats.binom.isf(1e-6, RUNS, 0.1)
@@ -69,7 +67,6 @@ def test_boxes_cover_both_rows():
     assert misses(fits, inside(0.4)) > most
 
 
-@pytest.mark.statistical
 def test_the_likelihood_ratio_region_covers():
     """Null: it misses with probability 10%; 60 series of 600; false alarms below 1e-6."""
     chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
@@ -82,7 +79,6 @@ def test_the_likelihood_ratio_region_covers():
     assert sum(ratio > stats.chi2.isf(0.6, 6) for ratio in ratios) > most
 
 
-@pytest.mark.statistical
 def test_the_order_test_keeps_its_level(fits):
     """Null: order 1, p-values uniform; 400 series of 300; DKW limit of 1e-6."""
     values = np.sort([chain.order_test().p_value for chain in fits])
@@ -92,7 +88,6 @@ def test_the_order_test_keeps_its_level(fits):
     assert np.abs(values**2 - grid[1:]).max() > limit(RUNS)  # and p-values that are not are seen
 
 
-@pytest.mark.statistical
 def test_the_order_test_sees_a_second_order():
     """Each record repeats the one before the last with probability 0.7; 8 series of 2,000.
 

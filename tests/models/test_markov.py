@@ -429,7 +429,6 @@ def test_simulation_never_takes_an_impossible_step():
     assert varying.simulate(seed=1) == [0, 1, 1]
 
 
-@pytest.mark.statistical
 def test_simulated_transitions_follow_the_matrix():
     """Null: the steps out of each state, and the first records, follow the chain's laws.
 
@@ -452,7 +451,6 @@ def test_simulated_transitions_follow_the_matrix():
     assert max(p_values(broken)) < 1e-8
 
 
-@pytest.mark.statistical
 def test_simulated_steps_that_differ_follow_their_own_matrices():
     """Null: the second and third records of a time-varying chain follow its joint law.
 

@@ -63,7 +63,6 @@ def misses(name, fits, seed, claimed=1.0, miss=0.05):
 # Null: a region misses with probability at most .05. 60 or 120 fits; the test fails with a
 # probability below 1e-4 if that is true (exact binomial test), and must fail where the noise is
 # said to be a tenth.
-@pytest.mark.statistical
 @pytest.mark.parametrize("fits", thinned([60, 120], keep=1))
 @pytest.mark.parametrize("name", thinned(["little noise", "sticky, all noise", "lively"], keep=2))
 def test_regions_have_their_confidence(name, fits):
@@ -71,14 +70,12 @@ def test_regions_have_their_confidence(name, fits):
     assert binomtest(found, fits, 0.05, alternative="greater").pvalue > 1e-4
 
 
-@pytest.mark.statistical
 def test_noise_that_is_said_to_be_less_is_noticed():
     found = misses("sticky, all noise", 20, seed=11, claimed=0.1)
     assert binomtest(found, 20, 0.05, alternative="greater").pvalue < 1e-4
 
 
 @pytest.mark.soak
-@pytest.mark.statistical
 @pytest.mark.parametrize("name", CASES)
 def test_a_thousand_fits_have_their_confidence(name):
     found = misses(name, 1000, seed=3)
@@ -165,7 +162,6 @@ def test_counts_that_say_nothing_leave_everything_open():
 
 # Null: the cell of the true pair is rejected with probability at most .1. 400 fits; false alarms
 # below 1e-4. A test for a tenth of the noise must be noticed.
-@pytest.mark.statistical
 @pytest.mark.parametrize("fits", thinned([200, 400], keep=1))
 @pytest.mark.parametrize(("claimed", "fine"), [(1.0, True), (0.1, False)])
 def test_two_states_together_are_rejected_as_seldom_as_said(claimed, fine, fits):

@@ -91,7 +91,6 @@ def test_what_has_no_solver_on_regions_names_the_point():
     ut.certify(ut.PureDP(1.0), fitted.point())
 
 
-@pytest.mark.statistical
 def test_regions_of_three_states_cover_the_chain():
     """Null: the box misses with probability 5% at most; 60 series; false alarms below 1e-6."""
     missed = 0

@@ -279,7 +279,6 @@ def test_the_records_have_the_printed_parameters():
 
 
 @needs_data
-@pytest.mark.statistical
 def test_viterbi_on_n10_is_as_right_as_in_the_paper():
     """Null: means of 12 runs have the reference mean of 300; 4 standard errors: 6e-5 a row.
 
@@ -301,7 +300,6 @@ def test_viterbi_on_n10_is_as_right_as_in_the_paper():
 
 
 @needs_data
-@pytest.mark.statistical
 def test_viterbi_on_n5_is_as_right_as_the_reference():
     """Null: as for N10; the table shows four digits."""
     found = outcome("fig4c", real=True)

@@ -362,7 +362,6 @@ def pairs_seen(records, outputs, width):
 SOURCES = [Secure(), Insecure(2024)]
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 @pytest.mark.parametrize(
     "channel",
@@ -393,7 +392,6 @@ def test_flips_have_the_planned_probabilities(channel, source):
         assert p_value(RandomizedResponse(off)) < SHAPE
 
 
-@pytest.mark.statistical
 def test_rare_flips_have_the_planned_probability():
     """Flips of probability 1e-4, all of them decided by further bytes. 20 million records.
 
@@ -411,7 +409,6 @@ def test_rare_flips_have_the_planned_probability():
     assert all(p_value(float(grained(factor * rate))) < SHAPE for factor in TWINS)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 def test_erasures_have_the_planned_probabilities(source):
     """100,000 series of four records in all combinations of states."""
@@ -435,7 +432,6 @@ def test_erasures_have_the_planned_probabilities(source):
         )
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 @pytest.mark.parametrize("probabilities", [(0.1, 0.3), (0.45, 0.8)])
 def test_noise_chains_have_the_planned_steps_and_starts(source, probabilities):
@@ -459,7 +455,6 @@ def test_noise_chains_have_the_planned_steps_and_starts(source, probabilities):
         assert start < SHAPE
 
 
-@pytest.mark.statistical
 def test_neighbouring_flips_are_independent():
     """200,000 pairs of neighbours; the broken twin uses each byte twice."""
     table = Thresholds.of(RandomizedResponse.binary(0.25, 0.25))
@@ -474,7 +469,6 @@ def test_neighbouring_flips_are_independent():
     assert p_value(np.repeat(outputs[:200_000], 2)) < SHAPE
 
 
-@pytest.mark.statistical
 def test_keystreams_are_even():
     """All bytes, and all pairs of neighbours with both high bits, of two million."""
     content = streams.draws().first.take(2_000_000)

@@ -32,7 +32,6 @@ What is done with one partition, and how the parts are joined, is tested without
 """
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("master", thinned([ONE_MACHINE, MACHINES], keep=1))
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_on_a_cluster(master, subtests, tmp_path, capfd):

@@ -28,8 +28,6 @@ from tests.oracles.samples import (
 from undertow.sampling.bits import Insecure
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
 
-pytestmark = pytest.mark.statistical
-
 TWINS = (0.7, 1.3)
 SHAPE = 1e-9
 SIZES = {0.3: 45_000, 1.0: 20_000, 3.994794182: 20_000, 50.0: 20_000, 3000.0: 20_000}

@@ -12,8 +12,6 @@ import undertow as ut
 from tests.grids import thinned
 from tests.studio.browsing import Running, Tab, chromium, studio
 
-pytestmark = pytest.mark.slow
-
 CANARY = 46368
 """A number of steps that no page may show."""
 

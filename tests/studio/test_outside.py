@@ -97,7 +97,6 @@ def test_a_browser_of_the_terminal_keeps_nobody_waiting(start, tmp_path):
         assert one.get(address).status_code in (200, 202)
 
 
-@pytest.mark.slow
 def test_a_real_browser_comes_in_through_the_file(start, tmp_path):
     playwright = pytest.importorskip("playwright.sync_api", reason="playwright is not installed")
     place = chromium()

@@ -55,7 +55,6 @@ def test_the_gaussian_certificate():
     assert bound.eta == pytest.approx(6.8e-7, rel=0.01)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("epsilon", "delta", "sigma"),
     thinned(
@@ -100,7 +99,6 @@ PURE_AT = {  # epsilon' at delta 1e-9, 1e-6, 1e-4, 1e-3, 1e-2
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("level", thinned([4, *(e for e in PURE_AT if e != 4)], keep=1))
 def test_pure_algorithms_gain_little_from_delta(level):
     curve = polygon_of_lines([(level, 0.0)])
