@@ -68,17 +68,6 @@ def imported(path):
             yield node.module.split(".")[0]
 
 
-def test_a_leakage_loads_the_bounds_of_its_model_alone():
-    asked = "ut.leakage(ut.PureDP(1.0), ut.MarkovChain([[.9, .1], [.2, .8]]))"
-    code = f"import sys, undertow as ut; {asked}; print(*sys.modules)"
-    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
-    loaded = done.stdout.split()
-    assert "undertow.bounds.chains.exchange" in loaded
-    others = ("gaussian", "networks", "trees", "second_order", "dependence", "published")
-    families = tuple(f"undertow.bounds.{name}" for name in others)
-    assert not [name for name in loaded if name.startswith((*families, "undertow.planning"))]
-
-
 def test_import_loads_nothing_heavy():
     assert not HEAVY & set(probe())
 

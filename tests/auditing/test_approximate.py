@@ -10,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import undertow as ut
-from tests.grids import each, thinned
+from tests.grids import each
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
 from undertow.errors import InvalidInput
@@ -18,7 +18,7 @@ from undertow.models.groups import Groups
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 SIGMA = 6.8649  # of a count on the activity chain that leaks 1 at delta 0.01 against any attacker
-SEEDS = thinned([pytest.param(10, 4, id="10"), pytest.param(200, 20, id="200")], keep=1)
+SEEDS = [pytest.param(10, 4, id="10")]
 
 
 def claimed(mechanism, model=ACTIVITY, epsilon=1.0, delta=0.01, against="any", releases=1):
@@ -49,7 +49,7 @@ def normal(sigma, seed=5, shown=lambda answers: answers):
     [(0.7, True), (1.0, False), (1.3, False)],
     [pytest.param(noise, id=noise.__name__) for noise in (ut.DiscreteGaussian, ut.Gaussian)],
 )
-@pytest.mark.parametrize("audits", thinned([2, 6], keep=1))
+@pytest.mark.parametrize("audits", [2])
 def test_too_little_noise_is_refuted(noise, factor, broken, audits):
     """Null: (1, 0.01) is kept. Seeded audits of 20,000 draws at 95% confidence.
 

@@ -7,7 +7,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.auditing import blackbox
 from undertow.auditing.auditor import Audit, audit
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
@@ -25,9 +24,7 @@ LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
 GRAIN = 2.0**-53
-AUDITS = pytest.mark.parametrize(
-    ("audits", "alarms"), thinned([pytest.param(8, 3), pytest.param(40, 7)], keep=1)
-)
+AUDITS = pytest.mark.parametrize(("audits", "alarms"), [pytest.param(8, 3)])
 
 
 def claimed(mechanism, model, epsilon, against="any", secrets=None, witness=None):
@@ -72,7 +69,7 @@ def erased(probability=1.0):
     ],
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
-@pytest.mark.parametrize("audits", thinned([2, 10], keep=1))
+@pytest.mark.parametrize("audits", [2])
 def test_broken_guarantees_are_caught(plan, draws, audits):
     """Null: the guarantee is kept. Seeded audits; all but one must refute it."""
     assert sum(audit(plan, draws, seed=seed).refuted for seed in range(audits)) >= audits - 1

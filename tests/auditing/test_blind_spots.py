@@ -4,7 +4,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.auditing.auditor import audit
 from undertow.auditing.labels import number_labels, pair_labels
 from undertow.auditing.statistical import choose_labels, try_event
@@ -13,7 +12,7 @@ ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
-SEEDS = thinned([pytest.param(10, 4, id="10"), pytest.param(200, 20, id="200")], keep=1)
+SEEDS = [pytest.param(10, 4, id="10")]
 
 
 def claimed(mechanism, model, epsilon):
@@ -59,7 +58,7 @@ CODE = {
 }
 
 
-@pytest.mark.parametrize("audits", thinned([3, 6], keep=1))
+@pytest.mark.parametrize("audits", [3])
 @pytest.mark.parametrize("name", CODE)
 def test_blind_spots_are_seen(name, audits):
     """Null: the guarantee is kept. Seeded audits of 2,000 draws; all but one refute it."""

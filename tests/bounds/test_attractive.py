@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.models.attractive import (
     Attractiveness,
     hidden_margin,
@@ -57,7 +56,7 @@ def test_margins_of_real_fits(name):
     assert bool(found.reason) is not bool(found)
 
 
-@pytest.mark.parametrize("seed", thinned(range(60), keep=[0, 1, 2, 3]))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_order_two_agrees_with_the_whole_table(seed):
     """The law of eight records has no smaller second difference than the margin where that is 0."""
     rng = np.random.default_rng(seed)

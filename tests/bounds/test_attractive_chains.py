@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law, thinned
+from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.attractive.sums import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
@@ -45,7 +45,7 @@ def over_values(joint, epsilon, target, known):
     )
 
 
-@pytest.mark.parametrize("seed", thinned(range(60), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_all_likelihoods_of_hidden_chains(seed):
     """The linear program over all algorithms of a level agrees, and so do counts and flips."""
     steps, symbols = totally_positive(seed, *[(2, 2), (1, 2), (3, 1)][seed % 3])
@@ -124,7 +124,7 @@ def test_series_of_any_length_leak_what_long_ones_tend_to():
     assert far.upper == pytest.approx(ignorant.upper, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_laws_that_are_not_attractive_have_an_attack_and_no_bound(seed):
     rng = np.random.default_rng([7, seed])
     steps, n, target = rng.dirichlet(np.ones(4), 4), 4, seed % 4

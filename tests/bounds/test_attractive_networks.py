@@ -9,7 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law, thinned
+from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.attractive.networks import Ratios, attractive_leakage, network_finding
 from undertow.bounds.networks.counts import count_finding
@@ -65,7 +65,7 @@ def over_values(joint, epsilon, target, known):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[1]))
+@pytest.mark.parametrize("seed", [1])
 def test_all_likelihoods(seed, signed):
     """The linear program over all algorithms of a level, for every kind of attacker."""
     n, epsilon = 4, [0.4, 1.0, 2.5][seed % 3]
@@ -103,7 +103,7 @@ def test_the_theorem_on_whole_tables(seed, n, width, theta):
         assert leak.upper - leak.lower < 1e-11
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_trees_agree_with_their_own_code(seed):
     """Every positive tree of two states is attractive once some records are relabelled."""
     network = chordal([3, seed], 7, width=1, signed=True)
@@ -123,7 +123,7 @@ def test_trees_agree_with_their_own_code(seed):
     assert found.lower <= every.upper + ERROR
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_counts_agree_with_all_outputs(seed):
     """Far answers are the worst ones of a count, and its exact code finds the same number."""
     network = chordal([4, seed], 6, width=2)
@@ -139,7 +139,7 @@ def test_counts_agree_with_all_outputs(seed):
         assert found.upper - found.lower < 1e-11
 
 
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("signed", [False, True])
 def test_flips_agree_with_all_outputs(seed, signed):
     network = chordal([5, seed], 4, width=2, signed=signed)

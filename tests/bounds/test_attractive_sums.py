@@ -10,7 +10,6 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
-from tests.grids import thinned
 from tests.oracles.memory import conditional
 from undertow.bounds.attractive.ordered import (
     metric_values,
@@ -65,7 +64,7 @@ def attackers(seed, n):
         yield ut.Adversary(target, known), (target, known)
 
 
-@pytest.mark.parametrize("seed", thinned(range(80), keep=range(6)))
+@pytest.mark.parametrize("seed", range(6))
 def test_sums_agree_with_all_outputs(seed):
     """All series, attackers and answers of up to five records."""
     rng = np.random.default_rng([1, seed])
@@ -92,7 +91,7 @@ def test_sums_agree_with_all_outputs(seed):
             assert leak.method == "exact" or size == 2
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_metric_privacy_agrees_with_all_likelihoods(seed):
     """The linear program over all likelihoods that move by at most rate |v - v'|."""
     n, rate, numbers = 3, [0.3, 1.0][seed % 2], (0.0, 0.5, 2.0)
@@ -131,7 +130,7 @@ def metric_gain(top, bottom, rate, numbers, records):
     return math.log(-found.fun)
 
 
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_two_states_agree_with_counts(seed):
     """A sum of zeros and ones is a count, whose own code knows every length and attacker."""
     q, r = np.random.default_rng(seed).uniform(0.02, 0.45, 2)

@@ -188,9 +188,6 @@ def test_a_trio_at_its_worst() -> None:
     assert ut.leakage(BB, unsure).upper == pytest.approx(2.869403, abs=1e-5)
 
 
-# --- section 8: composition -----------------------------------------------------------------------
-
-
 # --- section 9: dependent differential privacy ----------------------------------------------------
 
 

@@ -166,12 +166,6 @@ def test_the_pair_leaks_what_it_may():
     assert float(leak) == pytest.approx(1.0, abs=3e-12)
 
 
-# --- three records: a counterexample --------------------------------------------------------------
-
-
-# --- groups: Theorem 4.3 of lange2024 -------------------------------------------------------------
-
-
 # --- scales and sums ------------------------------------------------------------------------------
 
 

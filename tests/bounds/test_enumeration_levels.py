@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 from tests.bounds.test_enumeration import ACTIVITY, ACTIVITY_START, EVEN, TWINS, flips, random_chain
-from tests.grids import each, thinned
+from tests.grids import each
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     adversaries,
@@ -24,9 +24,7 @@ from undertow.errors import InvalidInput
 # --- every epsilon-DP algorithm -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("n", "exact"), thinned([pytest.param(3, 2.2024), pytest.param(5, 2.8777)], keep=1)
-)
+@pytest.mark.parametrize(("n", "exact"), [pytest.param(3, 2.2024)])
 def test_short_activity_chains(n, exact):
     joint = chain_joint(ACTIVITY_START, ACTIVITY, length=n)
     worst = pure_dp_leakage(joint, 1.0)
@@ -52,7 +50,7 @@ def test_binary_optimum_is_randomised_response(seed, epsilon):
         assert pure_dp_leakage(joint, epsilon, against).leakage == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", thinned(range(3), keep=1))
+@pytest.mark.parametrize("seed", range(1))
 def test_optimum_over_products_of_subsets(seed):
     """Section 1, any k: the worst likelihood is e^(epsilon #{t : x_t in S_t}) for some sets S_t."""
     joint = random_chain(seed, 3, 3)

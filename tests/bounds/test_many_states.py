@@ -4,12 +4,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains import exchange_search, survey
-from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.known import ordered_pairs
 from undertow.bounds.chains.survey import Ask, ceilings
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
-from undertow.numerics import GAP
 
 
 def random_chain(seed, size, **more):
@@ -23,25 +19,6 @@ def random_chain(seed, size, **more):
     rows += (2.0 if seed % 2 else 0.0) * np.eye(size)
     start = "stationary" if seed % 4 else rng.dirichlet(np.ones(size))
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), start=start, **more)
-
-
-@pytest.fixture
-def screened(monkeypatch):
-    """Let every chain be large: little memory, blocks of a few rows, pairs dismissed."""
-    monkeypatch.setattr(exchange_search, "_SMALL", -1)
-    monkeypatch.setattr(exchange_search, "MEMORY", 1)
-    monkeypatch.setattr(survey, "MEMORY", 2**14)
-    monkeypatch.setattr(survey, "_CACHE", 2**9)
-
-
-@pytest.mark.parametrize(("seed", "against", "length"), [(1, "any", 3), (4, "ignorant", 4)])
-def test_screening_agrees_with_enumeration(seed, against, length, screened):
-    chain = random_chain(seed, 3, length=length)
-    leak = exchange_leakage(1.0, chain, against)
-    joint = chain_joint(chain.initial, [chain.transition] * (length - 1))
-    truth = pure_dp_leakage(joint, 1.0, against).leakage
-    assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
-    assert leak.upper - leak.lower <= 4 * GAP
 
 
 def asked(chain, side, epsilon, floor, spacing):

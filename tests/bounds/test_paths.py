@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from tests.oracles import networks as oracle
 from undertow.bounds.networks.levels import level_leakage
 from undertow.bounds.networks.paths import path_leakage, path_of
@@ -49,7 +48,7 @@ def whom(network, seed):
     return ["any", "ignorant", ut.Adversary(target, known)]
 
 
-@pytest.mark.parametrize("seed", thinned(range(5), keep=[2, 3]))
+@pytest.mark.parametrize("seed", [2, 3])
 def test_all_algorithms_of_a_level(seed):
     """The linear program over all algorithms, for every known set, finds the same."""
     states = 3 if seed % 4 == 3 else 2

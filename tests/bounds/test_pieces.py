@@ -17,7 +17,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law, thinned
+from tests.grids import law
 from undertow.bounds.chains.count import count_leakage
 from undertow.bounds.chains.exchange import exchange_leakage
 from undertow.bounds.chains.pieces import replay_window, window_leakage
@@ -105,7 +105,7 @@ def random_chain(rng, k):
 # --- upper ends hold, lower ends are attained -----------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", thinned(range(32), keep=6))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("against", ["any", "ignorant"])
 def test_no_window_leaks_more_than_the_upper_end(seed, against):
     rng = np.random.default_rng(seed)
@@ -120,7 +120,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
 
 
-@pytest.mark.parametrize("seed", thinned(range(8), keep=1))
+@pytest.mark.parametrize("seed", range(1))
 def test_the_lower_end_is_what_its_witness_shows(seed):
     rng = np.random.default_rng(100 + seed)
     chain = ut.MarkovChain(rng.dirichlet(np.full(3, 4.0), 3))
@@ -139,13 +139,7 @@ def test_the_lower_end_is_what_its_witness_shows(seed):
 
 @pytest.mark.parametrize(
     ("matrix", "promise", "window", "true"),
-    thinned(
-        [
-            pytest.param(CYCLING, 5.0, (2, 4), 5.1812, id="cycling"),
-            pytest.param(LEAVING, 3.0, (2, 5), 3.1324, id="leaving"),
-        ],
-        keep=["leaving"],
-    ),
+    [pytest.param(LEAVING, 3.0, (2, 5), 3.1324, id="leaving")],
 )
 def test_windows_that_leak_more_than_the_whole_series(matrix, promise, window, true):
     chain = ut.MarkovChain(matrix)
@@ -243,7 +237,7 @@ def test_chains_that_never_forget_are_bounded_by_the_exchange_rate():
     assert leak.upper == exchange_leakage(0.5, swap).upper
 
 
-@pytest.mark.parametrize("rare", thinned([1e-40, 1e-99, 1e-9, 1e-70], keep=2))
+@pytest.mark.parametrize("rare", [1e-40, 1e-99])
 def test_rare_steps(rare):
     chain = ut.MarkovChain([[0.5, 0.5 - rare, rare], [0.3, 0.3, 0.4], [rare, 0.4, 0.6 - rare]])
     counted = marked(3, 0)

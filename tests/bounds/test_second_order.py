@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import each, thinned
+from tests.grids import each
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
@@ -71,7 +71,7 @@ def test_flips_lie_between_an_attack_and_the_bound(seed, against):
     assert found.lower <= exact
 
 
-@pytest.mark.parametrize("seed", thinned(range(3), keep=[1]))
+@pytest.mark.parametrize("seed", [1])
 def test_three_states(seed):
     chain, flips = random_chain(seed, 3, length=4), random_channel(seed, 3)
     likelihood = product_channel_likelihood([flips.matrix] * 4)
@@ -156,9 +156,7 @@ def test_the_witness_attains_the_lower_end(against):
 # --- laws and facts -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("theta", "epsilon"), thinned([pytest.param(0.35, 1.0), pytest.param(0.1, 2.0)], keep=1)
-)
+@pytest.mark.parametrize(("theta", "epsilon"), [pytest.param(0.35, 1.0)])
 def test_a_chain_of_order_one_is_bounded_almost_as_well_as_by_its_own_theory(theta, epsilon):
     chain = ut.MarkovChain([[1 - theta, theta], [theta, 1 - theta]])
     plan = ut.calibrate(ut.Series(), chain, limit=epsilon, method="exact")

@@ -176,9 +176,6 @@ def test_nothing_can_leak():
         assert "whatever you like" in result.stdout
 
 
-# --- figures --------------------------------------------------------------------------------------
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 
@@ -207,9 +204,6 @@ def test_a_plan_with_discrete_noise_says_rho():
     said = rows(call("plan", *NAMED, *GAUSSIAN[:-1], "discrete-gaussian", *CLOSED))
     assert said["zCDP"].strip().startswith("rho 0.00174")
     assert "discrete Gaussian" in said["noise"]
-
-
-# --- comparisons ----------------------------------------------------------------------------------
 
 
 # --- from a plan to an answer ---------------------------------------------------------------------

@@ -6,7 +6,6 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
-from undertow.cli import compare_command
 from undertow.methods import methods_for
 from undertow.planning import comparison
 
@@ -31,11 +30,6 @@ def sections(text):
             cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
             found[heading][cells[0]] = cells[1:]
     return found
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(compare_command, "_POINTS", 2)
 
 
 def without_time(fields):
@@ -130,7 +124,6 @@ def test_queries(arguments):
     assert "exchange" in sections(result.stdout)[SECTIONS[0]]
 
 
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
 def test_figure(tmp_path, name, start):
     path = tmp_path / name
@@ -142,7 +135,6 @@ def test_figure(tmp_path, name, start):
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_figure_is_not_replaced_unless_forced(tmp_path):
     path = tmp_path / "a.svg"
     path.write_text("mine")

@@ -322,6 +322,3 @@ def test_one_release_is_enclosed():
     )
     exact = oracle.discrete_gaussian_count_delta(*oracle.count_laws(adversary, laws, 1), 4, 1)
     assert (low, high) == pytest.approx((exact, exact), abs=1e-14)
-
-
-# --- what is false --------------------------------------------------------------------------------

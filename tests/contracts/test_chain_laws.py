@@ -19,7 +19,7 @@ from tests.contracts.chain_truths import (
     slack,
 )
 from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
-from tests.grids import each, law, thinned
+from tests.grids import each, law
 from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
@@ -186,9 +186,7 @@ def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
                 assert truth <= epsilon + slack(epsilon)
 
 
-@pytest.mark.parametrize("family", thinned(["generic", "negative", "sticky", "zeros"], keep=[
-    "sticky", "zeros"
-]))  # fmt: skip
+@pytest.mark.parametrize("family", ["sticky", "zeros"])  # fmt: skip
 def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     """A plan of method `exchange` uses nothing of the query but its DP level."""
     chain = example(family, 2, 4, seed=91)

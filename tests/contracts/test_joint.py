@@ -14,7 +14,7 @@ import undertow as ut
 from tests.contracts import joint_histories as parts
 from tests.contracts import joint_runs as runs
 from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
-from tests.grids import each, law, thinned
+from tests.grids import each, law
 from tests.oracles.joint import ERROR, Noisy, chain_law, joint_leakage
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
@@ -173,9 +173,7 @@ def test_a_ledger_for_short_series_keeps_its_limit_on_whole_long_ones(tmp_path):
     assert book.leakage() <= 3.0 + ERROR
 
 
-@pytest.mark.parametrize(
-    "name", thinned(["1.00000000000000000001", "1e0", "01", "+1", "1.0", 1.0], keep=["01", 1.0])
-)
+@pytest.mark.parametrize("name", ["01", 1.0])
 def test_another_name_of_a_group_is_the_same_group_to_a_ledger(tmp_path, name):
     where, table = World("wavering", 2), one_person((1,) * 6)
     ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
@@ -210,9 +208,7 @@ def test_exchange_plans_for_any_length_are_granted_everything(name, query):
         assert (outcome.granted, outcome.failure) == (1, None), view
 
 
-@pytest.mark.parametrize(
-    "name", thinned(["activity", "negative", "sticky", "plain"], keep=["activity", "plain"])
-)
+@pytest.mark.parametrize("name", ["activity", "plain"])
 def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
     where, table = World(name, 2 if name in TWO else 3), one_person((0,) * 4)
     ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
@@ -227,7 +223,7 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[0]))
+@pytest.mark.parametrize("first", [0])
 def test_random_releases_keep_their_guarantee(first):
     tally = runs.run(runs.single, range(first, first + 15), seconds=3600)
     assert not tally.failures
@@ -235,7 +231,7 @@ def test_random_releases_keep_their_guarantee(first):
     assert sum(tally.grants.values()) >= 2
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 14, 7), keep=[7]))
+@pytest.mark.parametrize("first", [7])
 def test_random_accounts_keep_their_limit(tmp_path, first):
     tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 7), 3600)
     assert not tally.failures

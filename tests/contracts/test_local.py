@@ -15,7 +15,7 @@ import pytest
 import undertow as ut
 from tests.contracts.chains import FAMILIES, adversary, example
 from tests.contracts.local_verdicts import attained, closed, encloses, judged
-from tests.grids import each, pairwise, thinned
+from tests.grids import each, pairwise
 from tests.oracles import series as oracle
 from tests.oracles.enumeration import table_leakage
 from tests.oracles.exact import logarithm as exact_log
@@ -50,7 +50,7 @@ def random_erasures(rng, n, size, protect):
 
 @pytest.mark.parametrize(
     "family",
-    thinned(sorted(FAMILIES), keep=["absorbing", "varying-zeros"]),
+    ["absorbing", "varying-zeros"],
 )
 def test_the_oracles_agree(family):
     rng = np.random.default_rng(list(family.encode()))
@@ -144,7 +144,7 @@ def test_the_ends_are_on_the_right_side_of_the_exact_value(family, k, n, seed):
         assert Decimal(leak.lower) <= exact + Decimal("1e-13") * max(Decimal(1), exact)
 
 
-@pytest.mark.parametrize("cases", thinned([2, 24], keep=1))
+@pytest.mark.parametrize("cases", [2])
 @pytest.mark.parametrize("family", ["generic", "stationary", "varying-zeros"])
 def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
     """Logs of nearly equal numbers lose digits: the upper end must make up for that too."""

@@ -321,6 +321,3 @@ def _cumulated(law: Law, low: int, high: int) -> list[Fraction]:
 def _within(first: list[Fraction], second: list[Fraction], w: int) -> bool:
     last = len(second) - 1
     return all(first[m] <= second[min(m + w, last)] for m in range(len(first)))
-
-
-# --- what was published for all DP algorithms -----------------------------------------------------

@@ -409,6 +409,3 @@ def ignorant_limit(transition: Any, symbols: Sequence[int], theta: float) -> flo
     weight = pi * perron(back * tilt) * perron(kernel * tilt)
     inner = math.log(weight[one].sum() / weight[~one].sum())
     return theta + inner - math.log(pi[one].sum() / pi[~one].sum())
-
-
-# --- what cannot be promised ----------------------------------------------------------------------

@@ -250,6 +250,3 @@ def test_bad_questions_are_refused():
         compare(ACTIVE, SHORT, 1.0, pairs=[("active", "asleep")])
     with pytest.raises(InvalidInput):
         compare(ACTIVE, SHORT, 1.0, protect=[5])
-
-
-# --- error against epsilon ------------------------------------------------------------------------

@@ -181,12 +181,3 @@ def test_every_plan_keeps_its_guarantee(chain, epsilon, against):
     truth = oracles.leakage(table / table.sum(), answers, against)
     assert truth <= epsilon * (1 + 1e-9)
     assert truth <= leak.upper * (1 + 1e-9)
-
-
-# --- groups and sizes -----------------------------------------------------------------------------
-
-
-# --- networks -------------------------------------------------------------------------------------
-
-
-# --- Gaussian records -----------------------------------------------------------------------------

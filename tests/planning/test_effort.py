@@ -54,9 +54,6 @@ def random_chain(size, seed=0, **more):
     return ut.MarkovChain(np.random.default_rng(seed).dirichlet(np.ones(size), size=size), **more)
 
 
-# --- what a search can win is asked first ---------------------------------------------------------
-
-
 # --- intervals that hold whatever the effort ------------------------------------------------------
 
 

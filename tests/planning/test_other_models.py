@@ -136,9 +136,3 @@ def test_what_cannot_be_checked_is_refused():
         robustness(replace(plan, leakage=some))
     with pytest.raises(InvalidInput, match="factor"):
         robustness(plan, factors=(0.0,))
-
-
-# --- the figure -----------------------------------------------------------------------------------
-
-
-# --- real records ---------------------------------------------------------------------------------
