@@ -8,7 +8,7 @@ LOGS := build/gate
 BIN := $(VENV)/bin
 # The many processes of one run share what the first has compiled.
 export PYTHONDONTWRITEBYTECODE :=
-DEPS := pyproject.toml constraints.txt
+DEPS := pyproject.toml papers/pyproject.toml studio/pyproject.toml constraints.txt
 # A stamp says which extras stand in $(VENV); installs repeat only when $(DEPS) change.
 PLOT := $(VENV)/.installed-plot
 DEV := $(VENV)/.installed-dev
@@ -69,7 +69,7 @@ format: $(DEV)  ## rewrite the sources in the house format
 lint: $(DEV)
 	$(BIN)/ruff format --check
 	$(BIN)/ruff check
-	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src notebooks examples
+	$(BIN)/codespell docs README.md CHANGELOG.md CONTRIBUTING.md ARCHITECTURE.md src papers/src studio/src notebooks examples
 
 types: $(DEV)
 	$(BIN)/python scripts/no-gc mypy
@@ -127,5 +127,5 @@ $(PLOT): $(DEPS) | $(BIN)/python
 # besides, and says what a pin keeps it from.
 $(DEV): $(DEPS) | $(BIN)/python
 	$(PINNED) $(INSTALL) --no-deps || echo "not every pin installs here; is it needed?" >&2
-	$(INSTALL) --editable '.[dev,fast,genomics,neural,plot,spark,studio]'
+	$(INSTALL) --editable '.[dev,fast,genomics,plot,service,spark]' --editable './papers[neural]' --editable ./studio
 	@touch $(PLOT) $@

@@ -25,7 +25,7 @@ from undertow.certifying.arithmetic import (
 )
 from undertow.certifying.document import parse
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 TURNING = ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]])

@@ -11,7 +11,7 @@ import undertow as ut
 from tests.cli.calls import call, call_json
 from tests.oracles.samples import laplace_p_value
 from undertow.errors import InvalidInput, NotSupported
-from undertow.measurements import to_opendp
+from undertow.integrations import to_opendp
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(P, states=("inactive", "active"))

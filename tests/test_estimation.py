@@ -13,18 +13,21 @@ import pytest
 
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.debiasing import (
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
+from undertow.releasing.estimate import (
+    Estimate,
     Kinds,
+    _shown,
     chained_variance,
+    estimate,
+    estimate_transitions,
     pair_channel,
     product_sums,
     redacted_variance,
     undo,
 )
-from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.estimation import Estimate, _shown, estimate, estimate_transitions
-from undertow.sanitizing import redact, sanitize
+from undertow.releasing.series import redact, sanitize
 
 GRAIN = 2.0**-53
 

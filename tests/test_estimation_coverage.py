@@ -20,8 +20,8 @@ from tests.test_estimation import (
     plan_for,
     sticky,
 )
-from undertow.estimation import estimate, estimate_transitions
-from undertow.sanitizing import redact, sanitize
+from undertow.releasing.estimate import estimate, estimate_transitions
+from undertow.releasing.series import redact, sanitize
 
 DRAWS = 400
 MOST = int(stats.binom.ppf(1 - 1e-6, DRAWS, 0.05))

@@ -8,7 +8,7 @@ import pytest
 import undertow as ut
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.methods import METHODS, find_method, method_names
-from undertow.planning.methods import named
+from undertow.planning.calibrate import named
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=6)
 DOCS = Path(__file__).parent.parent / "docs"

@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from undertow import progress
-from undertow.bounds.ends import at_least, at_most
+from undertow.bounds.engine import at_least, at_most
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]

@@ -16,9 +16,9 @@ import pytest
 import undertow as ut
 from tests.oracles.joint import ERROR, Noisy, chain_law, histogram, joint_leakage
 from undertow.accuracy import accuracy, errors
-from undertow.auditing.answers import read_answers
+from undertow.auditing.attackers import read_answers
 from undertow.errors import InvalidInput, InvalidPlan, UnknownState
-from undertow.plan_format import checksum
+from undertow.plan import checksum
 from undertow.sampling.apply import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.totals import totalled

@@ -20,7 +20,7 @@ from undertow.errors import (
 )
 from undertow.models.records import RecordDescription, StateRule
 from undertow.models.registry import model_from_dict, model_to_dict
-from undertow.sanitizing import prepare as prepare_series
+from undertow.releasing.series import prepare as prepare_series
 
 FIRST, LATER = dt.datetime(2024, 1, 1), dt.datetime(2025, 1, 1)
 FIVE, HALF = dt.timedelta(minutes=5), dt.timedelta(minutes=30)

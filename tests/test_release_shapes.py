@@ -7,9 +7,9 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow import releasing
 from undertow.accuracy import accuracy
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
+from undertow.releasing import request as releasing
 
 REFUSED = (InvalidInput, NotSupported)
 SWITCHING = [[0.3, 0.7], [0.7, 0.3]]

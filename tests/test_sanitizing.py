@@ -26,16 +26,16 @@ from tests.series_plans import (
     P,
     plan_for,
 )
-from undertow import sanitizing
-from undertow.channels import RandomizedResponse
 from undertow.errors import (
     InvalidInput,
     InvalidPlan,
     NotSupported,
     UnknownState,
 )
+from undertow.mechanisms import RandomizedResponse
+from undertow.releasing import series as sanitizing
+from undertow.releasing.series import redact, sanitize, stream
 from undertow.sampling import keyed
-from undertow.sanitizing import redact, sanitize, stream
 
 # --- forms of data --------------------------------------------------------------------------------
 

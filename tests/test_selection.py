@@ -15,7 +15,7 @@ from tests.contracts.chains import example
 from tests.oracles import chains as oracles
 from tests.oracles.selections import list_law, round_law
 from undertow.errors import NotSupported
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
 from undertow.sampling.bits import Insecure
 from undertow.sampling.selection import select
 

@@ -62,7 +62,7 @@ def test_changing_readings_within_their_states_changes_no_answer(query):
 @pytest.mark.parametrize("missing", ["any", "none", "mid"])
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: type(query).__name__)
 def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
-    from undertow.releasing import _Records
+    from undertow.releasing.request import _Records
 
     asked = BINS.valued(query.counted)
     records = ["low", None, "high", "no such state", "mid", "high"]
@@ -118,7 +118,7 @@ def test_the_error_of_rounding_readings_stands_beside_the_noise():
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
 def test_sensitivities_are_those_of_all_pairs_of_series(query):
     from undertow.mechanisms import Laplace, lattice_amount
-    from undertow.releasing import _Records
+    from undertow.releasing.request import _Records
 
     asked = BINS.valued(query)
     noise = Laplace(asked, 1.7)

@@ -16,13 +16,17 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from tests.oracles import attackers as oracle
-from undertow.auditing.attackers import ATTACKERS, Scenario, prior_law
-from undertow.auditing.guarantees import average_bound, odds_shift, pointwise_bound
-from undertow.auditing.hidden import observe, read_outputs
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.rates import success_rate
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.attackers import (
+    ATTACKERS,
+    Scenario,
+    average_bound,
+    odds_shift,
+    pointwise_bound,
+    prior_law,
+)
+from undertow.auditing.inference import observe, posteriors, read_outputs, viterbi
 from undertow.errors import InvalidInput, NotSupported
+from undertow_papers.rates import success_rate
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

@@ -10,14 +10,12 @@ import pytest
 import undertow as ut
 from tests.oracles import attackers as oracle
 from undertow.auditing import attacking
-from undertow.auditing.attackers import Guess, best
-from undertow.auditing.counting import totals
-from undertow.auditing.guarantees import covers
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.verdicts import Attack, Verdict
+from undertow.auditing.attackers import Guess, best, covers, totals
+from undertow.auditing.attacking import Attack, Verdict
+from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.reporting.files import strict_json
+from undertow.reporting.report import strict_json
 
 attack: Any = attacking.attack
 Plan: Any = ut.Plan

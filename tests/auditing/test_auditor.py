@@ -8,16 +8,14 @@ import pytest
 
 import undertow as ut
 from undertow.auditing import blackbox
-from undertow.auditing.auditor import Audit, audit
+from undertow.auditing.auditor import Audit, audit, prepare
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
-from undertow.auditing.trials import prepare
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
-from undertow.models.chain_classes import MixingClass
-from undertow.models.contagion import Contagion
+from undertow.models.classes import MixingClass
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Pedigree
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)

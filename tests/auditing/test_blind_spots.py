@@ -5,7 +5,7 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.auditor import audit
-from undertow.auditing.labels import number_labels, pair_labels
+from undertow.auditing.scores import number_labels, pair_labels
 from undertow.auditing.statistical import choose_labels, try_event
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)

@@ -7,10 +7,10 @@ import pytest
 
 import undertow as ut
 from tests.oracles.samples import chi_square
-from undertow.auditing.draws import ChainSource, GaussianSource, NetworkSource
+from undertow.auditing.scenarios import ChainSource, GaussianSource, NetworkSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 
 P3 = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 STACK = [[[0.9, 0.1], [0.4, 0.6]], [[0.2, 0.8], [0.5, 0.5]], [[0.7, 0.3], [0.0, 1.0]]]

@@ -4,14 +4,14 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.auditing.draws import ChainSource
-from undertow.auditing.empirical import (
-    empirical_leakage,
-    ratio_estimate,
-)
+from undertow.auditing.scenarios import ChainSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
+from undertow_papers.empirical import (
+    empirical_leakage,
+    ratio_estimate,
+)
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.2, 0.8]], length=10)
 COUNT = ut.Laplace(ut.Count(1), 1.0)

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from undertow.auditing.intervals import share_interval
+from undertow.auditing.attacking import share_interval
 
 
 def sticky(rng, records, stay):

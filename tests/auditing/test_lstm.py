@@ -9,13 +9,13 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.attacking import attack
-from undertow.auditing.lstm import (
+from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow_papers.lstm import (
     Training,
     _folds,
     lstm_attacker,
     lstm_probabilities,
 )
-from undertow.errors import InvalidInput, NotSupported, UnknownState
 
 pytestmark = pytest.mark.skipif(  # without loading it: that takes longer than most tests
     importlib.util.find_spec("torch") is None, reason="torch is not installed (extra 'neural')"
@@ -128,5 +128,5 @@ def test_without_torch_the_extra_is_named(monkeypatch):
 
 
 def test_importing_the_module_does_not_load_torch():
-    probe = "import sys, undertow.auditing.lstm; sys.exit('torch' in sys.modules)"
+    probe = "import sys, undertow_papers.lstm; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", probe], check=True)

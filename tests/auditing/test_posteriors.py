@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles import attackers as oracle
-from undertow.auditing.posteriors import posteriors
+from undertow.auditing.inference import posteriors
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.models import forward_backward as kernels
+from undertow.models.fitting import hidden as kernels
 
 EXACT = 1e-12
 PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=40)

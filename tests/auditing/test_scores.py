@@ -7,8 +7,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.auditing.draws import ChainSource
-from undertow.auditing.hidden import hidden
+from undertow.auditing.inference import hidden
+from undertow.auditing.scenarios import ChainSource
 from undertow.auditing.scores import (
     count_score,
     laplace_blur,

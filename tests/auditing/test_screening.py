@@ -17,12 +17,10 @@ from tests.soak.audits import (
     weighing,
 )
 from undertow.auditing import scenarios
-from undertow.auditing.auditor import audit
+from undertow.auditing.auditor import audit, prepare, suspicions
 from undertow.auditing.blackbox import release_code
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.screening import Repeat, Suspects, screen
-from undertow.auditing.suspicions import suspicions
-from undertow.auditing.trials import prepare
 from undertow.models.gaussian import MultivariateGaussian
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)

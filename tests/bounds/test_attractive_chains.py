@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from tests.oracles import memory as oracle
-from undertow.bounds.attractive.sums import best_case, chain_sums
+from undertow.bounds.memory.attractive import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.hidden_law import HiddenLaw
 

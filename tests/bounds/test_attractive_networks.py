@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from tests.oracles import memory as oracle
-from undertow.bounds.attractive.networks import Ratios, attractive_leakage, network_finding
+from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage, network_finding
 from undertow.bounds.networks.counts import count_finding
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.errors import NotSupported
-from undertow.models.elimination import eliminate
+from undertow.models.networks import eliminate
 
 ERROR = 1e-11
 """What linear programs of five records may be off (either side)."""

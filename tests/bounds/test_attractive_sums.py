@@ -11,14 +11,14 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.oracles.memory import conditional
-from undertow.bounds.attractive.ordered import (
-    metric_values,
-    ordered_leakage,
-)
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
+)
+from undertow.bounds.memory.attractive import (
+    metric_values,
+    ordered_leakage,
 )
 from undertow.errors import InvalidModel, MethodRefused
 

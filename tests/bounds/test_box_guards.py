@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains import boxes
-from undertow.bounds.chains.boxes import box_leakage
-from undertow.models.chain_classes import ChainBox
+from undertow.bounds.levels import classes as boxes
+from undertow.bounds.levels.classes import box_leakage
+from undertow.models.classes import ChainBox
 
 
 def box(q, r, length=None):

@@ -14,12 +14,12 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise
-from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.replay import replay_pure_dp
 from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
+from undertow.bounds.levels.classes import box_leakage, contraction_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.errors import InvalidInput, InvalidModel
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.numerics import GAP
 
 WIDE = 1.001e-3

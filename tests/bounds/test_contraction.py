@@ -9,10 +9,10 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.chains.boxes import box_leakage, contraction_leakage
-from undertow.bounds.chains.contraction import contraction_rate, contraction_upper
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.models.chain_classes import ChainBox
+from undertow.bounds.levels.classes import box_leakage, contraction_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.sweep import contraction_rate, contraction_upper
+from undertow.models.classes import ChainBox
 
 
 def random_box(size, generator, length=None):

@@ -8,13 +8,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undertow.bounds.definitions import (
-    dp_level,
-    free_lunch_law,
-    free_lunch_level,
-    hamming,
-    metric_level,
-)
 from undertow.bounds.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
@@ -22,6 +15,13 @@ from undertow.bounds.enumeration import (
 )
 from undertow.errors import InvalidInput
 from undertow.mechanisms import MetricDP
+from undertow_papers.definitions import (
+    dp_level,
+    free_lunch_law,
+    free_lunch_level,
+    hamming,
+    metric_level,
+)
 
 SHAPES = [(2, 1), (2, 3), (3, 2), (4, 1), (1, 2)]  # states, records
 SHAPED = pytest.mark.parametrize(("k", "n"), SHAPES)

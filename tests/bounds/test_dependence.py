@@ -9,14 +9,9 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from tests.grids import law
-from tests.oracles.exact import (
-    leakage as oracle,
-)
-from tests.oracles.exact import (
-    noisy,
-    separation,
-)
-from undertow.bounds.dependence.coefficients import (
+from tests.oracles.exact import leakage as oracle
+from tests.oracles.exact import noisy, separation
+from undertow.bounds.dependent import (
     baseline_scale,
     dependence_matrix,
     dependent_scale,
@@ -26,9 +21,9 @@ from undertow.bounds.dependence.coefficients import (
     gaussian_coefficients,
     level_coefficient,
     linear_coefficient,
+    separation_upper,
     weak_pair,
 )
-from undertow.bounds.dependence.separation import separation_upper
 from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.errors import InvalidInput, NothingToProtect
 

@@ -21,10 +21,12 @@ from tests.grids import each
 from tests.oracles.exact import solve
 from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
-from undertow.bounds.gaussian import laws as gaussian_laws
-from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Form
-from undertow.bounds.gaussian.search import gaussian_factor
+from undertow.bounds.gaussian import search as gaussian_laws
+from undertow.bounds.gaussian.search import (
+    Form,
+    Law,
+    gaussian_factor,
+)
 from undertow.models.gaussian import MultivariateGaussian
 
 

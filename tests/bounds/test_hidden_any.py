@@ -10,10 +10,13 @@ import undertow as ut
 from tests.bounds.test_hidden import RISING, replayed
 from tests.contracts.test_memory import seeds
 from tests.oracles import memory as oracle
-from undertow.bounds.hidden.both_sides import elements
-from undertow.bounds.hidden.bracket import any_bracket, regime_kernel
-from undertow.bounds.hidden.envelopes import envelope
-from undertow.bounds.hidden.gaps import side_gaps
+from undertow.bounds.memory.envelopes import (
+    any_bracket,
+    elements,
+    envelope,
+    regime_kernel,
+    side_gaps,
+)
 from undertow.errors import NotSupported
 
 FEW = (0, 3)  # of four and three hidden states

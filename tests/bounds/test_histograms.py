@@ -8,8 +8,8 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from tests.oracles.joint import ERROR, chain_law, histogram, joint_leakage
-from undertow.bounds.chains import histograms
-from undertow.bounds.chains.histograms import histogram_leakage
+from undertow.bounds.counts import histograms
+from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.errors import MethodRefused
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])

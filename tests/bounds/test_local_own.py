@@ -10,10 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.adversaries import Adversary
-from undertow.bounds.series.local import channel_leakage, local_leakage
-from undertow.channels import RandomizedResponse, XorNoise
+from undertow.bounds.channels.flips import channel_leakage, local_leakage
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.markov import MarkovChain
+from undertow.mechanisms import RandomizedResponse, XorNoise
+from undertow.models.chains import MarkovChain
 
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 SLOW = settings(max_examples=25, deadline=None, derandomize=True, database=None)

@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains.known import ordered_pairs
-from undertow.bounds.chains.survey import Ask, ceilings
+from undertow.bounds.levels.sides import ordered_pairs
+from undertow.bounds.levels.sweep import Ask, ceilings
 
 
 def random_chain(seed, size, **more):

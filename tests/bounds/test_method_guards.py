@@ -11,9 +11,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains import count_matching, wasserstein
-from undertow.bounds.chains.lipschitz import query_distance
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels import wasserstein
+from undertow.bounds.channels import wasserstein as count_matching
+from undertow.bounds.channels.quilts import (
     NoiseScore,
     approximate_influence,
     chain_influence,
@@ -22,6 +22,7 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
+from undertow.bounds.channels.wasserstein import query_distance
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 

@@ -11,15 +11,13 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.quilt import Bound
+from undertow.bounds.channels.quilts import Bound
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
-from undertow.bounds.networks.quilts import max_influence, network_quilt
-from undertow.bounds.networks.wasserstein import network_distance
+from undertow.bounds.networks.quilts import max_influence, network_distance, network_quilt
 from undertow.errors import InvalidInput, MethodRefused, UnknownState
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
-from undertow.models.contagion import household
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork, household
 from undertow.queries import Count, Histogram, Query, Sum
 
 QUIET = settings(deadline=None, derandomize=True, database=None)

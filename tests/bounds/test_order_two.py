@@ -7,10 +7,15 @@ import pytest
 
 import undertow as ut
 from tests.bounds.test_attractive import fitted
-from undertow.bounds.second_order.bracket import Bracketing, attack_arrays
-from undertow.bounds.second_order.leakages import second_order_leakage
-from undertow.bounds.second_order.messages import played
-from undertow.bounds.second_order.two_states import MoveBounds, law_of, worst_case
+from undertow.bounds.memory.second_order import second_order_leakage
+from undertow.bounds.memory.two_states import (
+    Bracketing,
+    MoveBounds,
+    attack_arrays,
+    law_of,
+    played,
+    worst_case,
+)
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 

@@ -9,9 +9,8 @@ import pytest
 
 import undertow as ut
 from tests.oracles import networks as oracle
-from undertow.bounds.networks.levels import level_leakage
-from undertow.bounds.networks.paths import path_leakage, path_of
-from undertow.models.network import BayesianNetwork
+from undertow.bounds.networks.levels import level_leakage, path_leakage, path_of
+from undertow.models.networks import BayesianNetwork
 
 COIN = [0.5, 0.5]
 

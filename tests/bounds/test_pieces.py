@@ -18,12 +18,12 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.bounds.chains.count import count_leakage
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.pieces import replay_window, window_leakage
+from undertow.bounds.counts.laplace import count_leakage
+from undertow.bounds.counts.pieces import replay_window, window_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.certificate import Witness
 from undertow.numerics import GAP
-from undertow.planning.search import calibrate
+from undertow.planning.calibrate import calibrate
 
 CYCLING = [[0.07, 0.91, 0.02], [0.11, 0.02, 0.87], [0.39, 0.02, 0.59]]
 LEAVING = [[0.235, 0.02, 0.745], [0.105, 0.02, 0.875], [0.505, 0.425, 0.07]]

@@ -6,12 +6,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.published.chains import (
-    lange_constant,
-    ratio_constant,
-    zhao_budget,
-    zhao_constant,
-)
+from undertow.bounds.published import lange_constant, ratio_constant, zhao_budget, zhao_constant
 from undertow.errors import Infeasible, InvalidInput, MethodRefused
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
     approximate_influence,

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.levels.replay import replay_count
 from undertow.certificate import Witness
 
 SCALE = 1.3

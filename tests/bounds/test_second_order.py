@@ -18,8 +18,7 @@ from undertow.bounds.enumeration import (
     product_channel_likelihood,
     pure_dp_leakage,
 )
-from undertow.bounds.second_order.leakages import second_order_leakage
-from undertow.bounds.second_order.spreads import PairSide
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.second_order import SecondOrderChain
 

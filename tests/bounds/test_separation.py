@@ -8,11 +8,7 @@ import numpy as np
 import pytest
 
 from tests.oracles.exact import separation
-from undertow.bounds.dependence.separation import (
-    level_separations,
-    log_laws,
-    separation_upper,
-)
+from undertow.bounds.dependent import level_separations, log_laws, separation_upper
 
 
 def laws(seed, rows=3, columns=4, zeros=0.2):

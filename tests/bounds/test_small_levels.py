@@ -17,8 +17,8 @@ import pytest
 import undertow as ut
 from tests.grids import each
 from tests.oracles.exact import leakage as oracle
-from undertow.bounds.chains.replay import replay_count, replay_pure_dp
-from undertow.bounds.second_order.leakages import second_order_leakage
+from undertow.bounds.levels.replay import replay_count, replay_pure_dp
+from undertow.bounds.memory.second_order import second_order_leakage
 from undertow.certificate import Witness
 from undertow.models.second_order import SecondOrderChain
 

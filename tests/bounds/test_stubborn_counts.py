@@ -10,8 +10,8 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.chains import count
-from undertow.bounds.chains.window_losses import drift
+from undertow.bounds.counts import laplace as count
+from undertow.bounds.counts.laplace import drift
 
 NEAR = [[0.02, 0.96, 0.02], [0.02, 0.02, 0.96], [0.96, 0.02, 0.02]]
 ODD = [[0.235, 0.02, 0.745], [0.105, 0.02, 0.875], [0.505, 0.425, 0.07]]

@@ -7,7 +7,7 @@ import undertow as ut
 from tests.grids import each
 from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
-from undertow.bounds.tabulated.leakages import table_leakage
+from undertow.bounds.counts.tables import table_leakage
 from undertow.errors import NotSupported
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]

@@ -5,15 +5,17 @@ import pytest
 
 import undertow as ut
 from tests.strategies import joint
-from undertow.bounds.dependence.coefficients import (
+from undertow.bounds.dependent import (
+    chain_total,
     dependence_matrix,
     dependent_scale,
     dependent_sensitivity,
     fixed_point_scale,
     gaussian_coefficients,
+    gaussian_total,
+    network_total,
 )
-from undertow.bounds.dependence.totals import chain_total, gaussian_total, network_total
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 
 BIT = [0.5, 0.5]
 

@@ -10,12 +10,12 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
-from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.trees import leakages as trees
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.errors import NotSupported
-from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork
+from undertow.models.chains import MarkovChain
+from undertow.models.networks import BayesianNetwork
 
 QUIET = settings(deadline=None, derandomize=True, database=None)
 FEW = settings(QUIET, max_examples=25)

@@ -7,10 +7,9 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.bounds.chains import wasserstein
-from undertow.bounds.chains.lipschitz import query_distance
-from undertow.bounds.chains.quilt import chain_pairs
-from undertow.bounds.chains.wasserstein import Distance, count_distance
+from undertow.bounds.channels import wasserstein
+from undertow.bounds.channels.quilts import chain_pairs
+from undertow.bounds.channels.wasserstein import Distance, count_distance, query_distance
 from undertow.errors import InvalidInput, MethodRefused
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)

@@ -7,7 +7,7 @@ import pytest
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
 from undertow.methods import methods_for
-from undertow.planning import comparison
+from undertow.planning import compare as comparison
 
 VALUES = ("--values", "inactive=0,active=1")
 SHORT = (*NAMED, "--length", 10)

@@ -7,7 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.cli import demo_command
+from undertow.cli import demo as demo_command
 
 FILES = {"leakage.png", "leakage.svg", "plan.json", "release.json", "report.txt"}
 STATES = ("inactive", "active")

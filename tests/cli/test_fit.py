@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.models.sets import model_from_dict
 from undertow.models.standing import stands_for
 

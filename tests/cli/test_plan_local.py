@@ -7,8 +7,8 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import NAMED, call, call_json, rows, strict
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.cli.plan_command import plan_rows
+from undertow.cli.plan import plan_rows
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 SERIES = ("plan", *NAMED, "--series", "--limit", 2)
@@ -131,7 +131,7 @@ def erasing(records, length=60, against="any"):
 
 
 def test_erasures_in_words(capsys):
-    from undertow.cli.local_output import show_probabilities
+    from undertow.cli.local import show_probabilities
 
     plan = erasing({30: 1, 28: (0.25, 0.5), 29: (0.125, 1), 31: (0.5, 0.5), 40: (1e-9, 0)})
     found = dict(plan_rows(plan))

@@ -15,11 +15,11 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, PLAIN, call, strict
 from tests.cli.scenario import ledger, release, scenario
 from tests.processes import SOURCE
-from undertow import releasing
-from undertow.bounds.ends import at_most
+from undertow.bounds.engine import at_most
 from undertow.cli import output
 from undertow.methods import methods_for
-from undertow.planning import search
+from undertow.planning import calibrate as search
+from undertow.releasing import request as releasing
 
 __all__ = ["scenario"]
 

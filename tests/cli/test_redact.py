@@ -25,7 +25,7 @@ from tests.cli.local_scenario import (
     truth,
 )
 from tests.cli.scenario import ACTIVE, HOURS, TABLES, ledger, release, ut_ledger
-from undertow.sanitizing import fingerprint
+from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -201,7 +201,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch):
             file.write("\n")
         return read
 
-    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
     assert "changed while it was read" in refused(redact(*OUT, account=WIDE))
     assert not names()
     assert not ledger("wide.db").entries()

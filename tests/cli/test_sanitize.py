@@ -22,8 +22,8 @@ from tests.cli.local_scenario import (
 )
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, ledger
 from undertow.ledger.keys import Keys
+from undertow.releasing.series import fingerprint
 from undertow.sampling.keyed import Key
-from undertow.sanitizing import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -130,7 +130,7 @@ def test_nothing_is_drawn_without_an_output(monkeypatch):
     def never(*_, **__):
         raise AssertionError("records were flipped")
 
-    monkeypatch.setattr("undertow.sanitizing.flip", never)
+    monkeypatch.setattr("undertow.releasing.series.flip", never)
     result = done(sanitize())
     assert "no --output: nothing was drawn" in result.stdout
     assert not result.stderr
@@ -203,7 +203,7 @@ def test_a_dry_run_foretells_and_draws_nothing(monkeypatch):
 
     content = Path("year.db").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr("undertow.sanitizing.flip", never)
+        patched.setattr("undertow.releasing.series.flip", never)
         result = done(sanitize(*OUT, "--dry-run", account=ACCOUNT))
         said = strict(done(sanitize(*OUT, "--dry-run", "--json", account=ACCOUNT)).stdout)
         assert "no ledger" in rows(done(sanitize(*OUT, "--dry-run")))["spends"]
@@ -252,7 +252,7 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
     Both have the key of the release, so that their draws are one; without it there are two, and
     this one is refused.
     """
-    from undertow.cli.local_drafts import Drafts
+    from undertow.cli.local import Drafts
 
     real, calls = Drafts.compose, []
 

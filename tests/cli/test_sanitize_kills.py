@@ -18,8 +18,8 @@ from tests.cli.local_scenario import ACCOUNT, LOCAL, WIDE, names, refused, run, 
 from tests.cli.scenario import ACTIVE, ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_at_checkpoint
-from undertow.cli.local_drafts import FOLDER
-from undertow.sanitizing import fingerprint
+from undertow.cli.local import FOLDER
+from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -204,7 +204,7 @@ def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
 
     Both draw under the key of the release: what they publish is the same.
     """
-    from undertow.cli import local_release
+    from undertow.cli import local as local_release
 
     real = local_release.record
     others: list[str] = []

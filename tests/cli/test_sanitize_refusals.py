@@ -22,7 +22,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_in, full_output
-from undertow.sanitizing import fingerprint
+from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -60,7 +60,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
         change()
         return read
 
-    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
     said = refused(sanitize(*OUT, *arguments, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -76,7 +76,7 @@ def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
         replaced()
         return real(ut.Data(["canary"]), rule)
 
-    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
     said = refused(sanitize(*OUT, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -90,7 +90,7 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
         appended()
         return real(*arguments)
 
-    monkeypatch.setattr("undertow.sanitizing.flip", slow)
+    monkeypatch.setattr("undertow.releasing.series.flip", slow)
     done(sanitize(*OUT, account=ACCOUNT))
     assert len(table("out.csv")) == 4 * HOURS
 
@@ -225,9 +225,9 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("undertow.sanitizing", "randomised"),
-        ("undertow.cli.local_release", "write_frames"),
-        ("undertow.cli.local_release", "record"),
+        ("undertow.releasing.series", "randomised"),
+        ("undertow.cli.local", "write_frames"),
+        ("undertow.cli.local", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):

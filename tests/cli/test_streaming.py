@@ -25,7 +25,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, WHO, ledger
 from tests.grids import each
 from tests.processes import in_pieces
-from undertow.data.sources import Source
+from undertow.data.readers.sources import Source
 from undertow.data.writing import write_frames
 from undertow.sampling.keyed import Key
 
@@ -128,7 +128,7 @@ def test_a_ledger_records_the_same_in_pieces(pieces):
     assert result.exit_code == 0, result.output
     (entry,) = ledger().entries()
     from undertow.plan import Plan
-    from undertow.sanitizing import fingerprint
+    from undertow.releasing.series import fingerprint
 
     data = ut.Data("out.csv", value="steps", person="id", time="ts")
     plan = Plan.from_json(Path("flips.plan").read_text())
@@ -170,7 +170,7 @@ def test_a_person_in_two_places_is_refused_by_the_row(pieces):
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(pieces, monkeypatch):
-    from undertow.data import pieces as module
+    from undertow.data import folds as module
 
     real, calls = module.rows_of, []
 
@@ -190,7 +190,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(pieces, monkeypatch):
 
 
 def test_a_file_that_disappears_is_refused(pieces, monkeypatch):
-    from undertow.data import pieces as module
+    from undertow.data import folds as module
 
     real, calls = module.rows_of, []
 
@@ -208,7 +208,7 @@ def test_a_file_that_disappears_is_refused(pieces, monkeypatch):
 
 
 def test_a_full_disk_in_the_middle_is_named_and_the_next_run_writes_the_same(pieces, monkeypatch):
-    from undertow.cli import local_release
+    from undertow.cli import local as local_release
 
     real, drawn = write_frames, []
 
@@ -308,7 +308,7 @@ import json, sys
 import numpy, polars, scipy.special
 import undertow as ut
 from undertow.queries import Transitions
-from undertow.sanitizing import Outputs, prepare
+from undertow.releasing.series import Outputs, prepare
 from undertow.data.writing import write_frames
 def peak():  # what getrusage tells is also that of the parent
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))

@@ -23,7 +23,7 @@ from undertow.methods import METHODS
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.sets import ModelSet
 from undertow.planning import gaussian as planning
-from undertow.planning.methods import solve
+from undertow.planning.calibrate import solve
 from undertow.planning.questions import Question
 
 # --- reference numbers ----------------------------------------------------------------------------

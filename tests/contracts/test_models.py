@@ -20,7 +20,7 @@ from tests.contracts.model_cases import CASES, Case, network_case
 from tests.grids import each, law
 from tests.oracles import models as model_oracles
 from tests.oracles.networks import networks
-from undertow.bounds.attractive.missing import COMPLETE
+from undertow.bounds.memory.missing import COMPLETE
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.methods import METHODS, methods_for
 from undertow.models.sets import model_from_dict

@@ -13,8 +13,7 @@ import pytest
 import undertow as ut
 from tests.data.test_frames import read_sequences
 from tests.grids import each
-from undertow.data.lines import LONGEST_LINE
-from undertow.data.pages import check_pages
+from undertow.data.readers.files import LONGEST_LINE, check_pages
 from undertow.data.series import read_numbers
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, UndertowError

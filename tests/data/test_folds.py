@@ -18,10 +18,10 @@ from undertow.data.folds import (
     PresentGroups,
     PublicFacts,
     packed,
+    pieces,
     unpacked,
 )
 from undertow.data.grid import GROUP
-from undertow.data.pieces import pieces
 from undertow.errors import InvalidInput, UndertowError
 from undertow.queries import Count, Histogram, Mean, Sum, Transitions
 

@@ -8,7 +8,7 @@ import pytest
 from undertow.data.genotypes import count_genotypes, genotype_table, read_genotypes
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.pedigree import Pedigree
+from undertow.models.pedigrees import Pedigree
 
 HEAD = """##fileformat=VCFv4.2
 ##contig=<ID=22,length=51304566>

@@ -13,10 +13,10 @@ import undertow as ut
 from tests.cli.calls import call
 from tests.data.test_frames import read_sequences
 from undertow.auditing.attacking import attack
-from undertow.channels import Redaction
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
-from undertow.estimation import estimate, estimate_transitions
+from undertow.mechanisms import Redaction
+from undertow.releasing.estimate import estimate, estimate_transitions
 
 pytest.importorskip("pandas")
 

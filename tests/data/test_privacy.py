@@ -23,7 +23,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.data.sources import RECORD
+from undertow.data.readers.sources import RECORD
 from undertow.data.table import Data
 
 pd = pytest.importorskip("pandas")

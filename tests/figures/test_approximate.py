@@ -4,11 +4,11 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from undertow.diagnostics.windows import by_persistence
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.deltas import DeltaCurves, delta_curves, draw_deltas
-from undertow.figures.renewals import draw_renewals
-from undertow.planning.renewals import by_persistence
+from undertow.figures.costs import draw_renewals
+from undertow.figures.curves import DeltaCurves, delta_curves, draw_deltas
 
 COUPLES = ut.Groups(2)
 

@@ -7,12 +7,12 @@ import pytest
 from matplotlib.text import Text
 
 import undertow as ut
-from undertow.bounds.published.chains import lange_constant, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.costs import draw_errors
 from undertow.figures.curves import Curves, Mark, draw_leakage, leakage_curves
-from undertow.planning.comparison import ErrorCurves
+from undertow.planning.compare import ErrorCurves
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 LEVELS = [0.05, 0.5, 1.0, 2.0, 4.0]

@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.approximate.closed import closed_delta
+from undertow.bounds.curves.leakages import closed_delta
 from undertow.curves import LargestCurve
 from undertow.data.scopes import Scope
 from undertow.errors import (
@@ -20,9 +20,7 @@ from undertow.errors import (
     NotSupported,
 )
 from undertow.ledger.amounts import Spend, highest, root_up, worst
-from undertow.ledger.currency import exchanged_at_delta
-from undertow.ledger.rooms import Room, SpendCurve
-from undertow.ledger.rules import Terms
+from undertow.ledger.rules import Room, SpendCurve, Terms, exchanged_at_delta
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ut.dp_budget(CHAIN, 1.0, delta=1e-6)

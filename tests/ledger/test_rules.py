@@ -13,16 +13,16 @@ import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from undertow.canonical import DEEPEST, canonical
+from undertow.certificate import DEEPEST, canonical
 from undertow.data.scopes import HIGH, LOW, Scope, as_scope, check_name, group_key
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict
 from undertow.ledger.amounts import Spend, round_down, round_up
 from undertow.ledger.replay import Account
-from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     REST,
     Entry,
     Layout,
+    Room,
     Segment,
     Terms,
     check_same,

@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 
 import undertow as ut
 from undertow.errors import InvalidInput
-from undertow.models.attractive_fitting import MARGIN, attractive_rows
-from undertow.models.hidden_fitting import ascended, unbroken
+from undertow.models.fitting.hidden import MARGIN, ascended, attractive_rows, unbroken
 
 REGIMES = ut.HiddenChain(
     [[0.96, 0.02, 0.02, 0.0], [0.02, 0.62, 0.2, 0.16], [0.18, 0.34, 0.47, 0.01],

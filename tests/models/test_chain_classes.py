@@ -11,7 +11,7 @@ import pytest
 import undertow as ut
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.chain_classes import ChainBox, MixingClass
+from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.sets import model_from_dict
 
 LOW, HIGH = [[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]]

@@ -8,12 +8,18 @@ from scipy import stats
 
 from undertow import MarkovChain, ModelSet
 from undertow.errors import InvalidModel
-from undertow.models.checking import DOUBT, POWER, Hypothesis, checks_of, decided
-from undertow.models.checks import NAMES, Check, checks_from_list
-from undertow.models.ratios import MATTERS, Difference, differ
+from undertow.models.fitting.checking import DOUBT, POWER, Hypothesis, checks_of, decided
+from undertow.models.fitting.checks import (
+    MATTERS,
+    NAMES,
+    Check,
+    Difference,
+    checks_from_list,
+    differ,
+)
+from undertow.models.fitting.tally import tally
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
-from undertow.models.tallies import tally
 
 CHAIN = MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 STICKY = MarkovChain([[0.98, 0.02], [0.05, 0.95]])

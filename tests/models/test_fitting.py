@@ -24,9 +24,9 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
-from undertow.models.chain_classes import ChainBox
-from undertow.models.fitting import FittedChain, OrderTest
-from undertow.models.ratios import Difference
+from undertow.models.classes import ChainBox
+from undertow.models.fitting.checks import Difference
+from undertow.models.fitting.fit import FittedChain, OrderTest
 from undertow.models.sets import model_from_dict
 
 ROOT = Path(__file__).parents[2]

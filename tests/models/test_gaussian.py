@@ -8,8 +8,12 @@ import pytest
 
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.definite import blocks, least_eigenvalue_lower
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.gaussian import (
+    GaussianClass,
+    MultivariateGaussian,
+    blocks,
+    least_eigenvalue_lower,
+)
 
 PAIR = [[225.0, 137.2], [137.2, 416.6]]
 

@@ -9,8 +9,8 @@ import pytest
 
 import undertow as ut
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
-from undertow.models import hidden_fitting
-from undertow.models.hidden_fitting import ascended, unbroken
+from undertow.models.fitting import hidden as hidden_fitting
+from undertow.models.fitting.hidden import ascended, unbroken
 from undertow.models.registry import model_from_dict
 
 REGIMES = [

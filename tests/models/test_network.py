@@ -12,8 +12,7 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles.networks import joint_of, networks
 from undertow.errors import InvalidInput, InvalidModel, NotSupported, UnknownState
-from undertow.models.elimination import eliminate
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork, eliminate
 
 QUIET = settings(deadline=None, derandomize=True, database=None)
 COIN = [0.5, 0.5]

@@ -6,8 +6,12 @@ import numpy as np
 import pytest
 from scipy.stats import binomtest
 
-from undertow.models.noisy_limits import _tail, limits, lower_limit
-from undertow.models.private_fits import PrivateFit
+from undertow.models.fitting.private import (
+    PrivateFit,
+    _tail,
+    limits,
+    lower_limit,
+)
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 STICKY = [[0.99, 0.01], [0.02, 0.98]]

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 
 from tests.oracles.networks import genotype_joint
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
-from undertow.models.pedigree import GENOTYPES, MENDEL, Pedigree, hardy_weinberg
+from undertow.models.pedigrees import GENOTYPES, MENDEL, Pedigree, hardy_weinberg
 
 QUIET = settings(deadline=None, derandomize=True, database=None)
 ROOT = Path(__file__).parents[2]

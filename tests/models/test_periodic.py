@@ -15,7 +15,7 @@ from undertow.bounds.enumeration import (
     pure_dp_leakage,
 )
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
-from undertow.models.periodic import ContextChain
+from undertow.models.chains import ContextChain
 from undertow.models.sets import model_from_dict
 
 DAY, NIGHT = [[0.8, 0.2], [0.3, 0.7]], [[0.95, 0.05], [0.6, 0.4]]

@@ -9,9 +9,9 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models import population as module
-from undertow.models.population import population
-from undertow.models.tallies import Tally, tally
+from undertow.models.fitting import fit as module
+from undertow.models.fitting.fit import population
+from undertow.models.fitting.tally import Tally, tally
 
 
 def of_counts(counts):

@@ -8,7 +8,7 @@ from scipy import stats
 
 import undertow as ut
 from undertow.errors import MethodRefused, NotSupported
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.standing import stands_for
 

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.errors import InvalidModel
-from undertow.models.stationary import reachable, stationary_law
+from undertow.models.chains import reachable, stationary_law
 
 ACCURACY = 1e-13  # relative, for every entry: k^2 roundings of 1.1e-16 and some to spare
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=80)

@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.models.tallies import tally
+from undertow.models.fitting.tally import tally
 
 RECORDS = st.lists(
     st.lists(st.lists(st.integers(-1, 2), min_size=1, max_size=90), min_size=1, max_size=3),

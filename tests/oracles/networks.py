@@ -16,7 +16,7 @@ from scipy.optimize import linprog
 
 from tests.oracles.enumeration import adversaries, grouped, law_leakage
 from tests.strategies import laws
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 
 TIGHT: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
 

@@ -10,10 +10,10 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from undertow.papers.chakrabarti2022.common import binary, planned, ratios, values
-from undertow.papers.chakrabarti2022.hearts import record_of
-from undertow.papers.findings import Claim, Compared, Improved
-from undertow.papers.registry import Setting, find_results, printed, recompute
+from undertow_papers.chakrabarti2022.common import binary, planned, ratios, values
+from undertow_papers.chakrabarti2022.hearts import record_of
+from undertow_papers.findings import Claim, Compared, Improved
+from undertow_papers.registry import Setting, find_results, printed, recompute
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
@@ -154,7 +154,7 @@ def test_a_wrong_value_is_noticed(item, monkeypatch):
     drawn = false["fig4"]["synthetic"]
     false["fig4"]["synthetic"] = drawn | {"viterbi": [v - 0.1 for v in drawn["viterbi"]]}
     for module in ("attackers", "closed_forms", "hearts"):
-        where = f"undertow.papers.chakrabarti2022.{module}.values"
+        where = f"undertow_papers.chakrabarti2022.{module}.values"
         monkeypatch.setattr(where, lambda name: false[name])
     found = recompute(RESULTS[item], Setting()).outcome
     assert found.verdicts["differs"] >= 1

@@ -8,16 +8,16 @@ from types import ModuleType
 
 import pytest
 
-from undertow.papers import lange2024
-from undertow.papers.findings import Finding, Recomputed
-from undertow.papers.lange2024 import (
+from undertow_papers import lange2024
+from undertow_papers.findings import Finding, Recomputed
+from undertow_papers.lange2024 import (
     chapter4_arbitrary,
     chapter5_genomic,
     chapter6_gaussian,
     chapter7_chains,
 )
-from undertow.papers.lange2024.samples import activity, heights, loci, trios
-from undertow.papers.registry import Result, Setting, find_results, printed, recompute
+from undertow_papers.lange2024.samples import activity, heights, loci, trios
+from undertow_papers.registry import Result, Setting, find_results, printed, recompute
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

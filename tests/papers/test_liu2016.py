@@ -7,8 +7,8 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from undertow.papers.liu2016.separations import QUERIES, example_separation
-from undertow.papers.registry import PAPERS, Setting, find_results, printed, recompute
+from undertow_papers.liu2016.separations import QUERIES, example_separation
+from undertow_papers.registry import PAPERS, Setting, find_results, printed, recompute
 
 DATA = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CORRECTED = {  # how many findings of each result refute the paper

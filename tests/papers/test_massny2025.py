@@ -10,18 +10,18 @@ import numpy as np
 import pytest
 
 from tests.oracles import series as oracle
-from undertow.bounds.series.redaction import redaction_leakage
-from undertow.channels import Redaction
-from undertow.models.markov import MarkovChain
-from undertow.papers.findings import Recomputed, WorstCase
-from undertow.papers.massny2025 import formulas, guarantees
-from undertow.papers.massny2025.cases import (
+from undertow.bounds.channels.redaction import redaction_leakage
+from undertow.mechanisms import Redaction
+from undertow.models.chains import MarkovChain
+from undertow_papers.findings import Recomputed, WorstCase
+from undertow_papers.massny2025 import formulas, guarantees
+from undertow_papers.massny2025.cases import (
     best_window,
     chain_of,
     window_of,
 )
-from undertow.papers.massny2025.formulas import Setup
-from undertow.papers.registry import Setting, find_results, printed
+from undertow_papers.massny2025.formulas import Setup
+from undertow_papers.registry import Setting, find_results, printed
 
 RESULTS = {found.item: found for found in find_results(["massny2025"])}
 QUICK = Setting(quick=True, data=None, seed=1)

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from undertow.papers.registry import Setting, find_results, printed, recompute
-from undertow.papers.wang2016 import algorithms, figures
-from undertow.papers.wang2016.records import STAGES, read_nights
+from undertow_papers.registry import Setting, find_results, printed, recompute
+from undertow_papers.wang2016 import algorithms, figures
+from undertow_papers.wang2016.records import STAGES, read_nights
 
 DATA = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
 CORRECTED = {"alg1": 1, "alg2": 2}

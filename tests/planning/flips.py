@@ -4,8 +4,8 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
-from undertow.models.markov import MarkovChain
-from undertow.planning.search import calibrate
+from undertow.models.chains import MarkovChain
+from undertow.planning.calibrate import calibrate
 from undertow.queries import Series
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)

@@ -11,7 +11,6 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
-from undertow.conditions import doubts
 from undertow.errors import (
     FailedChecks,
     InvalidInput,
@@ -19,12 +18,12 @@ from undertow.errors import (
     LedgerConflict,
     UndertowError,
 )
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 from undertow.models.records import RecordDescription
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
-from undertow.plan_format import checksum
-from undertow.planning.levels import plan_at_level
+from undertow.plan import checksum, doubts
+from undertow.planning.calibrate import plan_at_level
 
 STICKY = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
 PLAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])

@@ -8,7 +8,7 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ACTIVE = ut.Count("active")
@@ -83,7 +83,7 @@ def test_discrete_gaussian_noise_is_proved_by_its_own_curve():
 
 def test_gaussian_records_are_exact():
     """Section 8 of the theory: a family, M = 20, sigma = 60."""
-    from undertow.bounds.approximate.records import record_mu
+    from undertow.bounds.curves.leakages import record_mu
     from undertow.bounds.gaussian.leakages import asked
 
     model = ut.MultivariateGaussian(0, [[1, 0.9, 0], [0.9, 1, 0.3], [0, 0.3, 1]])
@@ -143,7 +143,7 @@ def test_the_words_of_a_plan_never_say_that_all_is_lost():
 def test_edited_plans_with_a_delta_are_refused():
     import json
 
-    from undertow.plan_format import checksum
+    from undertow.plan import checksum
 
     plan = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="closed")
     for change in ({"delta": 1e-5}, {"delta": 0.0}, {"releases": 0}, {"noise": "cauchy"}):
@@ -158,7 +158,7 @@ def test_nearly_equal_gaussian_records_are_never_understated(apart):
     """Three records, two of them nearly one: solving for a conditional law loses most digits."""
     from mpmath import mp, mpf, sqrt  # type: ignore[import-untyped]
 
-    from undertow.bounds.approximate.records import record_mu
+    from undertow.bounds.curves.leakages import record_mu
     from undertow.bounds.gaussian.leakages import asked
 
     r = 1 - apart

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 from tests.planning.flips import THREE
+from undertow.bounds.channels.flips import worst_attacks
 from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
-from undertow.bounds.series.local import worst_attacks
-from undertow.models.markov import MarkovChain
-from undertow.planning.channel_cuts import Cut
+from undertow.models.chains import MarkovChain
+from undertow.planning.flips import Cut
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])

@@ -10,10 +10,7 @@ from tests.grids import law
 from tests.oracles import chains as oracles
 from tests.strategies import chains, joint
 from undertow.adversaries import EVERYTHING
-from undertow.bounds.dependence.coefficients import (
-    fixed_point_scale,
-)
-from undertow.bounds.dependence.totals import chain_total
+from undertow.bounds.dependent import chain_total, fixed_point_scale
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.planning.dependent import dependent, prove_dependent
 from undertow.planning.questions import Question

@@ -8,14 +8,14 @@ from tests.planning.flips import OPTIMUM, THREE, calibrate_series, rates, truth,
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
 from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
-from undertow.channels import XorNoise
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.mechanisms import XorNoise
+from undertow.models.chains import MarkovChain
 from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
 from undertow.models.sets import ModelSet
 from undertow.plan import Plan
-from undertow.planning.flip_aims import information
-from undertow.planning.kary_flips import even_channel, largest_even_level
+from undertow.planning.flips import even_channel, largest_even_level
+from undertow.planning.questions import information
 
 # --- more states, correlated noise ----------------------------------------------------------------
 

@@ -10,14 +10,14 @@ from hypothesis import strategies as st
 
 from tests.grids import each, law
 from tests.planning.flips import LAWS, STAY, THREE, calibrate_series, rates, truth, two
-from undertow.bounds.published.series import plain_flips
-from undertow.channels import RandomizedResponse
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect
+from undertow.mechanisms import RandomizedResponse
 from undertow.methods import METHODS
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.models.sets import ModelSet
 from undertow.numerics import GRAIN
-from undertow.planning.flip_aims import long_run_law
+from undertow.planning.questions import long_run_law
+from undertow_papers.published_series import plain_flips
 
 # --- two states: the guarantee, and nothing better ------------------------------------------------
 

@@ -19,7 +19,7 @@ from tests.oracles.missing import (
     missing_leakage,
 )
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused, NotSupported, UnknownState
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
 
 STICKY, LIVELY, RESTLESS, FLICKERING = (
     [[stay, 1 - stay], [1 - stay, stay]] for stay in (0.9, 0.3, 0.1, 0.02)
@@ -251,7 +251,7 @@ HOLED = ["rest", None, "move", "walk", "rest", "move"]
 
 def exact_of(plan, records, table):
     """What a release adds noise to."""
-    from undertow.releasing import prepare
+    from undertow.releasing.request import prepare
 
     data = records
     if table:

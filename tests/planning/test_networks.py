@@ -11,10 +11,10 @@ from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import DiscreteLaplace
 from undertow.methods import METHODS
 from undertow.models.groups import Groups
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
+from undertow.models.networks import BayesianNetwork
+from undertow.models.pedigrees import Pedigree
 from undertow.planning import networks
-from undertow.planning.methods import prove, solve
+from undertow.planning.calibrate import prove, solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram, Sum
 

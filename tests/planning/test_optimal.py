@@ -8,10 +8,10 @@ import pytest
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
 from tests.oracles.tables import chain_joint, enumerated, least_error
-from undertow.bounds.tabulated.leakages import sources
+from undertow.bounds.counts.tables import sources
 from undertow.errors import InvalidInput
-from undertow.planning.noise_tables import least_table
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
+from undertow.planning.tables import least_table
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])
 CASES = {float(limit): values for limit, values in FACTS["optimal_noise"].items()}

@@ -10,9 +10,9 @@ import undertow as ut
 from tests.accepting import broken
 from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
+from undertow.diagnostics.robustness import ModelCase, robustness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.other_models import ModelCase, robustness
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], ("idle", "active"))
 LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])

@@ -8,12 +8,11 @@ import pytest
 import undertow as ut
 from tests.plan_gallery import ASKED, EVERY, SHORT, plan
 from tests.plan_mutations import PUBLISHED, signed
-from undertow.channels import Redaction
 from undertow.errors import InvalidPlan
-from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.mechanisms import DiscreteLaplace, Laplace, Redaction
 from undertow.methods import METHODS
 from undertow.planning.budget import HEADROOM
-from undertow.planning.proofs import check_proof, prove
+from undertow.planning.coverage import check_proof, prove
 
 LOCAL = [name for name, (query, *_) in ASKED.items() if isinstance(query, ut.Series | ut.Redacted)]
 NOISY = [name for name in EVERY if name not in LOCAL]

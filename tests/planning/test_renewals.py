@@ -6,8 +6,8 @@ import math
 import pytest
 
 import undertow as ut
+from undertow.diagnostics.windows import PERIODS, renewal
 from undertow.errors import InvalidInput, NotSupported
-from undertow.planning.renewals import PERIODS, renewal
 
 BIT = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]])
 

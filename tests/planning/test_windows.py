@@ -6,12 +6,11 @@ from dataclasses import replace
 import pytest
 
 import undertow as ut
+from undertow.diagnostics.robustness import robustness
+from undertow.diagnostics.windows import budget_by_window, window_sizes
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused, NotSupported
 from undertow.methods import METHODS
-from undertow.planning.coverage import covering
-from undertow.planning.other_models import robustness
-from undertow.planning.proofs import check_proof
-from undertow.planning.windows import budget_by_window, window_sizes
+from undertow.planning.coverage import check_proof, covering
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 DAY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=24)

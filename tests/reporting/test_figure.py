@@ -6,9 +6,8 @@ import pytest
 
 import undertow as ut
 from undertow.errors import NotSupported
-from undertow.figures.canvas import figure_bytes
-from undertow.figures.erasures import draw_redaction
-from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
+from undertow.figures.canvas import MOST_DRAWN, Bar, figure_bytes, released_figure
+from undertow.figures.series import draw_redaction
 
 SVG = "{http://www.w3.org/2000/svg}"
 

@@ -27,7 +27,7 @@ from tests.reporting.pages import (
 from undertow.accuracy import accuracy
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS
-from undertow.releasing import Release
+from undertow.releasing.request import Release
 from undertow.reporting import words
 from undertow.reporting.report import Report
 

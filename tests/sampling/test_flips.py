@@ -20,8 +20,8 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles.samples import chi_square
 from tests.sampling import port
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, InvalidPlan
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling import streams
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise

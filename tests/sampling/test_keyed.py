@@ -16,8 +16,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from tests.sampling import port_keyed as port
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling import keyed, streams
 from undertow.sampling.flips import FULL, Start, Thresholds, flip, noise
 from undertow.sampling.keyed import (

@@ -11,7 +11,7 @@ import numpy as np
 import pytest
 
 from tests.oracles.samples import chi_square
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling.keyed import AddressedBytes, Key, addresses, randomised
 
 SHAPE = 1e-9

@@ -16,9 +16,8 @@ import uvicorn
 
 import undertow as ut
 from undertow.errors import InvalidInput
-from undertow.serving.clients import Clients
-from undertow.serving.connections import Guarded, most_connections
-from undertow.serving.http import configured, listening
+from undertow.serving.accounts import Clients
+from undertow.serving.http import Guarded, configured, listening, most_connections
 
 GET = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"
 PATIENCE, MOST = 0.5, 12

@@ -15,7 +15,7 @@ import undertow as ut
 from tests.soak.local import run_local, run_local_exact, run_local_plans
 from tests.soak.plans import Trials, run_boxes, run_distances, run_plans
 from tests.soak.work import Tally, run_counts, run_draws, run_exact, run_exchanges
-from undertow.bounds.chains import wasserstein
+from undertow.bounds.channels import wasserstein
 
 CHAINS, EXCHANGES, DRAWS, TRIALS = 20_000, 2_000, 10_000_000, 20_000
 

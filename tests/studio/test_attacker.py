@@ -9,12 +9,12 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.chains.replay import replay_count
+from undertow.bounds.levels.replay import replay_count
 from undertow.errors import InvalidInput, NotSupported
-from undertow.studio.views.attacker import attained, covered
-from undertow.studio.views.relatives import Relatives, worst_relatives
-from undertow.studio.views.strips import Strip, strip_of
-from undertow.studio.views.worst import worst_case
+from undertow_studio.views.attacker import attained, covered
+from undertow_studio.views.relatives import Relatives, worst_relatives
+from undertow_studio.views.strips import Strip, strip_of
+from undertow_studio.views.worst import worst_case
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")

@@ -6,9 +6,9 @@ from pathlib import Path
 
 import pytest
 
-from undertow.studio import charts
-from undertow.studio.charts.curves import cost_chart
-from undertow.studio.views.costs import CostLine, Costs
+from undertow_studio import charts
+from undertow_studio.charts.curves import cost_chart
+from undertow_studio.views.costs import CostLine, Costs
 
 STATIC = Path(charts.__file__).parents[1] / "static"
 CHROMIUM = shutil.which("chromium")

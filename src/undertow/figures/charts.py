@@ -2,14 +2,13 @@
 
 from typing import TYPE_CHECKING, Any
 
-from undertow.figures.canvas import canvas
-from undertow.figures.colours import COLOURS, GREY
+from undertow.figures.canvas import COLOURS, GREY, canvas
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-    from undertow.papers.charts import Chart, Panel, Trace
+    from undertow_papers.charts import Chart, Panel, Trace
 
 __all__ = ["draw_chart"]
 

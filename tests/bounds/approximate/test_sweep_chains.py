@@ -20,15 +20,16 @@ from tests.bounds.approximate.sweep_programs import (
 from tests.grids import law
 from tests.strategies import laws
 from undertow import MarkovChain
-from undertow.bounds.approximate.polygons import GaussianGrid, polygon_of_lines
-from undertow.bounds.approximate.sweep import (
+from undertow.bounds.curves.sweep import (
+    GaussianGrid,
     known_sided_value,
     one_sided_value,
+    polygon_of_lines,
     sweep_bound,
     sweep_delta,
     sweep_epsilon,
 )
-from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.errors import InvalidInput, NotSupported
 
 # --- chains ---------------------------------------------------------------------------------------
