@@ -178,7 +178,6 @@ def test_a_plan_is_a_measurement_of_the_same_level(query, model):
     assert type(answer) is type(here)
 
 
-@pytest.mark.statistical
 def test_its_noise_has_the_law_of_the_plan():
     """Null: discrete Laplace noise of the plan's scale; 5,000 draws, false alarms below 1e-9."""
     plan = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
