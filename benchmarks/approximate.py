@@ -15,8 +15,7 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from benchmarks.rows import Row, beside, show
-from undertow.bounds.approximate.polygons import polygon_of_lines
-from undertow.bounds.approximate.sweep import sweep_delta
+from undertow.bounds.curves.sweep import polygon_of_lines, sweep_delta
 from undertow.sampling.normals import discrete_gaussian, rounded_normal
 
 PART = "At a delta"

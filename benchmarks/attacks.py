@@ -14,10 +14,9 @@ import numpy as np
 import undertow as ut
 from benchmarks.flips import one_core
 from benchmarks.rows import Row, beside, grown, show
-from undertow.auditing.counting import answer_posteriors
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.rates import success_rate
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.attackers import answer_posteriors
+from undertow.auditing.inference import posteriors, viterbi
+from undertow_papers.rates import success_rate
 
 PART = "Attackers"
 RECORDS = 1_000_000

@@ -16,14 +16,14 @@ import numpy as np
 import undertow as ut
 from benchmarks.rows import Row, beside, grown, show
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
-from undertow.estimation import estimate, estimate_transitions
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.numerics import GRAIN
 from undertow.plan import Plan
+from undertow.releasing.estimate import estimate, estimate_transitions
+from undertow.releasing.series import sanitize, stream
 from undertow.sampling import streams
 from undertow.sampling.flips import Thresholds, erase, flip, noise
 from undertow.sampling.integers import discrete_laplace
-from undertow.sanitizing import sanitize, stream
 
 PART = "Flips and noise"
 RECORDS = 10_000_000

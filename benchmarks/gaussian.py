@@ -10,11 +10,14 @@ from functools import partial
 import numpy as np
 
 from benchmarks.rows import Row, beside, grown, show
-from undertow.bounds.gaussian.branch_and_bound import branch_and_bound
-from undertow.bounds.gaussian.laws import Law
-from undertow.bounds.gaussian.numbers import Form, GaussianBlock
-from undertow.bounds.gaussian.search import gaussian_factor
-from undertow.bounds.gaussian.sets import all_known_sets
+from undertow.bounds.gaussian.search import (
+    Form,
+    GaussianBlock,
+    Law,
+    all_known_sets,
+    branch_and_bound,
+    gaussian_factor,
+)
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import Array
 

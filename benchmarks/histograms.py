@@ -12,7 +12,7 @@ import numpy as np
 import undertow as ut
 from benchmarks.chains import ACTIVITY, FOUR
 from undertow.numerics import Array
-from undertow.papers.wang2016.records import POWER, SLEEP
+from undertow_papers.wang2016.records import POWER, SLEEP
 
 FARTHEST = 600
 """Largest distance of a known record in the search for far answers."""

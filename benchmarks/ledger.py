@@ -16,15 +16,13 @@ from pathlib import Path
 
 import undertow as ut
 from benchmarks.rows import Row, beside, show, spent
-from undertow.canonical import canonical
+from undertow.certificate import canonical
 from undertow.data.scopes import Scope
 from undertow.ledger import checks, tables
 from undertow.ledger.amounts import Spend
 from undertow.ledger.book import Ledger
-from undertow.ledger.events import Event
-from undertow.ledger.requests import request
+from undertow.ledger.entries import Change, Event, request
 from undertow.ledger.rules import REST
-from undertow.ledger.spends import Change
 
 PART = "Ledger"
 ENTRIES = 20_000

@@ -24,10 +24,9 @@ from pathlib import Path
 import numpy as np
 
 import undertow as ut
-from undertow.auditing.guarantees import average_bound
-from undertow.auditing.lstm import Training, device_name, lstm_probabilities
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.attackers import average_bound
+from undertow.auditing.inference import posteriors, viterbi
+from undertow_papers.lstm import Training, device_name, lstm_probabilities
 
 ROOT = Path(__file__).parents[1]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data") / "heartrate"

@@ -21,10 +21,9 @@ from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.mechanisms import Laplace, PureDP
 from undertow.methods import METHODS
-from undertow.models.contagion import household
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Pedigree
-from undertow.planning.methods import solve
+from undertow.models.networks import BayesianNetwork, household
+from undertow.models.pedigrees import Pedigree
+from undertow.planning.calibrate import solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram
 

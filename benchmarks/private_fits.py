@@ -12,7 +12,7 @@ import sys
 import numpy as np
 
 import undertow as ut
-from undertow.models.private_fits import PrivateFit
+from undertow.models.fitting.private import PrivateFit
 from undertow.numerics import Array
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])

@@ -9,8 +9,8 @@ import undertow as ut
 from benchmarks import naive
 from benchmarks.chains import ACTIVITY, HEART
 from benchmarks.rows import Row, beside, grown
-from undertow.bounds.chains.quilt import NoiseScore, quilt_search
-from undertow.bounds.chains.wasserstein import count_distance
+from undertow.bounds.channels.quilts import NoiseScore, quilt_search
+from undertow.bounds.channels.wasserstein import count_distance
 
 PART = "Published methods"
 ONE = np.array([False, True])

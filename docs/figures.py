@@ -17,8 +17,18 @@ from sphinx.application import Sphinx
 from sphinx.util.docutils import SphinxDirective
 
 import undertow as ut
-from undertow.figures.canvas import canvas, figure_bytes, over
-from undertow.figures.colours import BLUE, GREEN, GREY, INK, ORANGE, PURPLE, RED
+from undertow.figures.canvas import (
+    BLUE,
+    GREEN,
+    GREY,
+    INK,
+    ORANGE,
+    PURPLE,
+    RED,
+    canvas,
+    figure_bytes,
+    over,
+)
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -52,7 +62,7 @@ def chain(length: int | None = None) -> ut.MarkovChain:
 
 def bars() -> "Figure":
     """What one epsilon-1 count says about a record, by several accounts."""
-    from undertow.bounds.published.chains import lange_constant, zhao_constant
+    from undertow.bounds.published import lange_constant, zhao_constant
 
     exact = ut.leakage(ut.PureDP(1.0), chain()).upper
     rows = [
@@ -204,8 +214,8 @@ def odds() -> "Figure":
 
 def units() -> "Figure":
     """DP budget against the number of records in a row that are protected."""
-    from undertow.figures.windows import draw_windows
-    from undertow.planning.windows import budget_by_window
+    from undertow.diagnostics.windows import budget_by_window
+    from undertow.figures.costs import draw_windows
 
     return draw_windows(budget_by_window(chain(288), limit=1.0, windows=(1, 3, 12, 48, 144)))
 
@@ -234,8 +244,8 @@ def weeks() -> "Figure":
 
 def renewals() -> "Figure":
     """What a budget that renews leaks, by how long a trait lasts."""
-    from undertow.figures.renewals import draw_renewals
-    from undertow.planning.renewals import by_persistence
+    from undertow.diagnostics.windows import by_persistence
+    from undertow.figures.costs import draw_renewals
 
     kept = (0.5, 0.6, 0.7, 0.8, 0.9, 0.95)
     return draw_renewals(by_persistence(levels=(0.5, 1.0, 2.0), persistences=kept, limit=1.0))

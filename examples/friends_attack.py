@@ -17,8 +17,8 @@ are not the paper's; what they show is the same. The steps of the attack are tho
 import os
 from pathlib import Path
 
-from undertow.bounds.dependence.separation import separation_upper
-from undertow.papers.liu2016.checkins import (
+from undertow.bounds.dependent import separation_upper
+from undertow_papers.liu2016.checkins import (
     attack,
     correlation,
     invent_people,

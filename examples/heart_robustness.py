@@ -26,13 +26,13 @@ import numpy as np
 import undertow as ut
 from undertow.auditing.attackers import Guess, Scenario
 from undertow.auditing.attacking import attack
-from undertow.auditing.lstm import Training, lstm_attacker
-from undertow.auditing.posteriors import posteriors
+from undertow.auditing.inference import posteriors
+from undertow.diagnostics.robustness import robustness
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.other_models import draw_robustness
+from undertow.figures.costs import draw_robustness
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.other_models import robustness
+from undertow_papers.lstm import Training, lstm_attacker
 
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[2] / "shared" / "data")
 NAMES = ("slow", "fast")

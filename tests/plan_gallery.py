@@ -4,8 +4,8 @@ from functools import cache
 from typing import Any
 
 import undertow as ut
-from undertow.models.chain_classes import ChainBox, MixingClass
-from undertow.models.contagion import Contagion
+from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.networks import Contagion
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")

@@ -106,7 +106,7 @@ def die_in(module: str, name: str, spared: int = 0) -> None:
 
 def in_pieces(rows: int, largest: int | None = None) -> None:
     """Read every file in pieces of so many rows; no file may become larger than ``largest``."""
-    from undertow.data.sources import Source
+    from undertow.data.readers.sources import Source
 
     setattr(Source, "pieces", lambda *_: rows)  # noqa: B010  (a method of a slotted class)
     if largest is not None:

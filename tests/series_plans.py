@@ -7,7 +7,7 @@ import polars as pl
 
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 
 P = [[0.9, 0.1], [0.3, 0.7]]
 STATES = ("idle", "active")

@@ -12,7 +12,7 @@ import undertow as ut
 from tests.plan_gallery import EVERY, plan
 from tests.plan_mutations import PUBLISHED, mutated, signed
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
-from undertow.planning.proofs import check_proof
+from undertow.planning.coverage import check_proof
 
 
 @cache

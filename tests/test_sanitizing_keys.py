@@ -24,16 +24,16 @@ import undertow as ut
 from tests.ledger import soak_work as work
 from tests.ledger.test_keys import run
 from tests.series_plans import ALTERNATING, CHAIN, ERASE, FLIPS, MILD, XOR, P, plan_for
-from undertow import sanitizing
-from undertow.accounting import reserve
-from undertow.channels import RandomizedResponse
 from undertow.data.codes import Rule, coded
 from undertow.data.columns import Column
-from undertow.data.rewriting import person_labels
+from undertow.data.writing import person_labels
 from undertow.errors import InvalidInput, LedgerConflict
+from undertow.mechanisms import RandomizedResponse
+from undertow.releasing import series as sanitizing
+from undertow.releasing.account import reserve
+from undertow.releasing.series import carry_out, draw, prepare, redact, sanitize
 from undertow.sampling import keyed
 from undertow.sampling.keyed import Key
-from undertow.sanitizing import carry_out, draw, prepare, redact, sanitize
 
 KEY = Key(bytes(range(32)))
 LONG = ["idle", "active"] * 2000

@@ -25,8 +25,6 @@ from tests.series_plans import (
     data_of,
     plan_for,
 )
-from undertow import sanitizing
-from undertow.channels import RandomizedResponse, flips_epsilon_upper
 from undertow.errors import (
     BudgetExceeded,
     InvalidInput,
@@ -35,7 +33,9 @@ from undertow.errors import (
     NotSupported,
     UnknownState,
 )
-from undertow.sanitizing import fingerprint, redact, sanitize
+from undertow.mechanisms import RandomizedResponse, flips_epsilon_upper
+from undertow.releasing import series as sanitizing
+from undertow.releasing.series import fingerprint, redact, sanitize
 
 
 @pytest.fixture

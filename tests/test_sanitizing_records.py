@@ -19,13 +19,13 @@ from tests.series_plans import (
     P,
     plan_for,
 )
-from undertow.channels import Redaction
 from undertow.errors import (
     InvalidInput,
     NotSupported,
     UnknownState,
 )
-from undertow.sanitizing import redact, sanitize, stream
+from undertow.mechanisms import Redaction
+from undertow.releasing.series import redact, sanitize, stream
 
 # --- records that are no states -------------------------------------------------------------------
 

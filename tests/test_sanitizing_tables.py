@@ -15,14 +15,14 @@ from tests.series_plans import (
     plan_for,
     table,
 )
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.data.table import Shape
 from undertow.errors import (
     InvalidInput,
     NotSupported,
     UnknownState,
 )
-from undertow.sanitizing import redact, sanitize
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
+from undertow.releasing.series import redact, sanitize
 
 
 def test_a_table_keeps_its_rows_and_public_columns():

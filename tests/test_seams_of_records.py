@@ -13,7 +13,7 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call
 from undertow.errors import FailedChecks, InvalidInput, LedgerConflict, RecordsDiffer
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
 
 _CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])

@@ -13,9 +13,9 @@ import undertow as ut
 from tests.plan_mutations import signed
 from undertow.cli.app import app
 from undertow.cli.files import read_plan, read_trusted
-from undertow.cli.keys_command import keys_app
+from undertow.cli.keys import keys_app
 from undertow.errors import InvalidInput, InvalidPlan
-from undertow.signatures import check_private, check_signature, new_key, public_key, sign
+from undertow.plan import check_private, check_signature, new_key, public_key, sign
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], ("inactive", "active"))
 PLAN = ut.calibrate(ut.Count("active"), CHAIN, 1.0)

@@ -16,7 +16,7 @@ from tests.data.tables import DAY, STEP, Row, as_source, is_missing, position, t
 from tests.grids import law
 from undertow.errors import NotSupported
 from undertow.planning.coverage import covering
-from undertow.releasing import prepare
+from undertow.releasing.request import prepare
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")

@@ -11,18 +11,18 @@ from undertow._version import __version__
 
 if TYPE_CHECKING:
     from undertow.adversaries import Adversary, Window
-    from undertow.auditing.attacking import attack
+    from undertow.auditing.attacking import Attack, attack
     from undertow.auditing.auditor import Audit, audit
-    from undertow.auditing.verdicts import Attack
     from undertow.bounds.engine import leakage
     from undertow.certificate import Leakage, Witness
     from undertow.certifying.checking import verify
     from undertow.certifying.document import Certificate
     from undertow.certifying.writing import certify
-    from undertow.channels import RandomizedResponse, Redaction, XorNoise
-    from undertow.data.spark import spark_session
+    from undertow.data.readers.spark import spark_session
     from undertow.data.table import Data
-    from undertow.estimation import estimate
+    from undertow.diagnostics.orders import OrderTable, compare_orders
+    from undertow.diagnostics.persons import PersonBudgets, person_budgets
+    from undertow.diagnostics.robustness import Robustness, robustness
     from undertow.guarantees import (
         GDP,
         ZCDP,
@@ -33,26 +33,33 @@ if TYPE_CHECKING:
         from_tumult,
     )
     from undertow.ledger.book import Ledger
-    from undertow.mechanisms import DiscreteGaussian, DiscreteLaplace, Gaussian, Laplace, MetricDP
+    from undertow.mechanisms import (
+        DiscreteGaussian,
+        DiscreteLaplace,
+        Gaussian,
+        Laplace,
+        MetricDP,
+        RandomizedResponse,
+        Redaction,
+        TabulatedNoise,
+        XorNoise,
+    )
     from undertow.models.attractive import Attractiveness, is_attractive
-    from undertow.models.chain_classes import ChainBox, MixingClass
-    from undertow.models.fitting import FittedChain
+    from undertow.models.chains import MarkovChain
+    from undertow.models.classes import ChainBox, MixingClass
+    from undertow.models.fitting.fit import FittedChain
+    from undertow.models.fitting.private import PrivateFit
     from undertow.models.gaussian import GaussianClass, MultivariateGaussian
     from undertow.models.groups import Groups
-    from undertow.models.hidden_chain import HiddenChain
-    from undertow.models.markov import MarkovChain
-    from undertow.models.network import BayesianNetwork
-    from undertow.models.pedigree import Pedigree
-    from undertow.models.private_fits import PrivateFit
+    from undertow.models.hidden import HiddenChain
+    from undertow.models.networks import BayesianNetwork
+    from undertow.models.pedigrees import Pedigree
     from undertow.models.second_order import SecondOrderChain
     from undertow.models.sets import ModelSet
     from undertow.plan import Plan
     from undertow.planning.budget import dp_budget
-    from undertow.planning.comparison import Comparison, compare
-    from undertow.planning.orders import OrderTable, compare_orders
-    from undertow.planning.other_models import Robustness, robustness
-    from undertow.planning.persons import PersonBudgets, person_budgets
-    from undertow.planning.search import calibrate
+    from undertow.planning.calibrate import calibrate
+    from undertow.planning.compare import Comparison, compare
     from undertow.queries import (
         BinaryHistogram,
         Count,
@@ -61,90 +68,91 @@ if TYPE_CHECKING:
         Mean,
         Query,
         Redacted,
+        Selection,
         Series,
         Sum,
+        TopK,
+        Transitions,
     )
-    from undertow.releasing import Release, release
-    from undertow.sanitizing import redact, sanitize, stream
-    from undertow.selections import Selection, TopK
-    from undertow.tabulated import TabulatedNoise
-    from undertow.transitions import Transitions
+    from undertow.releasing.estimate import estimate
+    from undertow.releasing.request import Release, release
+    from undertow.releasing.series import redact, sanitize, stream
 
 _HOMES = {
     "Adversary": "adversaries",
     "ApproximateDP": "guarantees",
-    "Attack": "auditing.verdicts",
+    "Attack": "auditing.attacking",
     "Attractiveness": "models.attractive",
     "Audit": "auditing.auditor",
-    "BayesianNetwork": "models.network",
+    "BayesianNetwork": "models.networks",
     "BinaryHistogram": "queries",
     "Certificate": "certifying.document",
-    "ChainBox": "models.chain_classes",
-    "Comparison": "planning.comparison",
+    "ChainBox": "models.classes",
+    "Comparison": "planning.compare",
     "Count": "queries",
     "Data": "data.table",
     "DiscreteGaussian": "mechanisms",
     "DiscreteLaplace": "mechanisms",
-    "FittedChain": "models.fitting",
+    "FittedChain": "models.fitting.fit",
     "GDP": "guarantees",
     "Gaussian": "mechanisms",
     "GaussianClass": "models.gaussian",
     "Groups": "models.groups",
-    "HiddenChain": "models.hidden_chain",
+    "HiddenChain": "models.hidden",
     "Histogram": "queries",
     "Laplace": "mechanisms",
     "Leakage": "certificate",
     "Ledger": "ledger.book",
     "Linear": "queries",
-    "MarkovChain": "models.markov",
+    "MarkovChain": "models.chains",
     "Mean": "queries",
     "MetricDP": "mechanisms",
-    "MixingClass": "models.chain_classes",
+    "MixingClass": "models.classes",
     "ModelSet": "models.sets",
     "MultivariateGaussian": "models.gaussian",
-    "OrderTable": "planning.orders",
-    "Pedigree": "models.pedigree",
-    "PersonBudgets": "planning.persons",
+    "OrderTable": "diagnostics.orders",
+    "Pedigree": "models.pedigrees",
+    "PersonBudgets": "diagnostics.persons",
     "Plan": "plan",
-    "PrivateFit": "models.private_fits",
+    "PrivateFit": "models.fitting.private",
     "Profile": "guarantees",
     "PureDP": "guarantees",
     "Query": "queries",
-    "RandomizedResponse": "channels",
+    "RandomizedResponse": "mechanisms",
     "Redacted": "queries",
-    "Redaction": "channels",
-    "Release": "releasing",
-    "Robustness": "planning.other_models",
+    "Redaction": "mechanisms",
+    "Release": "releasing.request",
+    "Robustness": "diagnostics.robustness",
     "SecondOrderChain": "models.second_order",
-    "Selection": "selections",
+    "Selection": "queries",
     "Series": "queries",
     "Sum": "queries",
-    "TabulatedNoise": "tabulated",
-    "TopK": "selections",
-    "Transitions": "transitions",
+    "TabulatedNoise": "mechanisms",
+    "TopK": "queries",
+    "Transitions": "queries",
     "Window": "adversaries",
     "Witness": "certificate",
-    "XorNoise": "channels",
+    "XorNoise": "mechanisms",
     "ZCDP": "guarantees",
     "attack": "auditing.attacking",
     "audit": "auditing.auditor",
-    "calibrate": "planning.search",
+    "calibrate": "planning.calibrate",
     "certify": "certifying.writing",
-    "compare": "planning.comparison",
-    "compare_orders": "planning.orders",
+    "compare": "planning.compare",
+    "compare_orders": "diagnostics.orders",
     "dp_budget": "planning.budget",
-    "estimate": "estimation",
+    "estimate": "releasing.estimate",
     "from_opendp": "guarantees",
     "from_tumult": "guarantees",
     "is_attractive": "models.attractive",
     "leakage": "bounds.engine",
-    "person_budgets": "planning.persons",
-    "redact": "sanitizing",
-    "release": "releasing",
-    "robustness": "planning.other_models",
-    "sanitize": "sanitizing",
-    "spark_session": "data.spark",
-    "stream": "sanitizing",
+    "person_budgets": "diagnostics.persons",
+    "redact": "releasing.series",
+    "release": "releasing.request",
+    "robustness": "diagnostics.robustness",
+    "sanitize": "releasing.series",
+    "spark_session": "data.readers.spark",
+    "stream": "releasing.series",
     "verify": "certifying.checking",
 }
 

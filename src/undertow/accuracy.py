@@ -162,7 +162,7 @@ def largest_ratio(epsilon: float, factor: float) -> float:
     """Return the largest ratio of two transition probabilities that costs at most ``factor``.
 
     If max P / min P <= exp((h - 1) epsilon / (4 h)) with h = factor, the published constant
-    `undertow.bounds.published.chains.lange_constant` leaves a DP level of at least epsilon / h, so
+    `undertow.bounds.published.lange_constant` leaves a DP level of at least epsilon / h, so
     that Laplace noise which leaks at most epsilon errs at most h times as much as Laplace noise at
     DP level epsilon. Assumes a chain with one matrix without zeros and a stationary start. The
     condition is sufficient, not necessary. Ratios beyond e^709 are returned as that. Corollary
@@ -208,7 +208,7 @@ def impossible_alpha(spread: float, epsilon: float, beta: float) -> float:
 
     Such algorithms are: those with epsilon-free-lunch privacy, with ``spread`` the range of the
     query (Corollary 4.7), and those that leak at most epsilon under the worst law of the records,
-    `undertow.bounds.definitions.free_lunch_law` of the two data sets (Corollary 4.8). Theorem 4.6
+    `undertow_papers.definitions.free_lunch_law` of the two data sets (Corollary 4.8). Theorem 4.6
     of [lange2024].
 
     Differs from the paper: the text after Corollary 4.7 speaks of an error *greater* than half

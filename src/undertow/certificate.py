@@ -3,25 +3,31 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
+from json import dumps, loads
 from typing import Any, Literal
 
 from undertow.adversaries import EVERYTHING, Against, Secrets
-from undertow.errors import Contradiction
+from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP, check_choice, check_number
 from undertow.progress import SPENT
 from undertow.queries import State
 
 __all__ = [
+    "DEEPEST",
     "UNSURE",
     "WIDTHS",
     "Covers",
     "Leakage",
     "Witness",
+    "canonical",
     "check_covers",
     "check_order",
+    "depth",
+    "is_unicode",
     "meet",
     "worst",
 ]
+
 
 Covers = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
@@ -310,3 +316,62 @@ def meet(first: Leakage, second: Leakage) -> Leakage:
     check_order(lower, upper)
     both = replace(first, lower=lower.lower, upper=upper.upper, witness=lower.witness)
     return both if both.closed else replace(upper, lower=lower.lower, witness=lower.witness)
+
+
+DEEPEST = 100
+"""Lists and objects within each other, at most: a reader's stack holds them."""
+
+
+def canonical(value: Any, what: str) -> str:
+    """Return the one JSON text of a value, or refuse what JSON would change.
+
+    Half of a surrogate pair (a text that no UTF-8 holds) is refused in names and values, and so are
+    lists nested more than `DEEPEST` deep.
+
+    >>> canonical({"b": 0.1, "a": [1]}, "result")
+    '{"a":[1],"b":0.1}'
+    """
+    try:
+        text = dumps(value, sort_keys=True, separators=(",", ":"), allow_nan=False)
+        same = loads(text) == value and is_unicode(value) and depth(value) <= DEEPEST
+    except (TypeError, ValueError, RecursionError):
+        same = False
+    if not same:
+        raise InvalidInput(
+            f"the {what} must be plain JSON that reads back as it was: dictionaries with texts as "
+            f"keys, lists at most {DEEPEST} deep, texts of whole characters, finite numbers; write "
+            "pairs as lists"
+        )
+    return text
+
+
+def is_unicode(value: Any) -> bool:
+    """Return whether every text in a JSON value can be written in UTF-8.
+
+    >>> is_unicode(["a", {"b": "é"}]), is_unicode({"\\ud800": 1})
+    (True, False)
+    """
+    try:
+        dumps(value, ensure_ascii=False).encode()
+    except UnicodeEncodeError:
+        return False
+    return True
+
+
+def depth(tree: Any) -> int:
+    """Return how many lists and objects lie within each other; counting ends beyond `DEEPEST`.
+
+    >>> depth([1, {"a": []}])
+    3
+    """
+    level, deep = [tree], 0
+    while level := [part for part in level if isinstance(part, dict | list)]:
+        deep += 1
+        level = [
+            part
+            for found in level
+            for part in (found.values() if isinstance(found, dict) else found)
+        ]
+        if deep > DEEPEST:
+            break
+    return deep

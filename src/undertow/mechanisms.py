@@ -1,13 +1,19 @@
-"""Descriptions of a curator's randomisation; nothing here draws a random number."""
+"""Descriptions of local randomisation, record by record; nothing here draws a random number.
+
+A channel takes the state of one record to an output. Flips show another state in its place,
+erasures show nothing.
+"""
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from fractions import Fraction
+from functools import lru_cache
+from itertools import pairwise
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from undertow.base_query import BaseQuery, Task
-from undertow.channels import LocalMechanism
 from undertow.curves import (
     ConcentratedCurve,
     Curve,
@@ -15,34 +21,598 @@ from undertow.curves import (
     GaussianCurve,
     PointCurve,
 )
-from undertow.errors import InvalidInput
+from undertow.errors import InvalidInput, NotSupported
 from undertow.guarantees import Guarantee, PureDP, Unit
-from undertow.numerics import LARGEST_LEVEL, Array, check_amount, check_positive, up
-from undertow.queries import AnyQuery
+from undertow.labels import axes, labelled, labels_of, refuse_labels
+from undertow.numerics import (
+    LARGEST_LEVEL,
+    ROW_SUM,
+    Array,
+    Keyed,
+    check_amount,
+    check_count,
+    check_listed,
+    check_number,
+    check_positive,
+    freeze,
+    log_ratio,
+    up,
+)
+from undertow.queries import (
+    AnyQuery,
+    BaseQuery,
+    Redacted,
+    Selection,
+    Series,
+    State,
+    Task,
+    TopK,
+    protected,
+)
 from undertow.rounding import above
-from undertow.selections import Selection, TopK
-from undertow.tabulated import TabulatedNoise
 
 __all__ = [
     "NOISES",
+    "Channel",
     "Curved",
     "DiscreteGaussian",
     "DiscreteLaplace",
+    "Flips",
     "Gaussian",
     "Laplace",
     "Levelled",
+    "LocalMechanism",
     "Mechanism",
     "MetricDP",
     "Noise",
     "Normal",
     "PureDP",
+    "RandomizedResponse",
+    "Redaction",
     "Scaled",
     "Selection",
     "TabulatedNoise",
     "Unit",
+    "XorNoise",
+    "flips_epsilon_upper",
     "lattice_amount",
     "noisy",
 ]
+
+
+class Channel:
+    """What every local randomisation says about itself."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    task: ClassVar[Task] = "flip"
+
+    @property
+    def query(self) -> Series | Redacted:
+        """What is shown."""
+        return Series()
+
+    @property
+    def inputs(self) -> int:
+        """The number of states that it is for."""
+        raise NotImplementedError
+
+    @property
+    def length(self) -> int | None:
+        """The number of records that it is for, None if any."""
+        return None
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return the level against an attacker who knows all other records, or refuse."""
+        raise NotSupported(
+            f"{type(self).__name__} has no DP level: what it shows of a record depends on others, "
+            "or on where the record stands"
+        )
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up, or refuse."""
+        return self.dp_epsilon(length)
+
+    def names(self, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return what its outputs are called on a model with these states."""
+        return states
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        raise NotImplementedError
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class RandomizedResponse(Keyed, Channel):
+    """Every record goes through the same channel, independently: Pr[output | state].
+
+    ``matrix`` has a row for each state of the model and a column for each output. ``outputs``
+    names the columns; by default they are the labels of a data frame, the states where there are as
+    many, else 0, 1, 2 ... (None, until the model is known). Rows are in the order of the states: a
+    data frame whose rows have labels is refused.
+
+    >>> RandomizedResponse.binary(.1, .2).matrix.tolist()
+    [[0.9, 0.1], [0.2, 0.8]]
+    """
+
+    kind: ClassVar[str] = "flips"
+
+    matrix: Array
+    outputs: tuple[State, ...] | None
+
+    def __init__(self, matrix: Any, outputs: Sequence[State] | None = None) -> None:
+        """Check that rows are probabilities and sum to one."""
+        if labelled(matrix) and labels_of(matrix)[0] is not None:
+            refuse_labels(matrix)  # rows are the states of a model that is not known yet
+        matrix, (_, outputs) = axes(matrix, (None, outputs), "the channel")
+        channel = freeze(matrix)
+        if channel.ndim != 2 or channel.shape[0] < 2 or not channel.shape[1]:
+            raise InvalidInput(
+                "a channel is a matrix with a row for each of at least two states and a column "
+                f"for each output, found shape {channel.shape}"
+            )
+        _check_probabilities(channel, "the channel")
+        sums = channel.sum(axis=1)
+        off = np.flatnonzero(np.abs(sums - 1) > ROW_SUM)
+        if off.size:
+            raise InvalidInput(
+                f"row {off[0]} of the channel sums to {sums[off[0]]:.15g}; rows must sum to 1 "
+                f"within {ROW_SUM:g}"
+            )
+        object.__setattr__(self, "matrix", channel)
+        object.__setattr__(self, "outputs", _outputs(outputs, channel.shape[1]))
+
+    @classmethod
+    def binary(cls, rho0: float, rho1: float) -> "RandomizedResponse":
+        """Return the channel of two states that flips 0 with probability rho0 and 1 with rho1."""
+        rates = _probability(rho0, "rho0"), _probability(rho1, "rho1")
+        return cls([[1 - rates[0], rates[0]], [rates[1], 1 - rates[1]]])
+
+    @classmethod
+    def symmetric(cls, states: int, rho: float) -> "RandomizedResponse":
+        """Return k-ary randomised response: flipped with probability rho, all other states alike.
+
+        >>> RandomizedResponse.symmetric(3, .25).matrix.tolist()[0]
+        [0.75, 0.125, 0.125]
+        """
+        states, rho = check_count(states, "states", 2), _probability(rho, "rho")
+        channel = np.full((states, states), rho / (states - 1))
+        np.fill_diagonal(channel, 1 - rho)
+        return cls(channel)
+
+    @property
+    def inputs(self) -> int:
+        """The number of rows."""
+        return len(self.matrix)
+
+    def names(self, states: tuple[State, ...]) -> tuple[State, ...]:
+        """Return ``outputs``, by default the states or the numbers of the columns.
+
+        >>> RandomizedResponse([[1, 0, 0], [0, 0, 1]]).names(("a", "b"))
+        (0, 1, 2)
+        """
+        if self.outputs is not None:
+            return self.outputs
+        columns = self.matrix.shape[1]
+        return states if columns == len(states) else tuple(range(columns))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        named = None if self.outputs is None else list(self.outputs)
+        return {"channel": {"kind": self.kind, "matrix": self.matrix.tolist(), "outputs": named}}
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return the level against an attacker who knows all other records; inf is possible."""
+        # (states, states, outputs)
+        ratios = log_ratio(self.matrix[:, None, :], self.matrix[None, :, :])
+        return float(np.nanmax(ratios))
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return flips_epsilon_upper(self)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.matrix.shape, self.matrix.tobytes(), self.outputs
+
+
+@dataclass(frozen=True, slots=True)
+class XorNoise(Channel):
+    """A two-state noise chain is added to the series modulo two, by one party who holds all of it.
+
+    The noise is stationary: from 0 (keep) it goes to 1 (flip) with probability rho0, back with
+    rho1, so a record is flipped with probability rho0 / (rho0 + rho1). Independent flips are
+    the case rho0 + rho1 = 1. Section 3.3 of [chakrabarti2022].
+
+    >>> XorNoise(.1, .3).flip_rate
+    0.25
+    """
+
+    kind: ClassVar[str] = "xor"
+
+    rho0: float
+    rho1: float
+
+    def __post_init__(self) -> None:
+        """Check the probabilities."""
+        object.__setattr__(self, "rho0", _probability(self.rho0, "rho0"))
+        object.__setattr__(self, "rho1", _probability(self.rho1, "rho1"))
+        if not self.rho0 + self.rho1:
+            raise InvalidInput("rho0 and rho1 are both 0: the noise would never move; raise one")
+
+    @property
+    def inputs(self) -> int:
+        """Two."""
+        return 2
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"channel": {"kind": self.kind, "rho0": self.rho0, "rho1": self.rho1}}
+
+    @property
+    def flip_rate(self) -> float:
+        """The probability that a record is flipped."""
+        return self.rho0 / (self.rho0 + self.rho1)
+
+    @property
+    def matrix(self) -> Array:
+        """The channel of one record by itself, both states flipped alike."""
+        return RandomizedResponse.binary(self.flip_rate, self.flip_rate).matrix
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Redaction(Keyed, Channel):
+    """Every record is shown or erased, independently: Pr[erased | state], a row for each record.
+
+    ``protect`` names the records (0-based) whose values must stay hidden; by default all that
+    are always erased. A protected record is always erased.
+
+    >>> Redaction([[.5, 0], [1, 1], [0, 0]]).protect
+    (1,)
+    """
+
+    kind: ClassVar[str] = "redaction"
+    task: ClassVar[Task] = "redact"
+
+    probabilities: Array
+    protect: tuple[int, ...]
+
+    def __init__(self, probabilities: Any, protect: Any = None) -> None:
+        """Check the probabilities and the protected records."""
+        table = freeze(probabilities)
+        if table.ndim != 2 or not table.shape[0] or table.shape[1] < 2:
+            raise InvalidInput(
+                "erasures are a table with a row for each record and a column for each of at "
+                f"least two states, found shape {table.shape}"
+            )
+        _check_probabilities(table, "the table of erasures")
+        always = np.flatnonzero((table == 1).all(axis=1)).tolist()
+        if protect is None:
+            protect = always
+            if not always:
+                raise InvalidInput(
+                    "no record is always erased, so none is protected; set the row of each "
+                    "protected record to 1"
+                )
+        records = protected(protect)
+        for record in records:
+            if record >= table.shape[0]:
+                raise InvalidInput(
+                    f"record {record} is to be protected, but there are {table.shape[0]} records, "
+                    "counted from 0"
+                )
+            if record not in always:
+                raise InvalidInput(
+                    f"the protected record {record} would be shown at times; set its row to 1"
+                )
+        object.__setattr__(self, "probabilities", table)
+        object.__setattr__(self, "protect", records)
+
+    @property
+    def length(self) -> int:
+        """The number of records."""
+        return int(self.probabilities.shape[0])
+
+    @property
+    def query(self) -> Redacted:
+        """What is shown."""
+        return Redacted(self.protect, self.length)
+
+    @property
+    def inputs(self) -> int:
+        """The number of columns."""
+        return int(self.probabilities.shape[1])
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        table = self.probabilities.tolist()
+        protect = list(self.protect)
+        return {"channel": {"kind": self.kind, "probabilities": table, "protect": protect}}
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.probabilities.shape, self.probabilities.tobytes(), self.protect
+
+
+Flips = RandomizedResponse | XorNoise
+"""What shows a whole series, some of it false."""
+
+LocalMechanism = Flips | Redaction
+
+
+def flips_epsilon_upper(channel: RandomizedResponse) -> float:
+    """Return the DP level of a channel, rounded up: ln of the largest ratio within a column.
+
+    Ratios are exact; one of them is rounded up to a float, and so is its logarithm.
+
+    >>> level = flips_epsilon_upper(RandomizedResponse.binary(.25, .25))
+    >>> 1.0986122886681098 <= level < 1.09861228867
+    True
+    """
+    largest = Fraction(1)
+    for column in channel.matrix.T.tolist():
+        entries = [Fraction(entry) for entry in column]
+        if min(entries):
+            largest = max(largest, max(entries) / min(entries))
+        elif max(entries):
+            return math.inf
+    ratio = float(largest)
+    return up(math.log(ratio if Fraction(ratio) >= largest else math.nextafter(ratio, math.inf)))
+
+
+def _probability(value: float, name: str) -> float:
+    number = check_number(value, name)
+    if not 0 <= number <= 1:
+        raise InvalidInput(f"{name} must lie in [0, 1], found {number}")
+    return number
+
+
+def _check_probabilities(table: Array, what: str) -> None:
+    bad = np.argwhere(~((table >= 0) & (table <= 1 + ROW_SUM)))
+    if bad.size:
+        row, column = map(int, bad[0])
+        raise InvalidInput(
+            f"entry ({row}, {column}) of {what} is {table[row, column]}; probabilities lie in "
+            "[0, 1]"
+        )
+
+
+def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] | None:
+    if names is None:
+        return None
+    if isinstance(names, str) or not hasattr(type(names), "__iter__"):
+        raise InvalidInput("outputs must be a list with a name for each column of the channel")
+    found = tuple(names)
+    try:
+        different = len(set(found))
+    except TypeError as error:
+        raise InvalidInput("outputs must be strings, numbers or other hashables") from error
+    if len(found) != columns or different != columns:
+        raise InvalidInput(f"{columns} outputs need {columns} different names, found {len(found)}")
+    return found
+
+
+BITS = 128
+"""Probabilities are whole multiples of 2^-BITS: what a sampler compares with random bits."""
+
+FINE = 48
+"""The ratio of the tails is a whole multiple of 2^-FINE, and so is 1 minus it, exactly."""
+
+LARGEST_RATIO = 1 - 2.0**-12
+"""Ratio up to which tails are short enough to be gone through (a cost limit)."""
+
+LONGEST = 4096
+"""Most entries of a table (a plan holds them all)."""
+
+
+@dataclass(frozen=True, slots=True)
+class TabulatedNoise:
+    """A count plus whole-number noise with a table of probabilities and geometric tails.
+
+    Pr[Z = first + i] = weights[i] / 2^128 inside the table. Its first and last entry are those of
+    the two tails together: Pr[Z = first - j] = weights[0] / 2^128 (1 - ratio) ratio^j for j >= 0,
+    and alike beyond the last place. The weights are whole numbers that add up to 2^128, the ratio
+    is a multiple of 2^-48: such noise is drawn exactly. It need not be symmetric, and its mean need
+    not be 0: it errs little, as often as not to one side more than to the other.
+
+    >>> from undertow.queries import Count
+    >>> noise = TabulatedNoise(Count("active"), -1, (2**126, 2**127, 2**126), 0.25)
+    >>> round(noise.expected_error(), 6), round(noise.dp_epsilon(), 6)
+    (0.666667, 1.386294)
+    """
+
+    kind: ClassVar[str] = "tabulated"
+    words: ClassVar[str] = "tabulated"
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "table"
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
+    """It is asked for like Laplace noise: without any delta."""
+
+    task: ClassVar[Task] = "answer"
+    whole: ClassVar[bool] = True
+
+    query: AnyQuery
+    first: int
+    weights: tuple[int, ...]
+    ratio: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the table."""
+        found: object = self.query
+        if not isinstance(found, BaseQuery) or not found.named:
+            raise InvalidInput(
+                f"tabulated noise is for a Count, found {type(found).__name__}; use Laplace or "
+                "DiscreteLaplace"
+            )
+        object.__setattr__(self, "weights", tuple(check_listed(self.weights, "weights")))
+        if not all(type(weight) is int and weight > 0 for weight in self.weights):
+            raise InvalidInput("the weights of a table are whole numbers above 0")
+        if not 2 <= len(self.weights) <= LONGEST or type(self.first) is not int:
+            raise InvalidInput(
+                f"a table has 2 to {LONGEST} weights, from a whole number on; found "
+                f"{len(self.weights)} weights"
+            )
+        if abs(self.first) > LONGEST:
+            raise InvalidInput(f"a table begins within {LONGEST} of 0, found {self.first}")
+        if sum(self.weights) != 2**BITS:
+            raise InvalidInput(
+                f"the weights must add up to 2^{BITS}, found "
+                f"{min(sum(self.weights), 2 ** (BITS + 64)) / 2**BITS:.6g} of it"
+            )
+        object.__setattr__(self, "ratio", check_number(self.ratio, "ratio"))
+        steps = self.ratio * 2**FINE
+        if not (0 < self.ratio <= LARGEST_RATIO and steps == int(steps)):
+            raise InvalidInput(
+                f"the ratio of the tails must be a multiple of 2^-{FINE} above 0 and at most "
+                f"1 - 2^-12, found {self.ratio!r}"
+            )
+
+    @property
+    def length(self) -> None:
+        """None: noise is for series of any length."""
+        return
+
+    @property
+    def last(self) -> int:
+        """The last place of the table."""
+        return self.first + len(self.weights) - 1
+
+    @property
+    def amount(self) -> float:
+        """How much noise there is: its expected absolute error."""
+        return self.expected_error()
+
+    def with_amount(self, amount: float) -> Self:
+        """Refuse: a table has one amount."""
+        raise NotSupported("noise with a table of probabilities cannot be scaled; plan again")
+
+    def said(self) -> str:
+        """Return the noise for people.
+
+        >>> from undertow.queries import Count
+        >>> TabulatedNoise(Count("active"), -1, (2**126, 2**127, 2**126), 0.25).said()
+        'tabulated, 3 probabilities from -1 to 1, geometric beyond, mean 0'
+        """
+        mean = round(self.mean(), 4)
+        return (
+            f"{self.words}, {len(self.weights)} probabilities from {self.first} to {self.last}, "
+            f"geometric beyond, mean {mean + 0.0:g}"
+        )
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it; weights are hexadecimal."""
+        table = {
+            "first": self.first,
+            "weights": [f"{weight:x}" for weight in self.weights],
+            "ratio": self.ratio,
+        }
+        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: table}
+
+    def exact(self, place: int) -> Fraction:
+        """Return Pr[Z = place], exactly."""
+        inside = min(max(place, self.first), self.last)
+        found = Fraction(self.weights[inside - self.first], 2**BITS)
+        if inside in (self.first, self.last):
+            ratio = Fraction(self.ratio)
+            found *= (1 - ratio) * ratio ** abs(place - inside)
+        return found
+
+    def law(self, low: int, high: int) -> Array:
+        """Return Pr[Z = low .. high], each with a relative error of high - low + 8 roundings."""
+        places = np.arange(low, high + 1)
+        inside = np.clip(places, self.first, self.last)
+        found = np.array([weight / 2**BITS for weight in self.weights])  # correctly rounded
+        found[[0, -1]] *= 1 - self.ratio  # exact: a multiple of 2^-FINE
+        return np.asarray(found[inside - self.first] * self.ratio ** np.abs(places - inside))
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return the largest |ln Pr[Z = z] / Pr[Z = z + 1]|, the level of the count.
+
+        In the tails neighbouring answers have the ratio of the tails.
+        """
+        return _level(self)
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return up(self.dp_epsilon(length), 16)
+
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve that is 0 from the DP level on."""
+        return PointCurve(((self.level_upper(length), 0.0),))
+
+    def expected_error(self) -> float:
+        """Return E|Z|."""
+        return _moments(self)[1]
+
+    def mean(self) -> float:
+        """Return E[Z]: how much too high an answer is in the mean."""
+        return _moments(self)[0]
+
+    def variance(self) -> float:
+        """Return E[(Z - E[Z])^2]."""
+        mean, _, square = _moments(self)
+        return square - mean**2
+
+    def quantile(self, beta: float) -> float:
+        """Return the least whole alpha with Pr[|Z| > alpha] <= beta.
+
+        >>> from undertow.queries import Count
+        >>> TabulatedNoise(Count("active"), -1, (2**126, 2**127, 2**126), 0.25).quantile(0.05)
+        2.0
+        """
+        reach = max(abs(self.first), abs(self.last))
+        far = max(0, math.ceil(math.log(max(beta, 1e-300) / 2) / math.log(self.ratio)))
+        law = self.law(-reach - far, reach + far)
+        sizes = np.abs(np.arange(-reach - far, reach + far + 1))
+        mass = np.bincount(sizes, law)  # (sizes,): Pr[|Z| = size]
+        ends = (
+            (self.weights[0] / 2**BITS, reach + far + 1 + self.first),
+            (
+                self.weights[-1] / 2**BITS,
+                reach + far + 1 - self.last,
+            ),
+        )
+        rest = sum(weight * self.ratio**steps for weight, steps in ends)  # farther out than that
+        beyond = np.append(mass[::-1].cumsum()[::-1][1:], 0.0) + rest  # Pr[|Z| > size]
+        return float((beyond <= beta).argmax())
+
+
+@lru_cache(maxsize=64)
+def _level(noise: TabulatedNoise) -> float:
+    """Return the largest log ratio of neighbours, to nearest; the tails have one of their own."""
+    law = [noise.exact(place) for place in range(noise.first - 1, noise.last + 2)]
+    steps = [max(one / two, two / one) for one, two in pairwise(law)]
+    largest = max(steps)
+    return math.log(float(largest)) if largest < 2**900 else math.inf
+
+
+@lru_cache(maxsize=64)
+def _moments(noise: TabulatedNoise) -> tuple[float, float, float]:
+    """Return E[Z], E|Z| and E[Z^2], to nearest."""
+    law = np.array([weight / 2**BITS for weight in noise.weights])
+    places = np.arange(noise.first, noise.last + 1, dtype=np.float64)
+    mean, error = float(law @ places), float(law @ np.abs(places))
+    square = float(law @ places**2)
+    ratio = noise.ratio
+    step = ratio / (1 - ratio)  # E[j] of a geometric tail
+    double = ratio * (1 + ratio) / (1 - ratio) ** 2  # E[j^2]
+    for place, weight, sign in ((noise.first, law[0], -1), (noise.last, law[-1], 1)):
+        mean += sign * weight * step
+        square += weight * (2 * sign * place * step + double)
+        error += weight * _farther(place, sign, ratio)
+    return float(mean), float(error), float(square)
+
+
+def _farther(place: int, sign: int, ratio: float) -> float:
+    """Return E|place + sign j| - |place| for a geometric j, with the tail on the side of sign."""
+    step = ratio / (1 - ratio)
+    if sign * place >= 0:
+        return step
+    distance = abs(place)  # the tail begins on the other side of 0, and passes it
+    j = np.arange(distance + 1)
+    crossing = float(((1 - ratio) * ratio**j) @ (distance - j))  # E[(distance - j)^+]
+    # |distance - j| = (j - distance) + 2 (distance - j)^+
+    return step - 2 * distance + 2 * crossing
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,11 +14,11 @@ from undertow.errors import InvalidInput, MethodRefused
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against, Secrets
-    from undertow.base_query import Task
     from undertow.certificate import Covers
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.planning.questions import Way
+    from undertow.queries import Task
 
 __all__ = [
     "BEST",
@@ -168,8 +168,8 @@ _LISTED = (
             "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True,
            early=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
-           "docs, theory: least noise of any shape", "optimal.OPTIMAL", ("chain", "network"),
-           tight=True, asked=True, tabulated=True, effort="efforts.optimal"),
+           "docs, theory: least noise of any shape", "tables.OPTIMAL", ("chain", "network"),
+           tight=True, asked=True, tabulated=True, effort="compare.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
            normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True,
@@ -180,7 +180,7 @@ _LISTED = (
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
            {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
            ("any", "ignorant"), covers="any", subsumed_by="exchange", quick=True,
-           effort="efforts.quilt"),
+           effort="compare.quilt"),
     Method("quilt-approx", "answer",
            "Markov quilts from the least probability and the spectral gap",
            "Lemma 4.7 of [wang2016]", "chains.QUILT_APPROX", protects=("ignorant",),
@@ -188,7 +188,7 @@ _LISTED = (
     Method("wasserstein", "answer", "how far one record can move the answer",
            "Theorem 3.2 of [wang2016]",
            {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
-           ("chain", "network"), ("ignorant",), effort="efforts.wasserstein"),
+           ("chain", "network"), ("ignorant",), effort="compare.wasserstein"),
     Method("group", "answer", "any dependence whatever among the records",
            "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
            quick=True, composes=True, histories=True),
@@ -211,14 +211,14 @@ _LISTED = (
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
            "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           "local.EXACT", ("chain", "second-order"), covers="any", tight=True),
+           "flips.EXACT", ("chain", "second-order"), covers="any", tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
-           "docs, theory: exchange rate", "local.EXCHANGE", _EVERY, covers="any",
+           "docs, theory: exchange rate", "flips.EXCHANGE", _EVERY, covers="any",
            subsumed_by="exact", early=True),
     Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
-           "docs, theory: flipped series", "local.XOR", covers="any", whole=True),
+           "docs, theory: flipped series", "flips.XOR", covers="any", whole=True),
     Method("chakrabarti", "flip", "flips for an attacker who knows no other record",
-           "Theorem 1 of [chakrabarti2022]", "local.CHAKRABARTI", certified=False, covers="any"),
+           "Theorem 1 of [chakrabarti2022]", "flips.CHAKRABARTI", certified=False, covers="any"),
     Method("optimal", "redact", "the most that erasures record by record can show",
            "docs, theory: redaction", "redaction.OPTIMAL", protects=("any", "ignorant")),
     Method("mq", "redact", "the narrowest windows, whatever the values",

@@ -1,21 +1,23 @@
 """The frozen plan: what will be released, how, and what that was proved to leak."""
 
+import base64
+import binascii
+import hashlib
 import json
 import math
-from collections.abc import Iterable, Iterator
+import os
+import re
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Generic, Literal
 
 from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
 from undertow.accuracy import errors as _errors
-from undertow.adversaries import Adversary, Against, Window, words
-from undertow.base_query import State, Task, rest_of
-from undertow.canonical import is_unicode
-from undertow.certificate import Leakage
-from undertow.channels import LocalMechanism
-from undertow.conditions import Suggested, conditions_of, readings_moved
+from undertow.adversaries import Adversary, Against, Secrets, Window, check_against, words
+from undertow.certificate import DEEPEST, Leakage, Witness, depth, is_unicode
 from undertow.curves import check_delta
 from undertow.deprecations import warn
 from undertow.errors import (
@@ -27,30 +29,840 @@ from undertow.errors import (
     UndertowError,
     UnknownState,
 )
-from undertow.mechanisms import Noise, Scaled, Unit
+from undertow.mechanisms import (
+    LONGEST,
+    NOISES,
+    LocalMechanism,
+    Noise,
+    RandomizedResponse,
+    Redaction,
+    Scaled,
+    TabulatedNoise,
+    Unit,
+    XorNoise,
+    noisy,
+)
 from undertow.methods import METHODS, is_certified
-from undertow.models.acceptance import accepted, check_accepted
-from undertow.models.checks import Check, checks_from_list, origin_of
-from undertow.models.described import fields, names, number, text, whole
-from undertow.models.origins import CURATORS, Audience, Origin, audience_of, weakest
+from undertow.models.described import fields, names, number, numbers, text, whole
+from undertow.models.fitting.checks import (
+    SAME_RECORDS,
+    Check,
+    accepted,
+    check_accepted,
+    checks_from_list,
+    failed,
+    listed,
+    origin_of,
+)
+from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_epsilon, up
-from undertow.plan_format import (
-    FORMAT,
-    VERSION,
-    checksum,
-    leakage_from_dict,
-    leakage_to_dict,
-    measures_from_dict,
-    mechanism_from_dict,
-    parse,
+from undertow.queries import (
+    AnyQuery,
+    BinaryHistogram,
+    Count,
+    Histogram,
+    Linear,
+    LocalQuery,
+    Mean,
+    State,
+    Sum,
+    Task,
+    TopK,
+    Transitions,
+    rest_of,
 )
-from undertow.queries import AnyQuery, LocalQuery
-from undertow.rounding import above, odds, stated
-from undertow.signatures import verified
+from undertow.rounding import above, below, odds, stated
 
-__all__ = ["Plan"]
+if TYPE_CHECKING:
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+__all__ = [
+    "MEASURES",
+    "Plan",
+    "Suggested",
+    "check_private",
+    "check_signature",
+    "checked",
+    "checksum",
+    "conditions_of",
+    "doubts",
+    "exact_answer",
+    "leakage_from_dict",
+    "leakage_to_dict",
+    "measures_from_dict",
+    "mechanism_from_dict",
+    "new_key",
+    "parse",
+    "premise",
+    "public_key",
+    "reading_error",
+    "readings_moved",
+    "sign",
+    "verified",
+]
+
+
+UNBOUNDED = "not bounded: no bound covers all that the records suggest instead of the model"
+
+
+def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return the clauses that weaken the guarantee of a plan, the weightiest first."""
+    parts = (_checks, _origin, _missing, _values, _records)
+    return tuple(clause for part in parts for clause in part(plan))
+
+
+@dataclass(frozen=True, slots=True)
+class Suggested:
+    """The leakage under the models that failed checks suggest instead of the fitted one.
+
+    ``most`` is the largest bound known, under the model or under what one failed check suggests.
+    ``bounded`` says whether it is a bound on all that the records suggest: not where a failed check
+    suggests no model with a bound, and not where several failed, because no model has all that they
+    suggest. ``attained`` is the largest leakage of an attack where no bound is known.
+    """
+
+    most: float
+    attained: float = 0.0
+    bounded: bool = True
+
+    @classmethod
+    def by(cls, checks: "Sequence[Check]", own: float) -> "Suggested":
+        """Return what checks say of a leakage that is at most ``own`` if the model is true.
+
+        >>> from undertow.models.fitting.checks import Check
+        >>> Suggested.by([Check("order", "failed", "", leakage=(1.5, 2.0))], 1.0)
+        Suggested(most=2.0, attained=0.0, bounded=True)
+        """
+        ends = [check.leakage or (0.0, None) for check in failed(checks)]
+        uppers = [upper for _, upper in ends if upper is not None]
+        attained = max((lower for lower, upper in ends if upper is None), default=0.0)
+        return cls(max([own, *uppers]), attained, len(uppers) == len(ends) <= 1)
+
+    @classmethod
+    def of(cls, plan: "Plan[Any]") -> "Suggested":
+        """Return what the checks of a plan say of what it leaks.
+
+        A plan for whole persons, and one against an attacker who knows all other records, hold
+        whatever the dependence among records.
+        """
+        depends = plan.unit == "record" and plan.against != "informed"
+        return cls.by(plan.checks if depends else (), plan.leakage.upper)
+
+    def worse(self, own: float) -> bool:
+        """Return whether more is known, or feared, than a leakage of at most ``own``."""
+        return not self.bounded or self.most > own
+
+    def unbounded(self) -> tuple[str, ...]:
+        """Return that there is no bound, and what an attack attains, as clauses."""
+        attack = (
+            f"an attack on what the records suggest attains a leakage of {below(self.attained)}"
+        )
+        return (*[UNBOUNDED] * (not self.bounded), *[attack] * (self.attained > 0))
+
+    def beyond(self, limit: float) -> tuple[str, ...]:
+        """Return what is known beyond a limit, as clauses; nothing where the limit is a bound.
+
+        >>> Suggested(2.0).beyond(1.0)
+        ('under what the records suggest instead of the model it is a factor 7.39 (leakage 2)',)
+        """
+        most = (
+            "under what the records suggest instead of the model it is a factor "
+            f"{odds(self.most)} (leakage {above(self.most)})"
+        )
+        return (*self.unbounded(), *[most] * (self.most > limit))
+
+
+def premise(plan: "Plan[Any]") -> str:
+    """Return what must stand before a number that holds under the plan's model alone.
+
+    "" where no failed check is known to cost more.
+    """
+    worse = Suggested.of(plan).worse(plan.leakage.upper)
+    return "if the model were true, " if worse else ""
+
+
+def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ...]:
+    """Return what was found when a model was held against records, as clauses.
+
+    >>> from undertow.models.fitting.checks import Check
+    >>> checked((Check("order", "failed", ""), Check("time", "not tested", "")), ["order"])
+    ("the check 'order' failed and was accepted", "'time' was not tested")
+    >>> checked((), ())
+    ('the model was not checked against records',)
+    """
+    if not checks:
+        return ("the model was not checked against records",)
+    broken = [check.name for check in failed(checks)]
+    untested = [check.name for check in checks if check.outcome == "not tested"]
+    taken = [name for name in broken if name in accepted]
+    left = [name for name in broken if name not in accepted]
+    clauses = (
+        (taken, "the check {} failed and was accepted", "the checks {} failed and were accepted"),
+        (left, "the check {} failed", "the checks {} failed"),
+        (untested, "{} was not tested", "{} were not tested"),
+    )
+    return tuple(
+        (several if len(names) > 1 else one).format(listed(names))
+        for names, one, several in clauses
+        if names
+    )
+
+
+def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
+    """Return what a leakage under a model says of the checks of that model, as assumptions.
+
+    >>> from undertow.models.fitting.checks import Check
+    >>> doubts([Check("order", "failed", "")])
+    ("not bounded unless the model is true all the same: the check 'order' failed",)
+    >>> doubts([Check("order", "passed", "")])
+    ()
+    """
+    clauses = checked(checks, ())
+    if not failed(checks):
+        return clauses
+    return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
+
+
+def _checks(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return which checks failed and were accepted, and what was not tested."""
+    return checked(plan.checks, plan.accepted) if plan.unit == "record" else ()
+
+
+def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return what is known of the records that the model was fitted to."""
+    return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
+
+
+def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return what the proof assumes about missing records."""
+    if plan.missing == "any":
+        return ("assumes that which values are missing depends on no record",)
+    if plan.missing != "none":
+        return (f"missing values are records in state {plan.missing!r}",)
+    unlike = "" if plan.rest is None else f" (one that is counts as {plan.rest!r})"
+    return (f"assumes that no value is missing{unlike}",)
+
+
+def _values(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return what stands for the readings within a state, and how far off that may be."""
+    query: Any = plan.query
+    error = reading_error(plan)
+    if query.values is None or error == 0:
+        return ()
+    distance = (
+        "how far readings are from their state's number is not known"
+        if error is None
+        else f"a reading, clipped to the range, lies within {above(error)} of it"
+    )
+    return (f"a record counts as the number of its state, and {distance}",)
+
+
+def reading_error(plan: "Plan[Any]") -> float | None:
+    """Return how far a reading is at most from the number of its state, None where unknown.
+
+    The worst case over all readings, from cut points and bounds; never measured on records.
+    """
+    rule = plan.model.state_rule()
+    return None if rule is None else rule.farthest(plan.query)
+
+
+def exact_answer(plan: "Plan[Any]") -> str:
+    """Return what an error bar is about: the truth, or what stands for it, in words."""
+    query: Any = plan.query
+    stands = query.values is not None and reading_error(plan) != 0
+    return "the answer on the numbers of the states" if stands else "the truth"
+
+
+def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
+    """Return how far rounding readings to the numbers of states moves an answer, in words.
+
+    None where no number stands for a state. Without ``rows`` it is told for each record.
+    """
+    query: Any = plan.query
+    if query.values is None:
+        return None
+    error = reading_error(plan)
+    if error is None:
+        return "how far readings are from their state's number is not known"
+    if rows is None:
+        return f"rounding a reading to its state's number moves it by at most {above(error)}"
+    moved = above(query.carried(error, rows)) if error else "0"
+    return f"rounding readings to their state's number moves the answer by at most {moved}"
+
+
+def _records(plan: "Plan[Any]") -> tuple[str, ...]:
+    """Return what the model says that its records are."""
+    said = str(plan.model.records)
+    accepted = "the model may be fitted to the very records that are released, which was accepted"
+    clauses = (said, accepted * (SAME_RECORDS in plan.accepted))
+    return tuple(clause for clause in clauses if clause)
+
+
+FORMAT = "undertow-plan"
+VERSION = 1
+
+_LARGEST = 64 * 2**20
+"""Characters of a plan file, at most."""
+
+_LOUDEST = 1e300
+"""Largest noise scale, and one over the least, whose error bars are floats."""
+
+MEASURES = {
+    "expected flips": 1.0,
+    "information": math.inf,
+    "utility": 1.0,
+    "window bound printed": 1.0,
+    "window bound": 1.0,
+    "optimum": 1.0,
+}
+"""What a local plan may say about itself, and the most that each can be."""
+
+
+# --- the file -------------------------------------------------------------------------------------
+
+
+def parse(content: object) -> dict[str, Any]:
+    """Return the JSON object of a plan file, or say why it is none.
+
+    >>> parse('{"format": "undertow-plan", "version": 1}')
+    {'format': 'undertow-plan', 'version': 1}
+    """
+    if isinstance(content, str | bytes) and len(content) > _LARGEST:
+        raise InvalidPlan("this is not a plan file: it is larger than 64 MiB")
+    try:
+        body = json.loads(
+            content,  # type: ignore[arg-type]
+            object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite,
+        )  # fmt: skip
+    except InvalidPlan:
+        raise
+    except (ValueError, TypeError, RecursionError) as error:
+        raise InvalidPlan("this is not a plan file: it is not JSON") from error
+    if not isinstance(body, dict) or body.get("format") != FORMAT:
+        raise InvalidPlan(
+            f'this is not a plan file: it lacks "format": "{FORMAT}"; make one with '
+            "'undertow plan'"
+        )
+    version = body.get("version")
+    if version != VERSION or type(version) is not int:
+        raise InvalidPlan(
+            f"the plan has version {str(version)[:40]!r}, this undertow reads version {VERSION}; "
+            "make the plan again with this version"
+        )
+    if depth(body) > DEEPEST:
+        raise InvalidPlan(f"the plan file nests lists more than {DEEPEST} deep")
+    if not is_unicode(body):
+        raise InvalidPlan("the plan file holds half of a surrogate pair, which is no text")
+    return body
+
+
+def checksum(body: dict[str, Any]) -> str:
+    """Return the hash of the content of a plan file, less its checksum and its signature.
+
+    >>> checksum({})[:8]
+    '44136fa3'
+    """
+    content = {key: value for key, value in body.items() if key not in ("checksum", "signature")}
+    canonical = json.dumps(content, sort_keys=True, separators=(",", ":"), allow_nan=False)
+    return hashlib.sha256(canonical.encode()).hexdigest()
+
+
+def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise InvalidPlan("the plan file names a field twice, so that it means two things")
+    return found
+
+
+def _finite(digits: str) -> float:
+    value = float(digits)
+    if not math.isfinite(value):
+        raise InvalidPlan("the plan file holds a number that JSON does not have, or none that fits")
+    return value
+
+
+# --- the randomisation ----------------------------------------------------------------------------
+
+
+def _table_from_dict(query: AnyQuery, table: Any) -> TabulatedNoise:
+    """Return the noise of a table: its first place, its weights in hexadecimal, its tails."""
+    fields(table, "a table of noise", ("first", "weights", "ratio"))
+    first, weights = table["first"], table["weights"]
+    if type(first) is not int or not isinstance(weights, list) or len(weights) > LONGEST:
+        raise InvalidPlan("a table of noise begins at a whole number and has a list of weights")
+    if not all(isinstance(one, str) and _WEIGHT.fullmatch(one) for one in weights):
+        raise InvalidPlan("the weights of a table of noise are hexadecimal numbers above 0")
+    ratio = number(table["ratio"], "the ratio of the tails")
+    return TabulatedNoise(query, first, tuple(int(one, 16) for one in weights), ratio)
+
+
+_WEIGHT = re.compile("[1-9a-f][0-9a-f]{0,32}")
+"""A weight as it is written: no zeros before it."""
+
+
+def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
+    """Return the randomisation of a plan file."""
+    if "channel" not in body:
+        query = _query_from_dict(body["query"])
+        kind = NOISES.get(body["noise"]) if isinstance(body["noise"], str) else None
+        if kind is None or kind.measure not in body:
+            raise InvalidPlan(f"noise is {', '.join(NOISES)}, with its amount; found another kind")
+        if kind is TabulatedNoise:
+            return _table_from_dict(query, body[kind.measure])
+        if kind.measure == "scale" and kind.kind != noisy(query, 1.0).kind:
+            raise InvalidPlan(
+                f"this question is answered with {noisy(query, 1.0).kind} noise, found another kind"
+            )
+        amount = number(body[kind.measure], f"noise {kind.measure}")
+        if not 1 / _LOUDEST <= amount <= _LOUDEST:
+            raise InvalidPlan(
+                f"noise of that {kind.measure} has no finite error bars; measure in other units"
+            )
+        made: Any = kind
+        return made(query, amount)  # type: ignore[no-any-return]
+    channel = body["channel"]
+    kind = channel.get("kind") if isinstance(channel, dict) else None
+    if kind == "flips":
+        fields(channel, "a channel of flips", ("kind", "matrix", "outputs"))
+        outputs = names(channel["outputs"], "outputs")
+        return RandomizedResponse(numbers(channel["matrix"]), outputs)
+    if kind == "xor":
+        fields(channel, "a noise chain", ("kind", "rho0", "rho1"))
+        return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1"))
+    if kind == "redaction":
+        fields(channel, "a redaction", ("kind", "probabilities", "protect"))
+        protect = _plan_format_records(channel["protect"], "protect")
+        return Redaction(numbers(channel["probabilities"]), protect)
+    raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
+
+
+def _query_from_dict(description: Any) -> Any:
+    kind = description.get("kind") if isinstance(description, dict) else None
+    match kind:
+        case "count":
+            fields(description, "a count", ("kind", "states"))
+            if not isinstance(description["states"], list):
+                raise InvalidPlan("a count needs a list of states")
+            return Count(names(description["states"], "states"))
+        case "histogram":
+            fields(description, "a histogram", ("kind",), ("totalled",))
+            return Histogram(description.get("totalled", False))
+        case "binary-histogram":
+            fields(description, "a histogram of two states", ("kind", "counted", "rest"))
+            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
+        case "top-k":
+            fields(description, "the most frequent states", ("kind", "k", "among"))
+            return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
+        case "transitions":
+            fields(description, "a table of transitions", ("kind",))
+            return Transitions()
+        case "sum" | "mean":
+            fields(description, f"a {kind}", ("kind", "lower", "upper", "values", "steps"))
+            lower, upper = (number(description[end], end) for end in ("lower", "upper"))
+            steps = whole(description["steps"], "steps of the lattice", 2**53)
+            return (Sum if kind == "sum" else Mean)(
+                lower, upper, _plan_format_values(description), steps
+            )
+        case "linear":
+            fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
+            spread = number(description["spread"], "spread")
+            least = _maybe(description["lower"], "lower")
+            return Linear(
+                numbers(description["weights"]), spread, least, _plan_format_values(description)
+            )
+    raise InvalidPlan(
+        "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
+    )
+
+
+def _state(value: Any, what: str) -> State:
+    """Return the one state that a file names."""
+    (state,) = names([value], what)
+    return state  # type: ignore[no-any-return]
+
+
+def _plan_format_values(description: dict[str, Any]) -> list[tuple[State, float]] | None:
+    """Return the number of each state that a file gives, None where it gives none."""
+    listed = description["values"]
+    if listed is None:
+        return None
+    if not isinstance(listed, list) or any(
+        not isinstance(pair, list) or len(pair) != 2 for pair in listed
+    ):
+        raise InvalidPlan("values must be pairs of a state and its number")
+    states = names([state for state, _ in listed], "states")
+    numbers_ = (number(each, "a value") for _, each in listed)
+    return list(zip(states or (), map(float, numbers_), strict=True))
+
+
+def _maybe(value: Any, name: str) -> float | None:
+    return None if value is None else number(value, name)
+
+
+def measures_from_dict(description: Any) -> tuple[tuple[str, float], ...]:
+    """Return what a local plan says about itself.
+
+    >>> measures_from_dict({"utility": 0.5})
+    (('utility', 0.5),)
+    """
+    found = fields(description, "the measures of a plan", (), tuple(MEASURES))
+    for name, value in found.items():
+        if not 0 <= number(value, name) <= MEASURES[name]:
+            raise InvalidPlan(f"{name} must lie between 0 and {MEASURES[name]:g}")
+    return tuple((name, float(value)) for name, value in found.items())
+
+
+# --- the certificate ------------------------------------------------------------------------------
+
+
+def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
+    """Return the certificate of a plan."""
+    against = leakage.against
+    named = (
+        {"target": against.target, "known": list(against.known)}
+        if isinstance(against, Adversary)
+        else against
+    )
+    pairs, records = leakage.secrets.pairs, leakage.secrets.records
+    return {
+        "lower": leakage.lower,
+        "upper": leakage.upper,
+        "method": leakage.method,
+        "against": named,
+        "pairs": None if pairs is None else [list(pair) for pair in pairs],
+        "protect": None if records is None else list(records),
+        **({"protect_window": leakage.secrets.window} if leakage.secrets.window > 1 else {}),
+        "witness": None if leakage.witness is None else leakage.witness.to_dict(),
+        "assumptions": list(leakage.assumptions),
+        "citation": leakage.citation,
+        "covers": leakage.covers,
+        **(
+            {"delta": leakage.delta, "curve": [list(pair) for pair in leakage.curve]}
+            if leakage.delta
+            else {}
+        ),
+    }
+
+
+def leakage_from_dict(description: Any) -> Leakage:
+    """Return the certificate described by `leakage_to_dict`; ``covers`` is "series" if left out."""
+    needed = (
+        "lower", "upper", "method", "against", "pairs", "protect", "witness", "assumptions",
+        "citation",
+    )  # fmt: skip
+    read = fields(description, "a leakage", needed, ("covers", "delta", "curve", "protect_window"))
+    lower, upper = (float(number(read[end], f"the {end} end")) for end in ("lower", "upper"))
+    if not 0 <= lower <= upper:
+        raise InvalidPlan("the ends of a leakage must be ordered, 0 <= lower <= upper")
+    if not isinstance(read["assumptions"], list):
+        raise InvalidPlan("assumptions must be a list of texts")
+    citation = read["citation"]
+    return Leakage(
+        lower=lower,
+        upper=upper,
+        method=text(read["method"], "the method of a leakage"),
+        against=_against(read["against"]),
+        witness=None if read["witness"] is None else _witness(read["witness"]),
+        assumptions=tuple(text(note, "an assumption") for note in read["assumptions"]),
+        citation=None if citation is None else text(citation, "a citation"),
+        secrets=_secrets(read["pairs"], read["protect"], read.get("protect_window", 1)),
+        covers=_covers(read.get("covers", "series")),
+        delta=check_delta(number(read.get("delta", 0.0), "delta")),
+        curve=_curve(read.get("curve", [])),
+    )
+
+
+def _curve(pairs: Any) -> tuple[tuple[float, float], ...]:
+    """Return pairs of an epsilon and a delta, each number finite and not below 0."""
+    if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
+        raise InvalidPlan("a curve is a list of pairs of an epsilon and a delta")
+    found = tuple((number(e, "epsilon"), number(d, "delta")) for e, d in pairs)
+    if any(e < 0 or not 0 <= d <= 1 for e, d in found):
+        raise InvalidPlan("a curve has an epsilon below 0, or a delta that is no probability")
+    return found
+
+
+def _against(named: Any) -> Against:
+    if isinstance(named, dict):
+        fields(named, "an adversary", ("target", "known"))
+        target = whole(named["target"], "target")
+        return Adversary(target, _plan_format_records(named["known"], "known"))
+    if isinstance(named, str):
+        return check_against(named)
+    raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
+
+
+def _secrets(pairs: Any, protect: Any, window: Any) -> Secrets:
+    if pairs is not None:
+        if not isinstance(pairs, list):
+            raise InvalidPlan("pairs must be a list of pairs of states")
+        for pair in pairs:
+            if not isinstance(pair, list) or len(names(pair, "states")) != 2:
+                raise InvalidPlan("pairs must be a list of pairs of states")
+    size = whole(window, "the window that is protected")
+    return Secrets(
+        pairs, None if protect is None else _plan_format_records(protect, "protect"), size
+    )
+
+
+def _covers(name: object) -> Literal["series", "windows", "any"]:
+    if name in ("series", "windows", "any"):
+        return name
+    raise InvalidPlan("a proof covers 'series', 'windows' or 'any' shapes of data, found another")
+
+
+def _plan_format_records(listed: Any, name: str) -> list[int]:
+    """Return a list of different records."""
+    if not isinstance(listed, list):
+        raise InvalidPlan(f"{name} must be a list of records")
+    for record in listed:
+        if isinstance(record, bool) or not isinstance(record, int) or record < 0:
+            raise InvalidPlan(f"{name} must be a list of records, counted from 0")
+        whole(record, name)
+    if len(set(listed)) < len(listed):
+        raise InvalidPlan(f"{name} names a record twice")
+    return listed
+
+
+def _witness(description: Any) -> Witness:
+    """Return the attack described by ``Witness.to_dict``, its records within its series."""
+    keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
+    read = fields(description, "a witness", keys, ("window", "histories"))
+    (length,) = _plan_format_records([read["length"]], "the length of a witness")
+    places = _plan_format_records([read["target"]], "the target of a witness")
+    for key in ("known", "sets", "outputs"):
+        rows = read[key]
+        if not isinstance(rows, list) or not all(
+            isinstance(row, list) and len(row) == 2 for row in rows
+        ):
+            raise InvalidPlan(f"'{key}' of a witness must be pairs of a record and what it holds")
+        places += _plan_format_records([record for record, _ in rows], f"'{key}' of a witness")
+    window = read.get("window")
+    if window is not None:
+        if not isinstance(window, list) or len(window) != 2:
+            raise InvalidPlan("the window of a witness must be its first record and its end")
+        first, end = _plan_format_records(window, "the window of a witness")
+        if not first < end <= length:
+            raise InvalidPlan("the window of a witness must lie within its series")
+    lived = read.get("histories")
+    if lived is not None:
+        places.append(read["target"] + _history(lived) - 1)
+    if max(places) >= length:
+        raise InvalidPlan("a witness names a record beyond its series")
+    if read["target"] in (record for record, _ in read["known"]):
+        raise InvalidPlan("a witness knows its own target")
+    for _, states in read["sets"]:
+        if not isinstance(states, list):
+            raise InvalidPlan("'sets' of a witness must be lists of states")
+    output = read["output"]
+    if output is not None:
+        number(output, "the output of a witness")
+    names(list(_named(read)), "the values of a witness")
+    return Witness.from_dict(read)
+
+
+def _history(lived: Any) -> int:
+    """Return how many records the two histories of a witness have, or refuse what is none."""
+    if (
+        not isinstance(lived, list)
+        or len(lived) != 2
+        or not all(isinstance(h, list) for h in lived)
+    ):
+        raise InvalidPlan("the histories of a witness must be two lists of values")
+    if len(lived[0]) != len(lived[1]) or len(lived[0]) < 2:
+        raise InvalidPlan("the histories of a witness must have as many records, at least two")
+    return len(lived[0])
+
+
+def _named(read: dict[str, Any]) -> Iterator[State]:
+    """Yield every value that a witness names."""
+    yield from (value for each in read.get("histories") or () for value in each)
+    yield from (read["value"], read["other"])
+    yield from (value for _, value in read["known"])
+    yield from (value for _, value in read["outputs"] if value is not None)  # None: erased
+    yield from (state for _, states in read["sets"] for state in states)
+
+
+PREFIX = "ed25519:"
+_PRIME = 2**255 - 19
+"""Of the field over which the curve of Ed25519 is."""
+_EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
+_SMALL_ORDER = {1, _PRIME - 1, 0, _EIGHTH, _PRIME - _EIGHTH}
+"""The y of the points whose order divides 8: under such a key anybody can sign anything."""
+_WHAT = b"undertow plan, version 1, sha256 of its content: "
+
+
+def new_key(path: str | Path) -> str:
+    """Return a new public key; write it to ``path``.pub, and its private key to ``path``.
+
+    The private file is readable by its owner only; neither replaces a file that is there.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     key = new_key(Path(folder) / "curator")
+    >>> key[:8], len(key)
+    ('ed25519:', 52)
+    """
+    from cryptography.hazmat.primitives import serialization
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    private = Ed25519PrivateKey.generate()
+    written = private.private_bytes(
+        serialization.Encoding.PEM,
+        serialization.PrivateFormat.PKCS8,
+        serialization.NoEncryption(),
+    )
+    public = _signatures_named(private)
+    secret, open_ = Path(path), Path(f"{path}.pub")
+    for place in (secret, open_):
+        if place.exists():
+            raise InvalidInput(f"{place} exists; choose another name for the new key")
+    _write(secret, written, 0o600)
+    _write(open_, (public + "\n").encode(), 0o644)
+    return public
+
+
+def public_key(text: str) -> str:
+    """Return a public key as it is compared, from the content of a public key file.
+
+    Refuses a key under which anybody can sign (a point of small order), and a second spelling of a
+    key: trust in one would not be trust in the other.
+
+    >>> public_key("ed25519:11qYAYKxCrfVS/7TyWQHOg7hcvPapiMlrwIaaPcHURo=\\n")[-4:]
+    'URo='
+    """
+    key = text.strip()
+    raw = _bytes(key.removeprefix(PREFIX))
+    if not key.startswith(PREFIX) or len(raw) != 32 or key != _text(raw):
+        raise InvalidInput(
+            "a public key is one line such as ed25519:..., as 'undertow keys new' writes it"
+        )
+    y = int.from_bytes(raw, "little") % 2**255  # the first bit is the sign of x
+    if y >= _PRIME or y in _SMALL_ORDER:
+        raise InvalidInput(
+            "this public key belongs to nobody: anybody can sign under it (a point of small order, "
+            "or no canonical encoding); ask for the key that 'undertow keys new' wrote"
+        )
+    return key
+
+
+def sign(text: str, private_key: str | Path) -> str:
+    """Return a plan file with the signature of a private key file; any other signature goes.
+
+    What is signed is the checksum of the content, so the layout of the file may change.
+    """
+    body = parse(text)
+    if body.get("checksum") != checksum(body):
+        raise InvalidPlan("the plan's checksum does not match its content; it is not signed")
+    key = _read_private(Path(private_key))
+    signature = {
+        "algorithm": "ed25519",
+        "public_key": _signatures_named(key),
+        "signature": base64.b64encode(key.sign(_message(body))).decode(),
+    }
+    return json.dumps({**body, "signature": signature}, indent=2, allow_nan=False)
+
+
+def check_private(path: str | Path) -> str:
+    """Return the public key of a private key file, or say what is wrong with the file."""
+    return _signatures_named(_read_private(Path(path)))
+
+
+def check_signature(text: str, trusted: Iterable[str]) -> str:
+    """Return the trusted public key that signed a plan file, or refuse the file."""
+    return verified(parse(text), trusted) or ""
+
+
+def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
+    """Return the key that signed the content of a plan file, None where nobody did.
+
+    A wrong signature is refused always, none or a stranger's where ``trusted`` is given.
+    """
+    from cryptography.exceptions import InvalidSignature
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
+
+    found = body.get("signature")
+    if "signature" not in body:
+        if trusted is not None:
+            raise InvalidPlan("the plan is not signed, and only plans of trusted keys are accepted")
+        return None
+    read: dict[str, Any] = found if isinstance(found, dict) else {}
+    plain = set(read) == {"algorithm", "public_key", "signature"}
+    if not plain or not all(isinstance(part, str) for part in read.values()):
+        raise InvalidPlan("the plan's signature is malformed; sign it again")
+    if read["algorithm"] != "ed25519":
+        raise InvalidPlan("the plan's signature is of an unknown kind; sign it again")
+    try:
+        key = public_key(read["public_key"])
+    except InvalidInput as error:
+        raise InvalidPlan(f"the plan's signature says nothing: {error}") from error
+    try:
+        public = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix(PREFIX)))
+        public.verify(_bytes(read["signature"]), _message(body))
+    except (InvalidSignature, ValueError) as error:
+        raise InvalidPlan(
+            "the plan's signature does not match its content: it was edited after it was signed; "
+            "ask its maker for the plan again"
+        ) from error
+    if trusted is not None and key not in {public_key(known) for known in trusted}:
+        raise InvalidPlan(
+            f"the plan is signed by {key}, which is not among the trusted keys; trust it, or ask "
+            "for a plan by somebody who is"
+        )
+    return key
+
+
+def _message(body: dict[str, Any]) -> bytes:
+    return _WHAT + checksum(body).encode()
+
+
+def _signatures_named(private: "Ed25519PrivateKey") -> str:
+    from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
+
+    raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
+    return _text(raw)
+
+
+def _text(raw: bytes) -> str:
+    return PREFIX + base64.b64encode(raw).decode()
+
+
+def _read_private(path: Path) -> "Ed25519PrivateKey":
+    from cryptography.exceptions import UnsupportedAlgorithm
+    from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+    from cryptography.hazmat.primitives.serialization import load_pem_private_key
+
+    try:
+        key = load_pem_private_key(path.read_bytes(), password=None)
+    except OSError as error:
+        raise InvalidInput(f"cannot read the key file {path}: {error.strerror}") from error
+    except (ValueError, TypeError, UnsupportedAlgorithm):
+        key = None
+    if not isinstance(key, Ed25519PrivateKey):
+        raise InvalidInput(
+            f"{path} is no private key for plans; make one with 'undertow keys new NAME'"
+        )
+    return key
+
+
+def _write(path: Path, content: bytes, mode: int) -> None:
+    try:
+        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        with os.fdopen(handle, "wb") as file:
+            file.write(content)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
+
+
+def _bytes(text: str) -> bytes:
+    """Return the bytes of a base64 text, b'' if it is none."""
+    try:
+        return base64.b64decode(text, validate=True)
+    except (binascii.Error, ValueError):
+        return b""
+
 
 M = TypeVar("M", bound=Noise | LocalMechanism, default=Scaled, covariant=True)
 
@@ -195,9 +1007,9 @@ class Plan(Generic[M]):
         """Return the OpenDP measurement that does the same: records in, a noisy answer out.
 
         One replaced record is distance 1 (change-one), at which its map is the level of the plan,
-        or its rho. See `undertow.measurements` for what has none.
+        or its rho. See `undertow.integrations` for what has none.
         """
-        from undertow.measurements import to_opendp
+        from undertow.integrations import to_opendp
 
         self.check_accepted()
         return to_opendp(self.noise, self.states, self.length, self.rest)
@@ -346,7 +1158,7 @@ class Plan(Generic[M]):
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
-        for state in (*self.states, *_named(self)):
+        for state in (*self.states, *_plan_named(self)):
             if not isinstance(state, str | int | float):
                 raise InvalidInput(
                     "state names must be strings or numbers to be written to a plan file, found "
@@ -373,11 +1185,11 @@ class Plan(Generic[M]):
     def from_json(cls, text: str, trusted: Iterable[str] | None = None) -> "Plan[Any]":
         """Return the plan written by `to_json`; refuse anything else.
 
-        With ``trusted`` public keys (see `undertow.signatures`), refuse a plan that none of them
+        With ``trusted`` public keys (see `undertow.plan`), refuse a plan that none of them
         signed; a signature that does not match is refused always.
 
         Every field is checked for itself and against the others. Whether the noise keeps the
-        guarantee is checked by `undertow.planning.proofs.check_proof`, before anything is released.
+        guarantee is checked by `undertow.planning.coverage.check_proof` before a release.
         A plan with a failed check that it does not accept is refused with `FailedChecks`.
         """
         body = parse(text)
@@ -544,12 +1356,12 @@ def _check_states(plan: Plan[Any]) -> None:
             "its question is about other states than the model's, or does not say what each of "
             "them counts as"
         )
-    for state in _named(plan):
+    for state in _plan_named(plan):
         if (type(state), state) not in known:
             raise InvalidPlan("it names a state that the model does not have")
 
 
-def _named(plan: Plan[Any]) -> Iterator[State]:
+def _plan_named(plan: Plan[Any]) -> Iterator[State]:
     """Yield every state that a plan names beside its model."""
     witness = plan.leakage.witness
     yield from plan.query.named

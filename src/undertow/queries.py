@@ -1,24 +1,31 @@
-"""What is asked of the records: frozen descriptions, no randomness, no data.
-
-Each query of a curator knows its l1 sensitivity: how far its answer can move when one record is
-replaced. `Series` and `Redacted` ask for the records themselves, randomised one by one.
-"""
+"""What every question about records says of itself, and where a real answer may lie."""
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from decimal import Decimal
 from fractions import Fraction
-from typing import Any, ClassVar, Self
+from functools import lru_cache
+from itertools import pairwise
+from numbers import Real
+from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from undertow.base_query import STEPS, BaseQuery, Lattice, State, Task
-from undertow.counts import BinaryHistogram, Count, Histogram
-from undertow.errors import InvalidInput, NothingToProtect, NotSupported
-from undertow.numerics import Array, Keyed, check_count, check_number, check_positive, freeze, up
-from undertow.selections import TopK
-from undertow.state_numbers import Values, numbers_of, read_values
-from undertow.transitions import Transitions
+from undertow.curves import Curve, PointCurve
+from undertow.errors import InvalidInput, NothingToProtect, NotSupported, UnknownState
+from undertow.numerics import (
+    Array,
+    Keyed,
+    check_amount,
+    check_count,
+    check_flag,
+    check_number,
+    check_positive,
+    freeze,
+    up,
+)
+from undertow.rounding import above
 
 __all__ = [
     "STEPS",
@@ -33,14 +40,954 @@ __all__ = [
     "Mean",
     "Query",
     "Redacted",
+    "Selection",
     "Series",
     "State",
     "Sum",
     "Task",
     "TopK",
     "Transitions",
+    "Values",
+    "as_numbers",
+    "farthest",
+    "known",
+    "numbers_of",
     "protected",
+    "read_values",
+    "rest_of",
 ]
+
+
+State = Hashable
+
+Task = Literal["answer", "flip", "redact"]
+"""What is released: a noisy answer, a series with false records, a series with erased ones."""
+
+
+class BaseQuery:
+    """What every query says about itself; the answers here are those of most of them."""
+
+    __slots__ = ()
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    task: ClassVar[Task] = "answer"
+
+    integral: ClassVar[bool] = False
+    """Whether the answer is made of whole numbers of records."""
+
+    per_state: ClassVar[bool] = False
+    """Whether there is a number for each state of the model."""
+
+    exact: ClassVar[bool] = False
+    """Whether its sensitivity is what it is, and not a float near it."""
+
+    selects: ClassVar[bool] = False
+    """Whether states are released, chosen by their counts, and no numbers."""
+
+    @property
+    def totalled(self) -> bool:
+        """Whether the noisy numbers are moved to a public sum: the number of records."""
+        return False
+
+    def on(self, states: Sequence[State], rest: State | None = None) -> Any:
+        """Return the query as it is planned for a model with these states.
+
+        ``rest`` is the state of missing records, None where they are in no state.
+        """
+        return self
+
+    @property
+    def named(self) -> tuple[State, ...]:
+        """The states that are asked for by name."""
+        return ()
+
+    @property
+    def values(self) -> tuple[tuple[State, float], ...] | None:
+        """The number of each state, where records are added up; None where nobody said."""
+        return None
+
+    def valued(self, states: Sequence[State], cuts: Sequence[float] = ()) -> Any:
+        """Return the query with a number for each of a model's states, if it adds numbers up.
+
+        ``cuts`` are the ends of the bins that the states are, () where they are none.
+        """
+        return self
+
+    def carried(self, error: float, rows: int) -> float:
+        """Return how far the answer moves, if each record moves by at most ``error``."""
+        return 0.0
+
+    @property
+    def counted(self) -> Any:
+        """The question whose exact answer is randomised: itself, but for a selection."""
+        return self
+
+    @property
+    def records(self) -> int | None:
+        """The number of records that it is for, None if any."""
+        return None
+
+    @property
+    def ends(self) -> tuple[float, float] | None:
+        """The ends of the range that records are clipped to, where there is one."""
+        return None
+
+    def added(
+        self, states: Sequence[State], length: int | None = None
+    ) -> tuple[Fraction, ...] | None:
+        """Return what each state adds to the answer, None where records may add something else."""
+        return None
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return the states counted by each number of the answer, () where records are added."""
+        return ()
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return how many numbers the answer has."""
+        return 1
+
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return the names of the numbers of the answer, () where there is one without a name."""
+        return ()
+
+    def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
+        """Return the noisy numbers with those that follow from them and the number of records."""
+        return numbers
+
+    def settled(self) -> str | None:
+        """Return in words what becomes of the noisy numbers, None where they are told as drawn."""
+        return None
+
+    def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
+        """Return the released whole numbers as a person gets them: alone, or by their names."""
+        names = self.cells(states)
+        return dict(zip(names, numbers, strict=True)) if names else numbers[0]
+
+    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
+        """Return the numbers of what was told, each with its name."""
+        return list(told.items()) if self.cells(states) else [(None, told)]
+
+    def words(self) -> str:
+        """Return the question for people."""
+        raise NotImplementedError
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        raise NotImplementedError
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return how far the answer moves in l1 when one record is replaced."""
+        raise NotImplementedError
+
+    def span(self, length: int | None = None) -> float:
+        """Return what all steps of the lattice amount to in the answer."""
+        return self.sensitivity(length)
+
+    def sensitivity_upper(self, length: int | None = None) -> float:
+        """Return the sensitivity, rounded up where it was computed.
+
+        >>> from undertow.queries import Count, Mean
+        >>> Count("active").sensitivity_upper(), Mean(0, 1).sensitivity_upper(3) > 1 / 3
+        (1.0, True)
+        """
+        moved = self.sensitivity(length)
+        return moved if self.exact else up(moved)
+
+    def euclidean(self, length: int | None = None) -> float:
+        """Return how far the answer moves in l2 when one record is replaced; never too little.
+
+        >>> from undertow.queries import Count, Histogram
+        >>> Count("active").euclidean(), round(Histogram().euclidean(), 6)
+        (1.0, 1.414214)
+        """
+        return self.sensitivity_upper(length)
+
+    def person_upper(self, records: int, length: int | None = None) -> Fraction:
+        """Return how far the answer moves in l1 when all of a person's records are replaced.
+
+        >>> from undertow.queries import Count, Transitions
+        >>> int(Count("active").person_upper(30)), int(Transitions().person_upper(30))
+        (30, 58)
+        """
+        return records * Fraction(self.sensitivity_upper(length))
+
+    def answer(self, total: int, rows: int) -> Fraction:
+        """Return what so many steps of the lattice over so many records stand for, exactly."""
+        raise NotImplementedError
+
+    def lattice(self) -> "Lattice":
+        """Return the whole numbers that records become when they are added."""
+        raise NotSupported(
+            "a Python function's answer has no declared lattice, and floating-point noise on a "
+            "float is not private; release a Count, Histogram, Sum, Mean or Linear"
+        )
+
+
+STEPS = 2**24
+"""Steps of the lattice between the ends of a range: fine beside any noise worth adding."""
+
+
+@dataclass(frozen=True, slots=True)
+class Lattice:
+    """Where a real answer may lie: whole steps, so that exact noise can be added to it.
+
+    A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
+    to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
+    numbers, one per record, none beyond ``steps``) record t has |weights[t]| steps instead, and
+    the sign of its weight. ``places`` are the steps of a model's states, in its order: a record is
+    then its state, and no other number is read. Replacing a record moves the sum by at most
+    ``moved`` steps.
+
+    >>> Lattice(0.0, 10.0, steps=100, missing=0).place(2.5)
+    25
+    """
+
+    lower: float
+    upper: float
+    steps: int
+    missing: int
+    weights: tuple[int, ...] | None = None
+    places: tuple[int, ...] | None = None
+
+    @property
+    def moved(self) -> int:
+        """The most steps by which a replaced record moves the sum."""
+        return self.steps if self.places is None else max(self.places) - min(self.places)
+
+    def steps_of(self, states: Sequence[State], missing: State = "any") -> tuple[list[int], int]:
+        """Return the step of each state, and that of a record that is missing or foreign.
+
+        ``missing`` says what such a record is: ``"any"`` (the number nearest to 0), ``"none"`` (the
+        first state), or the name of a state.
+
+        >>> Lattice(0.0, 4.0, 4, 0, places=(1, 3)).steps_of(("low", "high"), "high")
+        ([1, 3], 3)
+        """
+        places = list(self.places or ())
+        rest = rest_of(missing, states)
+        return places, self.missing if rest is None else places[list(states).index(rest)]
+
+    def place(self, value: Any) -> int:
+        """Return the step of a value: the rule that frames follow, one record at a time.
+
+        A text is foreign, even if it reads as a number. Foreign objects are never asked for one:
+        what they would raise could quote the data.
+        """
+        if not isinstance(value, Real | Decimal | np.number | np.bool_):
+            return self.missing
+        try:
+            number = float(value)
+        except (TypeError, ValueError, OverflowError):
+            return self.missing
+        if math.isnan(number):
+            return self.missing
+        share = (min(max(number, self.lower), self.upper) - self.lower) / (self.upper - self.lower)
+        return min(max(math.floor(share * self.steps + 0.5), 0), self.steps)
+
+
+def as_numbers(states: Sequence[State]) -> tuple[float, ...] | None:
+    """Return states that are finite numbers as floats, None where one is something else.
+
+    >>> as_numbers((0, 1.5)), as_numbers(("low", 1))
+    ((0.0, 1.5), None)
+    """
+    named: Sequence[object] = states
+    try:
+        numbers = tuple(float(state) for state in named if isinstance(state, Real))
+    except OverflowError:
+        return None
+    return numbers if len(numbers) == len(named) and all(map(math.isfinite, numbers)) else None
+
+
+_PLAIN = (str, bytes, bool, int, float)
+
+
+def rest_of(missing: State, states: Sequence[State]) -> State | None:
+    """Return the state of missing records in a plan, None where they are in no state.
+
+    ``missing`` is the plan's word: ``"any"`` pattern of them, ``"none"`` (one that turns up all the
+    same is in the first state), or their state.
+
+    >>> rest_of("any", ("idle", "run")), rest_of("none", ("idle", "run")), rest_of("run", ("run",))
+    (None, 'idle', 'run')
+    """
+    if missing == "any" or not states:
+        return None
+    return states[0] if missing == "none" else missing
+
+
+def known(record: Any, wanted: set[State]) -> bool:
+    """Return whether a record is one of the states; foreign types are never asked to compare.
+
+    >>> known("a", {"a", "b"}), known(["a"], {"a", "b"})
+    (True, False)
+    """
+    kind = type(record)
+    plain = kind in _PLAIN or isinstance(record, np.generic)
+    if not plain and kind not in {type(state) for state in wanted}:
+        return False
+    try:
+        return record in wanted
+    except TypeError:  # unhashable: foreign to every model
+        return False
+
+
+Values = tuple[tuple[State, float], ...]
+"""Each state with its number."""
+
+Ends = tuple[float, float]
+
+
+def read_values(values: Any) -> Values | None:
+    """Return the numbers of states as pairs, or refuse what gives a state no finite number.
+
+    >>> read_values({"low": 0.2, "high": 1.6})
+    (('low', 0.2), ('high', 1.6))
+    """
+    if values is None:
+        return None
+    labelled = isinstance(values, Mapping) or hasattr(type(values), "items")
+    try:
+        pairs = [(state, number) for state, number in (values.items() if labelled else values)]
+        distinct = len({state for state, _ in pairs})
+    except (TypeError, ValueError) as error:
+        raise InvalidInput(
+            "values give each state its number, as in values={'low': 0.2, 'high': 1.6}"
+        ) from error
+    if not pairs or distinct < len(pairs):
+        raise InvalidInput("values give each state one number; name each state once")
+    return tuple((state, float(check_number(number, "a value"))) for state, number in pairs)
+
+
+def numbers_of(
+    values: Values | None, states: Sequence[State], cuts: Sequence[float], ends: Ends | None
+) -> Values:
+    """Return the number of each state in the model's order, or refuse states without one.
+
+    Numbers that were stated come first, then the middles of bins, then names that are numbers.
+    ``ends`` close the two open bins, and bins are cut off at them.
+
+    >>> numbers_of(None, ("low", "mid", "high"), (1.0, 3.0), (0.0, 6.0))
+    (('low', 0.5), ('mid', 2.0), ('high', 4.5))
+    """
+    if values is not None:
+        stated = dict(values)
+        for state in stated:
+            if state not in states:
+                known = ", ".join(map(repr, states[:12]))
+                raise UnknownState(
+                    f"values name {state!r}, which is no state of the model; its states are {known}"
+                )
+        for state in states:
+            if state not in stated:
+                raise InvalidInput(
+                    f"values give no number for the state {state!r}; every state needs one"
+                )
+        return tuple((state, stated[state]) for state in states)
+    if len(states) == len(cuts) + 1 > 1:
+        if ends is None:
+            raise InvalidInput(
+                "the first and the last bin have no end, so no middle; say what each state counts "
+                f"as: values={{{_example(states)}}}"
+            )
+        middles = [low + (high - low) / 2 for low, high in pairwise(_edges(cuts, ends))]
+        return tuple(zip(states, middles, strict=True))
+    numbers = as_numbers(states)
+    if numbers is None:
+        raise InvalidInput(
+            "numbers are added up, and the states of this model are names: the model says nothing "
+            "about readings within a state, so a record counts as the number of its state; say "
+            f"which, values={{{_example(states)}}}"
+        )
+    return tuple(zip(states, numbers, strict=True))
+
+
+def farthest(values: Values, cuts: Sequence[float], ends: Ends) -> float | None:
+    """Return how far a reading is at most from the number of its bin, rounded up; None if unknown.
+
+    Readings and numbers are clipped to ``ends``. The worst case over all readings, never measured.
+
+    >>> farthest((("low", 0.5), ("mid", 2.0), ("high", 4.5)), (1.0, 3.0), (0.0, 6.0))
+    1.5
+    """
+    if len(values) != len(cuts) + 1:
+        return None
+    low, high = ends
+    numbers = [Fraction(min(max(number, low), high)) for _, number in values]
+    bins = pairwise(map(Fraction, _edges(cuts, ends)))
+    most = max(
+        max(abs(number - one), abs(number - other))
+        for number, (one, other) in zip(numbers, bins, strict=True)
+    )
+    found = float(most)
+    return found if Fraction(found) >= most else up(found)
+
+
+def _edges(cuts: Sequence[float], ends: Ends) -> list[float]:
+    """Return the ends of all bins, cut off at the ends of the range."""
+    low, high = ends
+    return [low, *(min(max(float(cut), low), high) for cut in cuts), high]
+
+
+def _example(states: Sequence[State]) -> str:
+    """Return what values of these states look like."""
+    shown = [f"{state!r}: {place}" for place, state in enumerate(states[:2])]
+    return ", ".join([*shown, *(["..."] if len(states) > 2 else [])])
+
+
+@dataclass(frozen=True, slots=True)
+class Count(BaseQuery):
+    """The number of records whose state is one of ``states``.
+
+    F(x) = #{t : x_t in states}. Replacing one record moves it by at most 1. Missing or foreign
+    values are not counted.
+
+    >>> Count("active").sensitivity()
+    1.0
+    >>> Count(["walking", "running"]).states
+    ('walking', 'running')
+    """
+
+    kind: ClassVar[str] = "count"
+    integral: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    states: Any
+
+    def __post_init__(self) -> None:
+        """Normalise a single state to a tuple of one."""
+        several = isinstance(self.states, list | tuple | set | frozenset)
+        states = tuple(self.states) if several else (self.states,)
+        if not states:
+            raise InvalidInput("a count needs at least one state; pass Count('active')")
+        try:
+            distinct = len(set(states))
+        except TypeError as error:
+            raise InvalidInput(
+                "states must be names or numbers, or a list of them; found something unhashable"
+            ) from error
+        if distinct != len(states):
+            raise InvalidInput("a state is named twice in the count; name each state once")
+        object.__setattr__(self, "states", states)
+
+    @property
+    def named(self) -> tuple[State, ...]:
+        """The states that are counted."""
+        return tuple(self.states)
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return the states that are counted, as the only bin."""
+        return (self.named,)
+
+    def words(self) -> str:
+        """Return the question for people.
+
+        >>> Count(["walk", "run"]).words()
+        "number of records in 'walk' or 'run'"
+        """
+        return "number of records in " + " or ".join(map(repr, self.states))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind, "states": list(self.states)}
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return 1: a replaced record enters or leaves the count."""
+        return 1.0
+
+    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> int:
+        """Return the count; foreign and missing values are in no state."""
+        wanted = set(self.states)
+        return sum(1 for record in records if known(record, wanted))
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class Histogram(BaseQuery):
+    """The number of records in each state of the model.
+
+    Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
+    foreign values are in no bin, so the sum of the bins is private. A plan that says in which state
+    missing records are (``calibrate(..., missing=...)``) makes the histogram ``totalled``: its bins
+    add up to the number of records, which is public, and the noisy numbers are moved to the nearest
+    whole numbers with that sum. Two states are then one count, see `BinaryHistogram`.
+
+    >>> Histogram().sensitivity()
+    2.0
+    >>> Histogram().evaluate(["idle", None, "run"], ("idle", "walk", "run"))
+    [1, 0, 1]
+    """
+
+    kind: ClassVar[str] = "histogram"
+    integral: ClassVar[bool] = True
+    per_state: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    totalled: bool = False
+
+    def __post_init__(self) -> None:
+        """Refuse anything but a truth value."""
+        check_flag(self.totalled, "totalled")
+
+    def __repr__(self) -> str:
+        """Return it as it is written."""
+        return f"Histogram({'totalled=True' if self.totalled else ''})"
+
+    def on(
+        self, states: Sequence[State], rest: State | None = None
+    ) -> "Histogram | BinaryHistogram":
+        """Return the histogram as it is planned for some states: of two that are all, one count.
+
+        >>> Histogram().on(("idle", "active"), rest="idle")
+        BinaryHistogram(states=('active',), rest='idle')
+        """
+        if rest is None or not states:
+            return Histogram()
+        if len(states) != 2:
+            return Histogram(totalled=True)
+        return BinaryHistogram([state for state in states if state != rest], rest)
+
+    def bins(self, states: Sequence[State]) -> tuple[tuple[State, ...], ...]:
+        """Return each state as a bin of its own."""
+        return tuple((state,) for state in states)
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return the number of states, or refuse a model that names none."""
+        if not states:
+            raise NotSupported(
+                "this model names no states, and a histogram needs a model that names the states, "
+                "such as a MarkovChain"
+            )
+        return len(states)
+
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return the states: each number has one."""
+        return tuple(states)
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return "number of records in each state"
+
+    def settled(self) -> str | None:
+        """Return what becomes of the noisy numbers."""
+        if not self.totalled:
+            return None
+        return "the noisy numbers are moved to the nearest that add up to the number of records"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind, **({"totalled": True} if self.totalled else {})}
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return 2: one bin loses a record and another gains it."""
+        return 2.0
+
+    def euclidean(self, length: int | None = None) -> float:
+        """Return the square root of 2, rounded up: two bins move by one each."""
+        return up(math.sqrt(2.0))
+
+    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
+        """Return one count per state, in the model's order."""
+        counts = dict.fromkeys(states, 0)
+        wanted = set(states)
+        for record in records:
+            if known(record, wanted):
+                counts[record] += 1
+        return [counts[state] for state in states]
+
+
+@dataclass(frozen=True, slots=True)
+class BinaryHistogram(Count):
+    """The number of records in each of two states, as one count and what is left.
+
+    The number of records n is public and every record is in one of the two, missing ones in the
+    state ``rest``: the count of the other state, with its noise, tells both. Replacing a record
+    moves that count by 1, so a histogram of two states needs half the noise of `Histogram` on each
+    number, and both err alike. What `Histogram` is planned as on a model of two states where the
+    plan says in which of them missing records are.
+
+    >>> query = BinaryHistogram("active", rest="idle")
+    >>> query.sensitivity(), query.completed([7], 100, ("idle", "active"))
+    (1.0, [93, 7])
+    """
+
+    kind: ClassVar[str] = "binary-histogram"
+
+    rest: Any
+
+    def __post_init__(self) -> None:
+        """Check that there are two states."""
+        Count.__post_init__(self)
+        Count([self.rest])  # refuses what cannot be a state
+        if len(self.states) != 1 or self.rest is None or self.rest in self.states:
+            raise InvalidInput(
+                "a histogram of two states counts one and leaves the rest to another, as in "
+                "BinaryHistogram('active', rest='idle')"
+            )
+
+    def on(
+        self, states: Sequence[State], rest: State | None = None
+    ) -> "Histogram | BinaryHistogram":
+        """Return the histogram of the two states as it is planned, or refuse other states."""
+        if states and set(states) != {*self.states, self.rest}:
+            shown = ", ".join(map(repr, states[:12]))
+            raise UnknownState(
+                f"a histogram of {self.states[0]!r} and {self.rest!r} needs a model with these "
+                f"two states; its states are {shown}"
+            )
+        return Histogram().on(states, rest)
+
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return both states, in the model's order."""
+        return tuple(states) or (self.rest, *self.states)
+
+    def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
+        """Return the noisy count, and what it leaves of all records, in the model's order."""
+        (count,) = numbers
+        return [count if cell in self.states else rows - count for cell in self.cells(states)]
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return f"number of records in {self.states[0]!r} and in {self.rest!r}, which has all others"
+
+    def settled(self) -> str | None:
+        """Return what becomes of the noisy number."""
+        return f"what {self.states[0]!r} leaves of the number of records is {self.rest!r}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind, "counted": self.states[0], "rest": self.rest}
+
+
+@dataclass(frozen=True, slots=True)
+class Transitions(BaseQuery):
+    """The number of times that a record in state x is followed by one in state y, for all x, y.
+
+    N_xy = #{t : x_t = x, x_{t+1} = y}, over pairs of neighbours in one unbroken series of one
+    person: no pair crosses a gap, a missing or foreign record, the edge of a window, or the border
+    between two groups. A replaced record takes at most two pairs out and puts two in: l1
+    sensitivity 4 (2 at the ends of a series). All m records of a person are in m - 1 pairs, and
+    move the table by 2 (m - 1).
+
+    >>> Transitions().sensitivity()
+    4.0
+    >>> Transitions().evaluate(list("aabab"), ("a", "b"))
+    [1, 2, 1, 0]
+    """
+
+    kind: ClassVar[str] = "transitions"
+    integral: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return the square of the number of states, or refuse a model that names none."""
+        if not states:
+            raise NotSupported(
+                "this model names no states, and transitions need a model that names the states, "
+                "such as a MarkovChain"
+            )
+        return len(states) ** 2
+
+    def cells(self, states: Sequence[State]) -> tuple[State, ...]:
+        """Return the names of the numbers: from and to.
+
+        >>> Transitions().cells(("a", "b"))
+        ('a to a', 'a to b', 'b to a', 'b to b')
+        """
+        return tuple(f"{before} to {after}" for before in states for after in states)
+
+    def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
+        """Return the table as a dictionary: from, then to.
+
+        >>> Transitions().told([1, 2, 1, 0], ("a", "b"))
+        {'a': {'a': 1, 'b': 2}, 'b': {'a': 1, 'b': 0}}
+        """
+        size = len(states)
+        rows = [numbers[start : start + size] for start in range(0, size**2, size)]
+        return {
+            state: dict(zip(states, row, strict=True))
+            for state, row in zip(states, rows, strict=True)
+        }
+
+    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
+        """Return the numbers of the table row by row, each with its name."""
+        flat = [told[before][after] for before in states for after in states]
+        return list(zip(self.cells(states), flat, strict=True))
+
+    def words(self) -> str:
+        """Return the question for people."""
+        return "number of times that each state is followed by each"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind}
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return 4: two pairs go and two come. Shorter series move less; a plan may meet others."""
+        return 4.0
+
+    def euclidean(self, length: int | None = None) -> float:
+        """Return the square root of 6, rounded up.
+
+        Four different pairs move by one each (2). The two that go are the same where the record
+        and both its neighbours agree, and then the two that come differ: one moves by 2 and two by
+        1. The mirror case is alike, and both at once cannot be.
+        """
+        return up(math.sqrt(6.0))
+
+    def person_upper(self, records: int, length: int | None = None) -> Fraction:
+        """Return 2 (m - 1) for all m records of a person: every pair may change."""
+        return Fraction(2 * max(records - 1, 1))
+
+    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
+        """Return the table row by row (from, then to) of one series."""
+        place = {state: index for index, state in enumerate(states)}
+        wanted, size = set(states), len(states)
+        codes = [place[record] if known(record, wanted) else None for record in records]
+        counts = [0] * size**2
+        for before, after in pairwise(codes):
+            if before is not None and after is not None:
+                counts[before * size + after] += 1
+        return counts
+
+
+@dataclass(frozen=True, slots=True, repr=False)
+class TopK(BaseQuery):
+    """The ``k`` states with the most records, the most frequent first; no counts are released.
+
+    Missing and foreign values are where the plan says, or in no state. Ties, and all else that is
+    close, fall as the noise decides. ``among`` is the number of states to choose from, which
+    planning fills in from the model: k must be below it (the order of all m states is what
+    TopK(m - 1) leaves).
+
+    One replaced record takes 1 from one count and adds 1 to another. Level times scale is then
+    k + 1 for a `Selection`, which is what ``sensitivity`` returns: see there for the proof.
+
+    >>> TopK(2).sensitivity(), TopK(2).on(("idle", "walk", "run"))
+    (3.0, TopK(2))
+    >>> TopK(2).told([2, 0], ("idle", "walk", "run"))
+    ['run', 'idle']
+    """
+
+    kind: ClassVar[str] = "top-k"
+    integral: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+    selects: ClassVar[bool] = True
+
+    k: int
+    among: int | None = None
+
+    def __post_init__(self) -> None:
+        """Check how many are asked for, and from how many."""
+        object.__setattr__(self, "k", check_count(self.k, "k, how many states to select,", 1))
+        if self.among is not None:
+            _check_room(self.k, check_count(self.among, "the number of states to choose from", 2))
+
+    def __repr__(self) -> str:
+        """Return it as it is written."""
+        return f"TopK({self.k})"
+
+    @property
+    def counted(self) -> Histogram:
+        """The counts that the choice is made by."""
+        return Histogram()
+
+    def on(self, states: Sequence[State], rest: State | None = None) -> "TopK":
+        """Return the question as it is planned for some states, or refuse too few of them."""
+        if not states:
+            raise NotSupported(
+                "this model names no states, and the most frequent ones need a model that does, "
+                "such as a MarkovChain or Groups(m, states=...)"
+            )
+        _check_room(self.k, len(states))
+        return replace(self, among=len(states))
+
+    def numbers(self, states: Sequence[State]) -> int:
+        """Return k, or refuse a model that names no states."""
+        return self.on(states).k
+
+    def told(self, numbers: Sequence[int], states: Sequence[State]) -> list[State]:
+        """Return the selected states, the first choice first; ``numbers`` are their places."""
+        return [states[place] for place in numbers]
+
+    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
+        """Return the selected states, each with its rank."""
+        return [(f"rank {rank}", state) for rank, state in enumerate(told, 1)]
+
+    def words(self) -> str:
+        """Return the question for people.
+
+        >>> TopK(2).words(), TopK(1).words()
+        ('the 2 most frequent states', 'the most frequent state')
+        """
+        return "the most frequent state" if self.k == 1 else f"the {self.k} most frequent states"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the question as plan files hold it."""
+        return {"kind": self.kind, "k": self.k, "among": self.among}
+
+    def sensitivity(self, length: int | None = None) -> float:
+        """Return k + 1, the DP level of a `Selection` times its scale."""
+        return self.k + 1.0
+
+    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
+        """Return the counts that the choice is made by, in the model's order."""
+        return self.counted.evaluate(records, states)
+
+
+def _check_room(k: int, states: int) -> None:
+    if k >= states:
+        raise InvalidInput(
+            f"the {k} most frequent of {states} states cannot be selected: k must be below the "
+            f"number of states; TopK({max(states - 1, 1)}) puts all of them in order"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The most frequent states by permute-and-flip, k rounds of it, each without those before.
+
+    In a round the states left are gone through in a random order, and one whose count is d below
+    the largest is taken with probability exp(-d / scale), else passed over. That is the state with
+    the largest count after each got exponential noise of mean ``scale`` [mckenna2020].
+
+    **The level is (k + 1) / scale** for one replaced record, which takes 1 from the count of a
+    state u and adds 1 to that of v. In a round, r is chosen if its noise E is at least M - c_r,
+    where M is the largest noisy count of the others, and Pr[E >= x - 1] <= e^(1 / scale)
+    Pr[E >= x]. So raising c_r by 1, or lowering M by at most 1, multiplies the probability of r by
+    at most e^(1 / scale). Hence: where v is chosen, both happen, at most e^(2 / scale); where
+    another than u and v is chosen, only the loss of u helps, at most e^(1 / scale), and where u is
+    chosen nothing helps before v is gone or after. A list in which v comes once and u never gains
+    (k - 1) + 2 = k + 1 at most; a list with u in it loses in that round, and in later rounds only
+    v, once, can gain, so no other list gains more. The opposite direction is the same with u and v
+    exchanged. Nothing smaller is true for k < m: with u far ahead of all others every one of these
+    steps is attained in the limit. (Rounds of any 2 / scale-DP choice would be 2 k / scale.)
+
+    **Errors.** The count of a state chosen among m falls short of the largest by a or more with
+    probability at most T(a) = 1 - (1 - (1 - p)^m) / (m p), p = exp(-a / scale), and by so much if
+    all others are a behind. ``expected_error`` is max over a of a T(a), the largest expected
+    shortfall where all others are equally far behind; `tests/test_selection.py` finds no worse
+    counts. The state of rank j is compared with the largest count that is left, which is at least
+    the j-th largest of all.
+
+    >>> chosen = Selection(TopK(2, among=4), scale=6.0)
+    >>> chosen.dp_epsilon(), round(chosen.expected_error(), 3), chosen.quantile(.05)
+    (0.5, 2.644, 20.0)
+    """
+
+    kind: ClassVar[str] = "permute-and-flip"
+    words: ClassVar[str] = "permute-and-flip"
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
+    """It is asked for like Laplace noise: without any delta."""
+
+    task: ClassVar[Task] = "answer"
+    whole: ClassVar[bool] = True
+
+    query: TopK
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the scale."""
+        found: object = self.query
+        if not isinstance(found, TopK):
+            raise InvalidInput(
+                f"a selection answers TopK(k), found {type(found).__name__}; numbers get noise, "
+                "Laplace or DiscreteLaplace"
+            )
+        object.__setattr__(self, "scale", check_amount(self.scale, "noise scale"))
+
+    @property
+    def length(self) -> None:
+        """None: a selection is for series of any length."""
+        return
+
+    @property
+    def amount(self) -> float:
+        """The scale."""
+        return self.scale
+
+    def with_amount(self, amount: float) -> Self:
+        """Return the same selection at another scale."""
+        return replace(self, scale=amount)
+
+    def said(self) -> str:
+        """Return the randomisation for people, its scale rounded up.
+
+        >>> Selection(TopK(2, among=4), scale=6.0).said()
+        'permute-and-flip, 2 rounds, scale 6'
+        """
+        rounds = "" if self.query.k == 1 else f" {self.query.k} rounds,"
+        return f"{self.words},{rounds} scale {above(self.scale)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.scale}
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return (k + 1) / scale, the level against an attacker who knows all other records."""
+        return self.query.sensitivity(length) / self.scale
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return up(self.dp_epsilon(length))
+
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve that is 0 from the DP level on."""
+        return PointCurve(((self.level_upper(length), 0.0),))
+
+    def expected_error(self) -> float:
+        """Return the largest expected shortfall of the count of a selected state."""
+        return _worst_shortfall(self._states(), self.scale)
+
+    def quantile(self, beta: float) -> float:
+        """Return the least whole alpha with Pr[shortfall > alpha] <= beta, whatever the counts."""
+        states = self._states()
+        low, high = 0, 1
+        while _tail(high + 1, states, self.scale) > beta:
+            high *= 2
+        while low < high:
+            middle = (low + high) // 2
+            small = _tail(middle + 1, states, self.scale) <= beta
+            low, high = (low, middle) if small else (middle + 1, high)
+        return float(low)
+
+    def variance(self) -> float:
+        """Refuse: states are released, and no numbers."""
+        raise NotSupported(
+            "a selection releases states, which have no variance; its expected_error and accuracy "
+            "say how far their counts fall short"
+        )
+
+    def _states(self) -> int:
+        if self.query.among is None:
+            raise InvalidInput(
+                "how far a selection falls short depends on the number of states to choose from; "
+                "plan it for a model, or say TopK(k, among=4)"
+            )
+        return self.query.among
+
+
+def _tail(short: float, states: int, scale: float) -> float:
+    """Return T(short), rounded to nearest; for tiny ones (m - 1) p / 2, which is a little more."""
+    p = math.exp(-short / scale)
+    if states * p < 1e-6:
+        return (states - 1) * p / 2
+    none = -math.expm1(states * math.log1p(-p)) if p < 1 else 1.0
+    return max(0.0, 1 - none / (states * p))
+
+
+_FINE = 2**12
+"""Shortfalls that are tried at most; beyond, they are taken as dense."""
+
+
+@lru_cache(maxsize=256)
+def _worst_shortfall(states: int, scale: float) -> float:
+    """Return max over whole a >= 1 of a T(a): from 1 + ln m scales on the tail only falls."""
+    reach = scale * (math.log(states) + 4) + 2
+    tried = np.arange(1.0, reach + 1) if reach <= _FINE else np.linspace(1.0, reach, _FINE)
+    return max(float(short) * _tail(float(short), states, scale) for short in tried)
 
 
 @dataclass(frozen=True, slots=True)

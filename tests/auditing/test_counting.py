@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles import attackers as oracle
-from undertow.auditing.counting import answer_posteriors, totals
+from undertow.auditing.attackers import answer_posteriors, totals
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 
 PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=40)

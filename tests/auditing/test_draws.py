@@ -7,10 +7,10 @@ import pytest
 
 import undertow as ut
 from tests.oracles.samples import chi_square
-from undertow.auditing.draws import ChainSource, GaussianSource, NetworkSource
+from undertow.auditing.scenarios import ChainSource, GaussianSource, NetworkSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 
 P3 = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 STACK = [[[0.9, 0.1], [0.4, 0.6]], [[0.2, 0.8], [0.5, 0.5]], [[0.7, 0.3], [0.0, 1.0]]]
@@ -52,7 +52,6 @@ def test_laws_of_chains_are_exact(chain, length, first, fixed):
         assert found == pytest.approx(probability, abs=1e-14)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("chain", "length", "first", "fixed"), CASES)
 def test_draws_follow_the_law(chain, length, first, fixed):
     """Null: the conditional law; 40,000 draws, chi-square, false alarms below 1e-6 in all.
@@ -88,7 +87,6 @@ def test_impossible_values_are_refused():
         absorbing.given({4: 0})
 
 
-@pytest.mark.statistical
 def test_gaussian_draws():
     """Null: the conditional mean and covariance; 200,000 draws, 5 standard errors (1e-6)."""
     root = np.array([[1.0, 0, 0], [0.5, 1.2, 0], [-0.4, 0.3, 0.8]])
@@ -107,7 +105,6 @@ def test_gaussian_draws():
     ]).all()  # fmt: skip
 
 
-@pytest.mark.statistical
 def test_network_draws():
     """Null: the conditional joint; 40,000 draws, chi-square, false alarms below 1e-6."""
     cpds = {

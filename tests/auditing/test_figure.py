@@ -5,10 +5,10 @@ import itertools
 import numpy as np
 import pytest
 
-from undertow.auditing.guarantees import average_bound
+from undertow.auditing.attackers import average_bound
 from undertow.errors import InvalidInput
-from undertow.figures.attacks import Guarantee, Hit, draw_attacks
 from undertow.figures.canvas import figure_bytes
+from undertow.figures.series import Guarantee, Hit, draw_attacks
 
 pytest.importorskip("matplotlib")
 LEVELS = np.linspace(0, 3, 31)

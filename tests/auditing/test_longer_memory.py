@@ -7,11 +7,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.auditing.attackers import given_others
-from undertow.auditing.counting import answer_posteriors
-from undertow.auditing.draws import ChainSource
-from undertow.auditing.posteriors import posteriors
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.attackers import answer_posteriors, given_others
+from undertow.auditing.inference import posteriors, viterbi
+from undertow.auditing.scenarios import ChainSource
 from undertow.errors import InvalidInput
 
 SECOND = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles import attackers as oracle
-from undertow.auditing.viterbi import viterbi
+from undertow.auditing.inference import viterbi
 from undertow.errors import InvalidInput
-from undertow.models import forward_backward as kernels
+from undertow.models.fitting import hidden as kernels
 
 PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 

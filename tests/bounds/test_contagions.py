@@ -10,7 +10,7 @@ from undertow.bounds.networks import contagions
 from undertow.bounds.networks.contagions import leakage as contagion_leakage
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.mechanisms import Laplace, PureDP
-from undertow.models.contagion import Contagion
+from undertow.models.networks import Contagion
 from undertow.queries import Count, Histogram
 
 WHOM: list[Against] = ["any", "ignorant", "informed", Adversary(1, [0])]

@@ -12,12 +12,11 @@ import undertow as ut
 from tests.bounds.test_gaussian import LAWS, forms, truth
 from tests.oracles.gaussian import linear_factor
 from undertow.adversaries import Adversary
-from undertow.bounds.gaussian.classes import class_factor
-from undertow.bounds.gaussian.numbers import Form
-from undertow.bounds.published.gaussian import largest_correlation, published_gaussian_factor
+from undertow.bounds.gaussian.leakages import class_factor
+from undertow.bounds.gaussian.search import Form
+from undertow.bounds.published import largest_correlation, published_gaussian_factor
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.models.definite import least_eigenvalue_lower
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.gaussian import GaussianClass, MultivariateGaussian, least_eigenvalue_lower
 
 # --- classes --------------------------------------------------------------------------------------
 

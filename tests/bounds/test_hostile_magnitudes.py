@@ -19,7 +19,7 @@ from tests.oracles.enumeration import law_leakage
 from tests.oracles.exact import normalised, stationary
 from tests.oracles.memory import order_two
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.stationary import stationary_law
+from undertow.models.chains import stationary_law
 
 CASES = 24
 """Random models of each kind."""

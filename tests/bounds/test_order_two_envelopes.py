@@ -8,10 +8,14 @@ import pytest
 import undertow as ut
 from tests.contracts.test_memory import seeds
 from tests.oracles import memory as oracle
-from undertow.bounds.second_order.bracket import attack_arrays
-from undertow.bounds.second_order.envelopes import envelope_bracket
-from undertow.bounds.second_order.messages import played
-from undertow.bounds.second_order.two_states import MoveBounds, law_of, swapped
+from undertow.bounds.memory.two_states import (
+    MoveBounds,
+    attack_arrays,
+    envelope_bracket,
+    law_of,
+    played,
+    swapped,
+)
 
 DEEP = ut.SecondOrderChain(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
 """About the order-two chain of deep sleep: states last long."""

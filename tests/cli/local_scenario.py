@@ -12,8 +12,8 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, LEDGER, SERIES, new_ledger, scenario
-from undertow.channels import Redaction, XorNoise
-from undertow.planning.search import calibrate
+from undertow.mechanisms import Redaction, XorNoise
+from undertow.planning.calibrate import calibrate
 
 __all__ = ["scenario", "studio"]
 

@@ -6,7 +6,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, call_json, rows, strict
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 from undertow.models.registry import model_to_dict
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("idle", "active"))
@@ -83,7 +83,7 @@ def test_the_promise_begins_with_it(files):
 
 def test_a_plan_that_was_made_before_is_refused(files):
     assert call(*PLAN, "--accept", "order,memory", "--output", "plan.json").exit_code == 0
-    from undertow.plan_format import checksum
+    from undertow.plan import checksum
 
     body = json.loads((files / "plan.json").read_text())
     del body["accepted"], body["checksum"]

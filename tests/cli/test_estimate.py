@@ -8,7 +8,7 @@ import undertow as ut
 from tests.cli.calls import call, rows, strict
 from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
 from tests.cli.scenario import CHAIN, HOURS
-from undertow.estimation import estimate as compute
+from undertow.releasing.estimate import estimate as compute
 
 __all__ = ["scenario", "studio"]
 

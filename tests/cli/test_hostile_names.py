@@ -13,11 +13,12 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.cli.calls import PLAIN, call
 from tests.grids import each
-from undertow.cli import output, tables
+from undertow.cli import output
+from undertow.cli import output as tables
 from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
-from undertow.releasing import Release
-from undertow.reporting.files import csv_bytes
+from undertow.releasing.request import Release
+from undertow.reporting.report import csv_bytes
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b31m\r"
 MARKUP = "[bold red]x[/] [link=http://a.b]y[/link]"

@@ -170,7 +170,7 @@ def test_a_dry_run_draws_records_and_writes_nothing(monkeypatch):
 
     before, events = names(), ledger().verify()
     content = Path("year.db").read_bytes()
-    monkeypatch.setattr("undertow.releasing.randomise", never)
+    monkeypatch.setattr("undertow.releasing.request.randomise", never)
     result = release("--dry-run", *FILES)
     assert result.exit_code == 0
     assert names() == before
@@ -221,7 +221,7 @@ def test_a_reservation_left_by_a_crash_is_told(monkeypatch):
         raise InvalidInput("the process died here")
 
     with monkeypatch.context() as patched:
-        patched.setattr("undertow.releasing.randomise", crash)
+        patched.setattr("undertow.releasing.request.randomise", crash)
         assert release().exit_code == 1
     (entry,) = ledger().entries()
     assert entry.status == "reserved"
@@ -260,7 +260,8 @@ def test_a_full_disk_after_the_answer_is_repaired_by_the_same_command(monkeypatc
 
 
 def test_a_crash_between_two_files_is_repaired_by_the_same_command(monkeypatch):
-    from undertow.cli import files, release_files
+    from undertow.cli import files
+    from undertow.cli import release as release_files
 
     real = files.write_bytes
 

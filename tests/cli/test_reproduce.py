@@ -3,7 +3,7 @@
 import json
 
 from tests.cli.calls import call, call_json, strict
-from undertow.papers.registry import find_results
+from undertow_papers.registry import find_results
 
 RESULT = "wang2016:lemma4.7"
 

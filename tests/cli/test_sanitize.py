@@ -22,8 +22,8 @@ from tests.cli.local_scenario import (
 )
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, ledger
 from undertow.ledger.keys import Keys
+from undertow.releasing.series import fingerprint
 from undertow.sampling.keyed import Key
-from undertow.sanitizing import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -80,13 +80,6 @@ def test_the_ending_says_the_form(name):
     assert names() == [name]
 
 
-def test_two_runs_draw_two_series():
-    """Equal with probability below 2**-100."""
-    done(sanitize(*OUT))
-    done(sanitize("--output", "again.csv"))
-    assert Path("out.csv").read_bytes() != Path("again.csv").read_bytes()
-
-
 def test_noise_in_runs_and_windows_and_no_columns_at_all():
     done(sanitize(*OUT, "--window", "2025-01-06,2025-01-07", plan="runs.plan"))
     assert len(table("out.csv")) == 4 * 24
@@ -137,7 +130,7 @@ def test_nothing_is_drawn_without_an_output(monkeypatch):
     def never(*_, **__):
         raise AssertionError("records were flipped")
 
-    monkeypatch.setattr("undertow.sanitizing.flip", never)
+    monkeypatch.setattr("undertow.releasing.series.flip", never)
     result = done(sanitize())
     assert "no --output: nothing was drawn" in result.stdout
     assert not result.stderr
@@ -169,16 +162,6 @@ def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     told = strict(done(sanitize("--json", plan="ignorant.plan")).stdout)
     assert told["against"] == "ignorant"
     assert "knows some or all other records" in told["not_covered"][0]
-
-
-def test_a_report():
-    source = ("--source", "a diary study")
-    done(sanitize(*OUT, "--report", "r.txt", *source, plan="ignorant.plan", account=()))
-    text = " ".join(Path("r.txt").read_text().split())
-    assert "a diary study" in text
-    assert "knows some or all other records" in text
-    done(sanitize("--output", "b.csv", "--report", "r.html", account=ACCOUNT))
-    assert ledger().entries()[0].hash in Path("r.html").read_text()
 
 
 # --- the account ----------------------------------------------------------------------------------
@@ -220,7 +203,7 @@ def test_a_dry_run_foretells_and_draws_nothing(monkeypatch):
 
     content = Path("year.db").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr("undertow.sanitizing.flip", never)
+        patched.setattr("undertow.releasing.series.flip", never)
         result = done(sanitize(*OUT, "--dry-run", account=ACCOUNT))
         said = strict(done(sanitize(*OUT, "--dry-run", "--json", account=ACCOUNT)).stdout)
         assert "no ledger" in rows(done(sanitize(*OUT, "--dry-run")))["spends"]
@@ -269,7 +252,7 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
     Both have the key of the release, so that their draws are one; without it there are two, and
     this one is refused.
     """
-    from undertow.cli.local_drafts import Drafts
+    from undertow.cli.local import Drafts
 
     real, calls = Drafts.compose, []
 

@@ -11,7 +11,7 @@ from tests.cli.calls import rows
 from tests.cli.local_scenario import ACCOUNT, LOCAL, names, refused, scenario, studio
 from tests.cli.scenario import ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
-from undertow.sanitizing import fingerprint
+from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -85,7 +85,7 @@ def test_a_file_that_appears_meanwhile_stays(monkeypatch):
         Path("out.csv").write_text("mine")
         return real(*arguments)
 
-    monkeypatch.setattr("undertow.sanitizing.randomised", slow)
+    monkeypatch.setattr("undertow.releasing.series.randomised", slow)
     assert "out.csv exists" in refused(sanitize(*OUT))
     assert Path("out.csv").read_text() == "mine"
 

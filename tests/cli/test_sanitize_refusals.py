@@ -22,7 +22,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_in, full_output
-from undertow.sanitizing import fingerprint
+from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
 
@@ -60,7 +60,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
         change()
         return read
 
-    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
     said = refused(sanitize(*OUT, *arguments, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -76,7 +76,7 @@ def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
         replaced()
         return real(ut.Data(["canary"]), rule)
 
-    monkeypatch.setattr("undertow.sanitizing.coded", meanwhile)
+    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
     said = refused(sanitize(*OUT, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -90,7 +90,7 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
         appended()
         return real(*arguments)
 
-    monkeypatch.setattr("undertow.sanitizing.flip", slow)
+    monkeypatch.setattr("undertow.releasing.series.flip", slow)
     done(sanitize(*OUT, account=ACCOUNT))
     assert len(table("out.csv")) == 4 * HOURS
 
@@ -222,13 +222,12 @@ def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
 ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OUT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"),
     [
-        ("undertow.sanitizing", "randomised"),
-        ("undertow.cli.local_release", "write_frames"),
-        ("undertow.cli.local_release", "record"),
+        ("undertow.releasing.series", "randomised"),
+        ("undertow.cli.local", "write_frames"),
+        ("undertow.cli.local", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):
@@ -248,7 +247,6 @@ def test_a_killed_process_is_repaired_by_the_same_command(module, name):
     assert after.result["sha256"] == fingerprint(data, LOCAL["flips"])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_summary_that_cannot_be_printed_is_an_error():
     told = apart(*ASKED, prepare=(full_output,))

@@ -14,7 +14,7 @@ from tests.cli.calls import CHAIN, NAMED, call
 from tests.cli.scenario import ACTIVE, LEDGER, STEPS, scenario  # noqa: F401  (a fixture)
 from tests.cli.scenario import CHAIN as ACTIVITY
 from undertow.cli import output
-from undertow.cli.wording import in_cli_words
+from undertow.cli.output import in_cli_words
 from undertow.errors import DisclosureWarning
 
 PYTHON = re.compile(

@@ -32,7 +32,7 @@ from tests.contracts.method_plans import (
 )
 from tests.grids import each, pairwise
 from tests.oracles import chains as oracles
-from undertow.bounds.published.chains import lange_constant, zhao_constant
+from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.methods import methods_for
 

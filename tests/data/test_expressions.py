@@ -4,8 +4,7 @@ import polars as pl
 import pytest
 
 from undertow.data.columns import Column
-from undertow.data.expressions import normalised
-from undertow.data.sql import evaluate
+from undertow.data.expressions import evaluate, normalised
 
 SAME = [
     ("x > 0", "((X)) ".lower() + ">(0.0)", "x>0e3"),

@@ -16,7 +16,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.data.groups import look_alikes
+from undertow.data.grid import look_alikes
 from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
 from undertow.errors import InvalidInput

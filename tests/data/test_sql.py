@@ -10,8 +10,8 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
+from undertow.data.expressions import columns_of
 from undertow.data.table import Data
-from undertow.data.tokens import columns_of
 from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=300)

@@ -4,9 +4,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.figures.orders import draw_orders
-from undertow.models.autocorrelation import Autocorrelation
-from undertow.planning.orders import OrderCase, OrderTable
+from undertow.diagnostics.orders import OrderCase, OrderTable
+from undertow.figures.costs import draw_orders
+from undertow.models.fitting.checks import Autocorrelation
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 

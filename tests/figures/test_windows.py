@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.figures.windows import draw_windows
-from undertow.planning.windows import budget_by_window
+from undertow.diagnostics.windows import budget_by_window
+from undertow.figures.costs import draw_windows
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.4, 0.6]], length=6)
 

@@ -20,9 +20,9 @@ from tests import plan_gallery as gallery
 from tests.golden.relation import Answer
 from tests.golden.replay import replayed
 from undertow.errors import UndertowError
-from undertow.models.chain_classes import ChainBox, MixingClass
-from undertow.models.contagion import Contagion
-from undertow.tabulated import TabulatedNoise
+from undertow.mechanisms import TabulatedNoise
+from undertow.models.classes import ChainBox, MixingClass
+from undertow.models.networks import Contagion
 
 P, NAMES = gallery.P, gallery.NAMES
 UP, DOWN = [[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.6, 0.4]]

@@ -23,7 +23,7 @@ from tests.oracles.exact import normalised, stationary
 from tests.oracles.models import tables_of
 from tests.oracles.tables import probability
 from tests.oracles.windows import histories_leak
-from undertow.models.contagion import Contagion
+from undertow.models.networks import Contagion
 
 Floats = npt.NDArray[Any]
 

@@ -21,8 +21,7 @@ from tests.grids import law
 from undertow.data.scopes import Scope
 from undertow.errors import UndertowError
 from undertow.ledger.amounts import Spend
-from undertow.ledger.rooms import Room
-from undertow.ledger.rules import Terms
+from undertow.ledger.rules import Room, Terms
 
 ACTIVITY = ((0.882, 0.118), (0.305, 0.695))
 STICKY = ((0.95, 0.05), (0.05, 0.95))

@@ -7,9 +7,9 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, call_json
-from undertow.accounting import foretell, level_of, spend_terms
 from undertow.errors import BudgetExceeded, LedgerConflict, NotSupported
-from undertow.releasing import prepare
+from undertow.releasing.account import foretell, level_of, spend_terms
+from undertow.releasing.request import prepare
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 RECORDS = ["inactive", "active"] * 50

@@ -6,9 +6,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.accounting import level_of
 from undertow.errors import BudgetExceeded
-from undertow.ledger.currency import budget_of, exchanged, gradual_spread
+from undertow.ledger.rules import budget_of, exchanged, gradual_spread
+from undertow.releasing.account import level_of
 
 COVARIANCE = [[6.1, 0.42, 2.44], [0.42, 5.32, 1.67], [2.44, 1.67, 12.84]]
 FAMILY = ut.MultivariateGaussian([69, 64, 67], COVARIANCE, spread=40)

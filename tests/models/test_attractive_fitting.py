@@ -9,8 +9,7 @@ from scipy.optimize import minimize
 
 import undertow as ut
 from undertow.errors import InvalidInput
-from undertow.models.attractive_fitting import MARGIN, attractive_rows
-from undertow.models.hidden_fitting import ascended, unbroken
+from undertow.models.fitting.hidden import MARGIN, ascended, attractive_rows, unbroken
 
 REGIMES = ut.HiddenChain(
     [[0.96, 0.02, 0.02, 0.0], [0.02, 0.62, 0.2, 0.16], [0.18, 0.34, 0.47, 0.01],
@@ -55,19 +54,6 @@ def test_a_step_finds_the_likeliest_totally_positive_matrix(size):
         minors = rows[1:, 1:] * rows[:-1, :-1] / (rows[1:, :-1] * rows[:-1, 1:])
         assert minors.min() >= 1
         assert (counts * np.log(rows)).sum() == pytest.approx(solved(counts), rel=1e-7)
-
-
-def test_counts_that_are_totally_positive_are_divided_by_their_sums():
-    counts = 1000 * np.array(
-        [[0.6, 0.3, 0.07, 0.03], [0.3, 0.4, 0.2, 0.1], [0.1, 0.2, 0.4, 0.3], [0.03, 0.07, 0.3, 0.6]]
-    )
-    rows = attractive_rows(counts, np.full((4, 4), 0.25))
-    assert rows == pytest.approx(counts / counts.sum(axis=1, keepdims=True), rel=1e-6)
-    # a hidden state that was never left has any row
-    counts[2] = 0.0
-    rows = attractive_rows(counts, np.full((4, 4), 0.25))
-    assert np.isfinite(rows).all()
-    assert rows.sum(axis=1) == pytest.approx(np.ones(4))
 
 
 def test_the_likelihood_never_falls():

@@ -3,7 +3,7 @@
 import pytest
 
 from undertow.errors import InvalidInput, InvalidModel
-from undertow.models.contagion import Contagion, household
+from undertow.models.networks import Contagion, household
 
 
 def test_tables():

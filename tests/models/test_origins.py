@@ -12,14 +12,13 @@ import pytest
 
 import undertow as ut
 from undertow.errors import DisclosureWarning, InvalidModel, NoPublicForm, UndertowError
-from undertow.models.checks import untested
-from undertow.models.origins import Origin, weakest
-from undertow.models.private_fits import PrivateFit
-from undertow.models.records import RecordDescription
+from undertow.models.fitting.checks import untested
+from undertow.models.fitting.private import PrivateFit
+from undertow.models.records import Origin, RecordDescription, weakest
 from undertow.models.registry import law_to_dict, model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.standing import stands_for
-from undertow.plan_format import checksum
+from undertow.plan import checksum
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("idle", "active"))
 SERIES = [CHAIN.simulate(600, seed=seed) for seed in range(3)]
@@ -157,34 +156,6 @@ def test_a_plan_says_whose_it_is(origin):
     ):
         with pytest.raises(NoPublicForm, match="private"):
             paper()
-
-
-LONG = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=30)
-ORDER_TWO = SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]])
-TRIO = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.2)
-QUESTIONS: dict[str, Any] = {
-    "exact": (CHAIN, ut.Count("active"), {}),
-    "delta": (CHAIN, ut.Count("active"), {"delta": 1e-6}),
-    "several": (CHAIN, ut.Count("active"), {"releases": 4}),
-    "any shape": (CHAIN, ut.Histogram(), {"covers": "any"}),
-    "person": (LONG, ut.Count("active"), {"unit": "person"}),
-    "flips": (CHAIN, ut.Series(), {}),
-    "flips, order two": (ORDER_TWO, ut.Series(), {}),
-    "erasures": (CHAIN, ut.Redacted(protect=7, length=20), {"against": "ignorant"}),
-    "hidden": (ut.HiddenChain.of(CHAIN), ut.Count("active"), {"method": "exchange"}),
-    "groups": (ut.Groups(3), ut.Sum(0, 1), {}),
-    "family": (TRIO, ut.Count("BB"), {}),
-    "Gaussian": (ut.MultivariateGaussian.bounded(3, 0.3), ut.Sum(0, 1), {}),
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_no_search_forgets_the_origin(name):
-    """Whatever is asked, and of which model: the plan is on the model that was passed."""
-    model, query, more = QUESTIONS[name]
-    plan = ut.calibrate(query, model.with_origin("not public"), limit=2.0, **more)
-    assert plan.audience == ut.Plan.from_json(plan.to_json()).audience == "curator"
-    assert ut.calibrate(query, model, limit=2.0, **more).audience == "public"
 
 
 def test_tables_of_methods_and_accounts_keep_the_origin(tmp_path):

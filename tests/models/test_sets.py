@@ -11,7 +11,7 @@ from tests.grids import law
 from tests.strategies import models
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.chain_classes import ChainBox, MixingClass
+from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.sets import model_from_dict
 
 P, Q = [[0.9, 0.1], [0.3, 0.7]], [[0.7, 0.3], [0.4, 0.6]]

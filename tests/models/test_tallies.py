@@ -6,7 +6,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.models.tallies import tally
+from undertow.models.fitting.tally import tally
 
 RECORDS = st.lists(
     st.lists(st.lists(st.integers(-1, 2), min_size=1, max_size=90), min_size=1, max_size=3),
@@ -53,14 +53,6 @@ def test_all_counts_are_those_of_a_loop(people, hour):
     assert found.visits.tolist() == [codes.tolist().count(s) for s in range(3)]
     said = (found.records, found.missing, found.series)
     assert said == (codes.size, codes.tolist().count(-1), len(runs))
-
-
-def test_lags_end_at_four_hundred_and_triples_at_a_hundred_states():
-    found = tally(np.arange(1001) % 101, tuple(range(101)))
-    assert found.triples is None
-    assert found.together.shape == (401, 101)
-    assert found.pairs[400] == 601
-    assert found.together[101].sum() == 900
 
 
 def test_a_tally_is_private_and_frozen():

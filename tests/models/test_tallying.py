@@ -7,8 +7,7 @@ import numpy as np
 import pytest
 
 from undertow.data.folds import packed, unpacked
-from undertow.models.tallies import Tally, tally
-from undertow.models.tallying import Tallying
+from undertow.models.fitting.tally import Tally, Tallying, tally
 
 
 def same(one: Tally, other: Tally) -> None:

@@ -3,11 +3,11 @@
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
+from undertow.models.chains import MarkovChain
 from undertow.models.described import fields, number, whole
-from undertow.models.markov import MarkovChain
+from undertow.queries import BaseQuery, State
 
 
 @dataclass(frozen=True, slots=True)

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 from tests.new_model.stuck import StuckSensor
 from undertow.adversaries import Against
-from undertow.bounds.chains.exchange import exchange_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.metric import refused
 from undertow.certificate import Leakage
 from undertow.mechanisms import Levelled, MetricDP

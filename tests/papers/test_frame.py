@@ -7,9 +7,9 @@ from pathlib import Path
 import pytest
 
 from undertow.errors import InvalidInput
-from undertow.papers import registry, store
-from undertow.papers.charts import Chart, Panel, Trace
-from undertow.papers.findings import (
+from undertow_papers import registry, store
+from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.findings import (
     VERDICTS,
     Claim,
     Compared,
@@ -19,8 +19,8 @@ from undertow.papers.findings import (
     Recomputed,
     WorstCase,
 )
-from undertow.papers.pages import manifest
-from undertow.papers.registry import Result, Setting, recompute
+from undertow_papers.pages import manifest
+from undertow_papers.registry import Result, Setting, recompute
 
 
 @pytest.mark.parametrize(

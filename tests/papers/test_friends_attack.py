@@ -8,7 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from undertow.papers.liu2016.checkins import BAND, BANDS
+from undertow_papers.liu2016.checkins import BAND, BANDS
 
 EXAMPLE = Path(__file__).parents[2] / "examples" / "friends_attack.py"
 

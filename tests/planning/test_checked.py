@@ -4,9 +4,9 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
-from undertow.models.checks import Check
+from undertow.models.fitting.checks import Check
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.checked import jointly
+from undertow.planning.acceptance import jointly
 
 LONGER = SecondOrderChain([[[0.95, 0.05], [0.5, 0.5]], [[0.6, 0.4], [0.05, 0.95]]])
 LIVELY = ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]])

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
-from undertow.releasing import Release
+from undertow.releasing.request import Release
 from undertow.reporting.report import Report
 
 STATES = ("idle", "active")

@@ -9,11 +9,11 @@ import pytest
 
 import undertow as ut
 from tests.reporting.pages import CHAIN, COUNT, HISTOGRAM, MEAN, PERSON, STATES, SUM, Page, told
-from undertow.releasing import Release
+from undertow.releasing.request import Release
 from undertow.reporting import scope, words
-from undertow.reporting.dependence import SMALL, parameters
+from undertow.reporting.facts import SMALL, parameters
 from undertow.reporting.report import Report, SeriesReport
-from undertow.reporting.series import SeriesFacts
+from undertow.reporting.sections import SeriesFacts
 
 MADE = "2026-11-16T10:00:00.25+00:00"
 AGAIN = "this answer was drawn on 2026-11-16T10:00:00 and is given again; nothing was spent"

@@ -33,7 +33,7 @@ if apart:
 import numpy as np
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.channels import RandomizedResponse
+from undertow.mechanisms import RandomizedResponse
 from undertow.sampling import streams
 from undertow.sampling.integers import discrete_laplace
 

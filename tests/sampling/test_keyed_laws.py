@@ -11,10 +11,8 @@ import numpy as np
 import pytest
 
 from tests.oracles.samples import chi_square
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling.keyed import AddressedBytes, Key, addresses, randomised
-
-pytestmark = pytest.mark.statistical
 
 SHAPE = 1e-9
 TWINS = (0.7, 1.3)

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from undertow.errors import InvalidInput
-from undertow.serving.clients import Client, Clients, changing
+from undertow.serving.accounts import Client, Clients, changing
 
 
 def test_a_file_goes_round_and_holds_no_token(tmp_path):

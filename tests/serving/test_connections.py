@@ -16,9 +16,8 @@ import uvicorn
 
 import undertow as ut
 from undertow.errors import InvalidInput
-from undertow.serving.clients import Clients
-from undertow.serving.connections import Guarded, most_connections
-from undertow.serving.http import configured, listening
+from undertow.serving.accounts import Clients
+from undertow.serving.http import Guarded, configured, listening, most_connections
 
 GET = b"GET /v1/health HTTP/1.1\r\nHost: localhost\r\n"
 PATIENCE, MOST = 0.5, 12
@@ -179,7 +178,6 @@ def _few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
-@pytest.mark.slow
 def test_many_idle_connections_do_not_stop_the_command(tmp_path):
     """The real service, with 256 open files, answers beside 250 connections that say nothing."""
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

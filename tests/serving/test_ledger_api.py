@@ -13,8 +13,7 @@ import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
 from undertow.ledger.replay import entries_of
-from undertow.serving.accounts import Accounts
-from undertow.serving.clients import Clients, Role
+from undertow.serving.accounts import Accounts, Clients, Role
 from undertow.serving.ledger_api import ServiceSettings, Turns, create_service
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

@@ -9,8 +9,7 @@ from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
 import undertow as ut
-from undertow.serving.accounts import Accounts
-from undertow.serving.clients import Clients
+from undertow.serving.accounts import Accounts, Clients
 from undertow.serving.ledger_api import ServiceSettings, create_service
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

@@ -18,12 +18,12 @@ from tests.contracts.chains import Example, adversary, example
 from tests.oracles import chains as oracles
 from tests.oracles.enumeration import ordered
 from tests.soak.work import FAULTS, NAMES, ROUNDING
-from undertow.bounds.chains import wasserstein
-from undertow.bounds.chains.exchange import exchange_leakage
-from undertow.bounds.chains.quilt import chain_pairs
+from undertow.bounds.channels import wasserstein
+from undertow.bounds.channels.quilts import chain_pairs
+from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.errors import NothingToProtect, NotSupported, UndertowError
 from undertow.methods import METHODS
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 
 TABLE = 4096  # most series that are enumerated, and most entries of a histogram's table over 16
 ATTACKS = 10  # random attackers of each plan

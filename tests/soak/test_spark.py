@@ -20,8 +20,9 @@ from polars.testing import assert_frame_equal
 import undertow as ut
 from tests.series_plans import CHAIN, MILD, STATES
 from tests.spark.cluster import Waiting, cluster, kill_worker, needs_spark
-from undertow import sanitizing, spreading
 from undertow.ledger import keys
+from undertow.releasing import outputs as spreading
+from undertow.releasing import series as sanitizing
 from undertow.sampling.keyed import Key
 
 ROWS = int(os.environ.get("UNDERTOW_SPARK_ROWS", "10000000"))

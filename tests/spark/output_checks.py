@@ -15,7 +15,6 @@ import undertow as ut
 from tests.series_plans import CHAIN, ERASE, FLIPS, MILD, STATES, XOR
 from tests.spark.checks import MOODS, SECRET, both, check, refused, table
 from tests.spark.cluster import Waiting, kill_worker, spread
-from undertow import sanitizing, spreading
 from undertow.errors import (
     AccountWarning,
     InvalidInput,
@@ -24,6 +23,8 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.ledger import keys
+from undertow.releasing import outputs as spreading
+from undertow.releasing import series as sanitizing
 from undertow.sampling.keyed import Key
 
 

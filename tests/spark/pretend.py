@@ -1,6 +1,6 @@
 """A cluster in this process: partitions as Arrow tables, kernels sent to them as bytes.
 
-It has of a Spark frame what `undertow.data.spark` asks of one, so that what workers and driver do
+It has of a Spark frame what the reader asks of one, so that what workers and driver do
 is tested on many tables without a Java runtime; what Spark itself does is tested on Spark.
 """
 
@@ -17,9 +17,9 @@ import pyarrow.compute as pc
 from pyspark import cloudpickle
 
 import undertow as ut
-from undertow.data import sources, spark
 from undertow.data.columns import kind_of
-from undertow.data.partitions import place
+from undertow.data.readers import sources, spark
+from undertow.data.readers.spark import place
 
 PARTITIONS = 3
 

@@ -16,12 +16,18 @@ from polars.testing import assert_frame_equal
 import undertow as ut
 from tests.grids import law
 from tests.series_plans import ERASE, FLIPS, STATES, XOR
-from undertow.data import partitions
 from undertow.data.codes import Rule
-from undertow.data.folds import PublicFacts, unpacked
-from undertow.data.partitions import Evaluated, Rewritten, apart, refusal_in
-from undertow.data.pieces import feed
-from undertow.data.runs import Digested, Rewriting, needed
+from undertow.data.folds import PublicFacts, feed, unpacked
+from undertow.data.readers import spark as partitions
+from undertow.data.readers.spark import (
+    Digested,
+    Evaluated,
+    Rewriting,
+    Rewritten,
+    apart,
+    needed,
+    refusal_in,
+)
 from undertow.errors import InvalidInput, UndertowError
 from undertow.sampling.keyed import Digest, Key, randomised
 
@@ -158,7 +164,7 @@ def test_erasures_are_those_of_a_frame_in_memory():
 
 
 def check_outputs(held, far, rule, plan):
-    from undertow.data.rewriting import coded_table
+    from undertow.data.writing import coded_table
 
     read: Any = coded_table(held, rule)
     series = (read.labels, read.lengths, read.codes, read.places)
@@ -226,7 +232,7 @@ def test_failures_of_workers_quote_nothing_but_our_own_words():
     ],
 )
 def test_reasons_are_in_our_words(message, word):
-    from undertow.data.spark import _reason
+    from undertow.data.readers.spark import _reason
 
     said = _reason(message)
     assert word in said

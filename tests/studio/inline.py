@@ -1,8 +1,8 @@
 """Work that is done at once, in the process of the test: pages without processes."""
 
 from undertow.errors import UndertowError
-from undertow.studio.jobs import Job, Jobs
-from undertow.studio.refusals import in_words
+from undertow_studio.jobs import Job, Jobs
+from undertow_studio.refusals import in_words
 
 
 class Inline(Jobs):

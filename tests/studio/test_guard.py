@@ -5,9 +5,9 @@ from starlette.testclient import TestClient
 
 from tests.studio.conftest import ORIGIN
 from tests.studio.inline import Inline
-from undertow.studio.app import create_app
-from undertow.studio.guard import HEADERS
-from undertow.studio.settings import Settings
+from undertow_studio.app import create_app
+from undertow_studio.guard import HEADERS
+from undertow_studio.settings import Settings
 
 
 @pytest.fixture

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from tests.studio import work_to_do as todo
-from undertow.studio.jobs import Jobs
+from undertow_studio.jobs import Jobs
 
 
 @pytest.fixture(scope="module")
@@ -71,7 +71,7 @@ ROOT = Path(__file__).parents[2]
 KILLED = """
 import os, signal
 from tests.studio.work_to_do import process, say_nothing_for_long
-from undertow.studio.jobs import Jobs
+from undertow_studio.jobs import Jobs
 
 if __name__ == "__main__":
     jobs = Jobs()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.studio.conftest import found
-from undertow.studio.questions import AskedQuestion
+from undertow_studio.questions import AskedQuestion
 
 CANARY = "7319173"
 """A private value: it must be in no answer."""

@@ -1,31 +1,375 @@
 """`attack`: what was released, attacked by all who know how, and compared with the truth."""
 
+import datetime as dt
+import math
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.auditing.answers import answered, read_answers
-from undertow.auditing.attackers import ATTACKERS, Attacker, Guess, Scenario, prior_law
-from undertow.auditing.guarantees import average_bound, covers
-from undertow.auditing.hidden import known_places, observe, read_outputs
-from undertow.auditing.intervals import share_interval
-from undertow.auditing.lstm import lstm_attacker
-from undertow.auditing.matching import as_data, check_match, check_possible
-from undertow.auditing.verdicts import Attack, Verdict
+from undertow.adversaries import Against, words
+from undertow.auditing.attackers import (
+    ATTACKERS,
+    Attacker,
+    Guess,
+    Scenario,
+    answered,
+    average_bound,
+    covers,
+    prior_law,
+    read_answers,
+)
+from undertow.auditing.inference import Observed, known_places, observe, read_outputs
 from undertow.data.codes import Coded, Rule, coded_whole
-from undertow.data.described import check_kind
+from undertow.data.grid import PERSON, TIME
+from undertow.data.records import check_kind
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.base import Model
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.numerics import Array, check_count, check_listed, check_positive
 from undertow.plan import Plan
 from undertow.queries import State
 from undertow.rounding import above
 
-__all__ = ["attack"]
+__all__ = [
+    "Attack",
+    "Verdict",
+    "as_data",
+    "attack",
+    "check_match",
+    "check_possible",
+    "share_interval",
+]
+
+
+_MANY = 30
+"""Series that are enough to be blocks by themselves."""
+
+_MOST = 100
+"""Blocks that a few long series are cut into at most: they must outlast the dependence."""
+
+
+def share_interval(
+    right: npt.NDArray[np.bool_], sizes: npt.NDArray[np.int64], confidence: float
+) -> tuple[float, float]:
+    """Return an interval for the probability to be right, from dependent outcomes in order.
+
+    ``sizes`` says how many outcomes each series has; series are independent of each other. With
+    at least 30 series these are the blocks, else runs of outcomes, about the square root of their
+    number. The variance of the blocks says how many independent outcomes n' the n are worth (at
+    most n), and the interval is that of Clopper and Pearson for n' of which the same share is
+    right, n' reduced as Student's t asks for few blocks. Where all are right, or none, each block
+    counts once.
+
+    >>> right = np.array([True] * 80 + [False] * 20)
+    >>> low, high = share_interval(right, np.array([100]), 0.95)
+    >>> bool(low < 0.5 and high > 0.9)  # one run of errors tells little
+    True
+    >>> mixed = np.array([True, True, False, True, True] * 20)
+    >>> [round(float(end), 2) for end in share_interval(mixed, np.array([100]), 0.95)]
+    [0.69, 0.88]
+    """
+    from scipy.special import betaincinv, stdtrit
+
+    count = right.size
+    starts = _blocks(sizes)
+    share = float(right.mean())
+    tail = (1 - confidence) / 2
+    worth = float(len(starts))
+    if 0 < share < 1 and len(starts) > 1:
+        sums = np.add.reduceat(right.astype(np.float64), starts)  # (blocks,): how many are right
+        lengths = np.diff(np.append(starts, count))
+        # the variance of the number that are right, from blocks that are taken to be independent
+        spread = float(((sums - share * lengths) ** 2).sum()) * len(starts) / (len(starts) - 1)
+        # times as large as the variance of independent outcomes
+        excess = max(spread / (count * share * (1 - share)), 1.0)
+        few = stdtrit(count - 1, 1 - tail) / stdtrit(len(starts) - 1, 1 - tail)
+        worth = count / excess * min(float(few), 1.0) ** 2
+    # Clopper and Pearson: ends are quantiles of beta distributions, also for fractions of hits
+    hits = share * worth
+    low = 0.0 if hits <= 0 else float(betaincinv(hits, worth - hits + 1, tail))
+    high = 1.0 if hits >= worth else float(betaincinv(hits + 1, worth - hits, 1 - tail))
+    return low, high
+
+
+def _blocks(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """Return where each block begins; none reaches from one series into the next."""
+    sizes = sizes[sizes > 0]
+    begins = np.cumsum(sizes) - sizes
+    if len(sizes) >= _MANY:
+        return begins
+    total = int(sizes.sum())
+    wanted = min(_MOST, max(1, math.isqrt(total)))
+    parts = np.maximum(1, np.rint(sizes * wanted / total)).astype(int)
+    cut = [
+        begin + np.arange(part) * size // part
+        for begin, size, part in zip(begins.tolist(), sizes.tolist(), parts.tolist(), strict=True)
+    ]
+    return np.concatenate(cut).astype(np.int64)
+
+
+def as_data(outputs: Any, truth: Any) -> Any:
+    """Return a sanitised frame as `Data` with the roles that the truth has; all else as it is.
+
+    >>> as_data([0, 1], [0, 1])
+    [0, 1]
+    """
+    frame = hasattr(type(outputs), "columns") and not hasattr(type(outputs), "answers")
+    if not frame or not hasattr(type(truth), "answers"):
+        return outputs
+    from undertow.data.table import Data
+    from undertow.data.writing import column_of, is_frame
+
+    if not is_frame(outputs):
+        return outputs
+    grid = truth.grid
+    every = grid.step
+    if every is not None and grid.clock:
+        every = dt.timedelta(microseconds=every)
+    return Data(
+        outputs, value=column_of(outputs).name, person=grid.person, time=grid.time, every=every
+    )
+
+
+def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
+    """Refuse a truth that is not of the records whose outputs these are.
+
+    >>> from undertow.data.codes import Rule, coded
+    >>> rule = Rule((0, 1))
+    >>> check_match(coded([0, 1], rule), coded([0, 1], rule), [0, 1], [0, 1])
+    """
+    if len(read.lengths) != len(true.lengths):
+        raise InvalidInput(
+            f"there are outputs of {len(read.lengths)} series, and the truth has "
+            f"{len(true.lengths)}; pass the records that were randomised"
+        )
+    wrong = np.flatnonzero((read.lengths != true.lengths) | (read.spans != true.spans))
+    if wrong.size:
+        series = int(wrong[0])
+        raise InvalidInput(
+            f"series {series} (counting from 0) has {int(read.lengths[series])} outputs and "
+            f"{int(true.lengths[series])} true records over {int(read.spans[series])} and "
+            f"{int(true.spans[series])} steps of time; pass the records that were randomised"
+        )
+    if all(hasattr(type(one), "answers") for one in (outputs, truth)):
+        _check_rows(outputs, truth)
+
+
+def check_possible(outputs: Observed, true: Coded) -> None:
+    """Refuse a truth that cannot have led to the outputs, by place.
+
+    >>> from undertow import MarkovChain, RandomizedResponse
+    >>> from undertow.auditing.inference import observe
+    >>> from undertow.data.codes import Rule, coded
+    >>> sure, chain = RandomizedResponse([[1, 0], [0, 1]]), MarkovChain([[.9, .1], [.3, .7]])
+    >>> records = coded([0, 1], Rule((0, 1)))
+    >>> check_possible(observe(records, sure, chain), records)
+    """
+    codes = outputs.there(outputs.codes)  # (records,): rows of the emission
+    never = outputs.hidden.own[codes, true.codes] <= 0
+    if never.any():
+        at = int(np.argmax(never))
+        series = int(np.searchsorted(np.cumsum(true.lengths), at, side="right"))
+        record = at - int(true.lengths[:series].sum())
+        raise InvalidInput(
+            f"the output of record {record} of series {series} (counting from 0) cannot come from "
+            "the true record there; pass the records that were randomised"
+        )
+
+
+def _check_rows(outputs: Any, truth: Any) -> None:
+    """Refuse tables whose rows are of different persons or times, by row."""
+    frames = []
+    for data in (outputs, truth):
+        names = [PERSON] if data.moment is None else [PERSON, TIME]
+        (found,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
+        listed = [found[name].to_list() for name in names]
+        if data.grid.person is not None:
+            listed[0] = data.source.columns[data.grid.person].persons(listed[0])
+        frames.append(listed)
+    first, second = frames
+    if len(first) != len(second):
+        raise InvalidInput("outputs and truth must both have a column of times, or neither")
+    for ours, theirs in zip(first, second, strict=True):
+        for row, (one, other) in enumerate(zip(ours, theirs, strict=True)):
+            if str(one) != str(other):
+                raise InvalidInput(
+                    f"row {row} (counting from 0) of the outputs is not of the person and time of "
+                    "that row of the truth; pass both with the rows in the same order"
+                )
+
+
+Interval = tuple[float, float]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """How one attacker fared against the targets.
+
+    ``accuracy`` is the share of targets guessed right and ``interval`` what it says about the
+    probability to be right; ``prior`` that without any output (by the model and what is known).
+    ``worst`` is the furthest that the outputs moved the odds between two states of one target, as
+    a logarithm, at ``place`` (series and record; None for attackers who give no odds): whatever
+    is drawn, it stays below the leakage of a plan that ``covers`` the attacker. ``bound`` is what
+    the plan guarantees for the accuracy, on average over data and outputs; None where it guarantees
+    nothing about these secrets.
+
+    >>> print(Verdict("lstm", .8, (.75, .85), .5, None, None, .88, True, 200))
+    lstm: 0.8 right (0.75 to 0.85), 0.3 more than the prior, charges 1.386; at most 0.88 guaranteed
+    """
+
+    attacker: str
+    accuracy: float
+    interval: Interval
+    prior: float
+    worst: float | None
+    place: tuple[int, int] | None
+    bound: float | None
+    covers: bool
+    targets: int
+
+    @property
+    def advantage(self) -> float:
+        """How much more often than by the prior alone the guess is right."""
+        return self.accuracy - self.prior
+
+    @property
+    def advantage_interval(self) -> Interval:
+        """What the interval of the accuracy says about the advantage."""
+        return self.interval[0] - self.prior, self.interval[1] - self.prior
+
+    @property
+    def charged(self) -> float:
+        """The limit that the success charges: ln of its odds over the odds of the prior.
+
+        Nothing (0) where the prior alone is right as often. A guarantee of limit that covers the
+        attacker keeps it below limit, on average. Section 4.1 of [chakrabarti2022].
+        """
+        return _charge(self.accuracy, self.prior)
+
+    @property
+    def charged_interval(self) -> Interval:
+        """What the interval of the accuracy says about the limit charged."""
+        low, high = self.interval
+        return _charge(low, self.prior), _charge(high, self.prior)
+
+    def exceeds(self) -> bool:
+        """Return whether even the lower end of the interval is beyond the bound."""
+        return self.bound is not None and self.interval[0] > self.bound
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        names = (
+            "attacker", "accuracy", "interval", "prior", "advantage", "advantage_interval",
+            "charged", "charged_interval", "worst", "place", "bound", "targets",
+        )  # fmt: skip
+        found = {name: getattr(self, name) for name in names}
+        return _plain(found) | {"covered": self.covers, "exceeds": self.exceeds()}
+
+    def guarantee(self) -> str:
+        """Return the bound in a few words."""
+        if self.bound is None:
+            return "nothing guaranteed"
+        if not self.covers:
+            return f"{above(self.bound, 3)} guaranteed, but not against this attacker"
+        return f"at most {above(self.bound, 3)} guaranteed"
+
+    def __str__(self) -> str:
+        low, high = self.interval
+        more = f"{abs(self.advantage):.3g} {'more' if self.advantage >= 0 else 'less'}"
+        return (
+            f"{self.attacker}: {self.accuracy:.3g} right ({low:.3g} to {high:.3g}), {more} than "
+            f"the prior, charges {self.charged:.4g}; {self.guarantee()}"
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Attack:
+    """How all attackers fared against what one plan released.
+
+    What they guess follows from what was released; how often they are right follows from the
+    truth, so a report of it is for those who may see the truth.
+
+    >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
+    >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
+    0.8
+    """
+
+    verdicts: tuple[Verdict, ...]
+    limit: float
+    against: Against
+    records: int
+    series: int
+    known: tuple[int, ...] = ()
+    confidence: float = 0.95
+    laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
+
+    def bound(self, limit: float) -> float:
+        """Return how often a guess could be right at most, had this limit been guaranteed.
+
+        ``laws`` are the different priors of the targets, each with its share of them.
+        """
+        shares = np.array([share for share, _ in self.laws])
+        bounds = average_bound(np.array([law for _, law in self.laws]), limit)
+        return float(np.average(bounds, weights=shares))
+
+    def verdict(self, attacker: str) -> Verdict:
+        """Return how one attacker fared."""
+        return next(one for one in self.verdicts if one.attacker == attacker)
+
+    def broken(self) -> tuple[Verdict, ...]:
+        """Return the attackers whom the guarantee covers and who beat it all the same.
+
+        Beaten it is where the accuracy is surely (at the confidence asked for) beyond the bound,
+        or where the odds of one target moved further than the guarantee allows.
+        """
+        return tuple(one for one in self.verdicts if one.covers and self._beats(one))
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return a JSON-ready description."""
+        against = self.against
+        return {
+            "limit": self.limit,
+            "against": against if isinstance(against, str) else _plain(asdict(against)),
+            "records": self.records,
+            "series": self.series,
+            "known": list(self.known),
+            "confidence": self.confidence,
+            "broken": [one.attacker for one in self.broken()],
+            "verdicts": [one.to_dict() for one in self.verdicts],
+        }
+
+    def __str__(self) -> str:
+        head = (
+            f"{self.records} records, leakage {above(self.limit)} guaranteed against "
+            f"{words(self.against)}"
+        )
+        return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
+
+    def _beats(self, one: Verdict) -> bool:
+        far = one.worst is not None and one.worst > self.limit * (1 + _SLACK) + _SLACK
+        return one.exceeds() or far
+
+
+_SLACK = 1e-9
+"""What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+
+
+def _plain(found: dict[str, Any]) -> dict[str, Any]:
+    """Return the entries with lists for tuples, as JSON has them."""
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+
+
+def _charge(share: float, prior: float) -> float:
+    if share <= prior:
+        return 0.0
+    if share >= 1 or prior <= 0:
+        return math.inf
+    return math.log(share / (1 - share)) - math.log(prior / (1 - prior))
+
 
 Places = npt.NDArray[np.int64]
 
@@ -76,7 +420,7 @@ def attack(
 
     >>> from undertow import MarkovChain, Plan, RandomizedResponse
     >>> from undertow.certificate import Leakage
-    >>> from undertow.sanitizing import sanitize
+    >>> from undertow.releasing.series import sanitize
     >>> chain = MarkovChain([[.95, .05], [.05, .95]])
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> plan = Plan(flips, chain, 1.1, Leakage(1.1, 1.1, "exact", "informed"), "exact")
@@ -238,11 +582,12 @@ def _named(
             found[getattr(one, "__name__", type(one).__name__)] = one
         elif one in ATTACKERS:
             found[one] = ATTACKERS[one]
-        elif one == "lstm":
-            found[one] = lstm_attacker()
         else:
-            known = ", ".join(map(repr, (*ATTACKERS, "lstm")))
-            raise InvalidInput(f"attackers on series are {known}, found {one!r}")
+            known = ", ".join(map(repr, ATTACKERS))
+            raise InvalidInput(
+                f"attackers on series are {known}, or functions such as "
+                f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
+            )
     if not found:
         raise InvalidInput("name at least one attacker, or leave attackers out")
     return found

@@ -12,9 +12,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Selection
+from undertow.mechanisms import RandomizedResponse, Redaction, Selection, XorNoise
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
 from undertow.sampling.apply import lattice_amount, randomise
@@ -48,7 +47,7 @@ def release_code(
     noise comes from another sampler of the same law.
 
     >>> from undertow.certificate import Leakage
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.1, .9]])
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> plan = Plan(flips, chain, 6.0, Leakage(5.6, 5.6, "exact", "any"), "exact")
@@ -166,7 +165,7 @@ def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
 
     >>> from undertow import Count, Laplace
     >>> from undertow.certificate import Leakage
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> chain, proved = MarkovChain([[.9, .1], [.1, .9]]), Leakage(1, 1, "exact", "any")
     >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact")
     >>> exact_answers(plan, chain.states)(np.array([[0, 1, 1]])).tolist()

@@ -1,9 +1,13 @@
 """One question, one answer: check it, ask the module that proves the model's leakages."""
 
 import math
+from collections.abc import Callable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from itertools import count
 from typing import Any
+
+import numpy as np
 
 from undertow import progress
 from undertow.adversaries import (
@@ -15,34 +19,191 @@ from undertow.adversaries import (
     check_records,
     check_window,
 )
-from undertow.base_query import BaseQuery
-from undertow.bounds.attractive.missing import COMPLETE, over_patterns
-from undertow.bounds.ends import at_least, at_most
-from undertow.bounds.series.mechanisms import level_of
-from undertow.bounds.unions import members_leakages
+from undertow.bounds.channels.flips import level_of
+from undertow.bounds.levels.classes import boxes_leakage, chain_ceilings
+from undertow.bounds.memory.missing import COMPLETE, over_patterns
 from undertow.certificate import READS_STATES, UNSURE, Covers, Leakage, check_covers, worst
-from undertow.channels import LocalMechanism, RandomizedResponse, flips_epsilon_upper
-from undertow.conditions import doubts
 from undertow.curves import check_delta
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
 from undertow.mechanisms import (
     Levelled,
+    LocalMechanism,
     Mechanism,
     MetricDP,
     Noise,
     Normal,
     PureDP,
+    RandomizedResponse,
     Scaled,
     TabulatedNoise,
+    flips_epsilon_upper,
 )
 from undertow.models.base import Model
+from undertow.models.chains import MarkovChain
+from undertow.models.classes import ChainBox
 from undertow.models.registry import prover
 from undertow.models.sets import ModelSet
 from undertow.models.standing import stands_for
-from undertow.queries import Linear
+from undertow.numerics import Array, up
+from undertow.plan import doubts
+from undertow.queries import BaseQuery, Linear
 
-__all__ = ["assuming", "check_fit", "leakage", "read_window"]
+__all__ = [
+    "assuming",
+    "at_least",
+    "at_most",
+    "check_fit",
+    "leakage",
+    "members_leakages",
+    "read_window",
+]
+
+
+def at_least(mechanism: Mechanism, model: Model, against: Against) -> float:
+    """Return a leakage that is attained: on a chain, by whoever knows all other records.
+
+    That adversary is one of ``any``. 0 where nothing is known at once. Cost O(k^3).
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> at_least(PureDP(1.0), chain, "any"), at_least(PureDP(1.0), chain, "ignorant")
+    (1.0, 0.0)
+    """
+    counts = isinstance(mechanism, Scaled) and bool(mechanism.query.named)
+    if against != "any" or not (counts or isinstance(mechanism, PureDP)):
+        return 0.0
+    chains = [member for member in model.members() if isinstance(member, MarkovChain)]
+    # of several models any one may be true: what one of them leaks is attained
+    return max((prover(one).leakage(mechanism, one, "informed").lower for one in chains), default=0)
+
+
+def at_most(mechanism: Mechanism, model: Model, against: Against, window: int = 1) -> float:
+    """Return a proved bound on the leakage about ``window`` records in a row, inf if there is none.
+
+    The DP level times the number of records that depend on each other (Theorem 4.2 of [lange2024]),
+    for each record of the window; on chains, and boxes of chains, also by contraction
+    (`undertow.bounds.levels.sweep`). At a delta it holds as well: no leakage grows with it.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=3)
+    >>> round(at_most(PureDP(1.0), chain, "any"), 3)
+    2.204
+    >>> round(at_most(PureDP(1.0), MarkovChain([[0, 1], [.5, .5]], length=8), "any"), 3)
+    4.243
+    """
+    return max(_at_most(mechanism, one, against, window) for one in model.members())
+
+
+def _at_most(mechanism: Mechanism, model: Model, against: Against, window: int) -> float:
+    level = _level(mechanism, model)
+    if not math.isfinite(level):
+        return math.inf
+    if against == "informed":
+        return up(window * level)
+    records = model.dependent_records()
+    found = math.inf if records is None else up(window * records * level)
+    from undertow.bounds.levels.sweep import block_upper, contraction_upper
+
+    box = model if isinstance(model, ChainBox) else None
+    if isinstance(model, MarkovChain):
+        reduced = model.visited()
+        if reduced is None:
+            return 0.0
+        found = min(found, block_upper(level, reduced, window))
+        if (reduced.transition > 0).all():
+            rows = reduced.transition.reshape(-1, reduced.size, reduced.size)  # (steps, k, k)
+            low, high = rows.min(axis=0), rows.max(axis=0)
+            box = ChainBox(low, high, reduced.states, length=reduced.length)
+    if box is not None:
+        found = min(found, contraction_upper(level, box, window))
+    return found
+
+
+def _level(mechanism: Mechanism, model: Model) -> float:
+    """Return the DP level of a mechanism for one replaced record, inf where it has none."""
+    if isinstance(mechanism, RandomizedResponse):
+        return flips_epsilon_upper(mechanism)
+    if not isinstance(mechanism, Levelled) or getattr(mechanism, "unit", "record") != "record":
+        return math.inf
+    if model.family == "gaussian" and not isinstance(mechanism, PureDP):
+        return math.inf  # records without a range: others can move by more than one is declared to
+    return float(mechanism.level_upper(model.length))
+
+
+_FEW = 4
+"""Fewer chains than this are simply asked, each."""
+_RATIO = 1.03
+"""Levels share the ceilings of the next power of this: ceilings grow with the level, so those of a
+higher one hold, and a search that tries many levels sweeps few."""
+
+
+def members_leakages(
+    mechanism: Levelled, models: Sequence[Model], against: Against, ask: Callable[[Model], Leakage]
+) -> list[Leakage]:
+    """Return leakages of members, or of several together, whose worst is the worst of all.
+
+    ``ask`` gives the leakage of a member, with its own proof.
+    """
+    if getattr(mechanism, "unit", "record") != "record":
+        return [ask(model) for model in models]
+    boxes = [
+        model
+        for model in models
+        if isinstance(model, ChainBox) and model.size == 2 and not model.disclaimers()
+    ]
+    chains = [model for model in models if isinstance(model, MarkovChain) and _swept(model)]
+    boxes = boxes if len(boxes) > 1 else []
+    chains = chains if len(chains) >= _FEW else []
+    held = {id(model) for model in (*boxes, *chains)}
+    found = [ask(model) for model in models if id(model) not in held]
+    if boxes:
+        joint = boxes_leakage(mechanism.level_upper(boxes[0].length), boxes, against)
+        if not isinstance(mechanism, PureDP):  # attained by some algorithm, not by this one
+            joint = replace(joint, lower=0.0, witness=None)
+        said = tuple(dict.fromkeys(line for box in boxes for line in box.disclaimers()))
+        found.append(replace(joint, covers="any").with_assumptions(said))
+    if chains:
+        found += _of_chains(mechanism.level_upper(chains[0].length), chains, against, ask, found)
+    return found
+
+
+def _of_chains(
+    epsilon: float,
+    chains: Sequence[MarkovChain],
+    against: Against,
+    ask: Callable[[Model], Leakage],
+    before: Sequence[Leakage],
+) -> list[Leakage]:
+    """Return the leakages of those chains that may be the worst."""
+    proved = max((leak.upper for leak in before), default=-math.inf)
+    above = _RATIO ** math.ceil(math.log(epsilon) / math.log(_RATIO))
+    rough = _ceilings(max(above, epsilon), tuple(chains), against)  # (N,)
+    first = int(rough.argmax())
+    found = []
+    if rough[first] > proved:
+        found.append(ask(chains[first]))
+        proved = max(proved, found[0].upper)
+    left = [chain for place, chain in enumerate(chains) if place != first and rough[place] > proved]
+    if not left:
+        return found
+    sharp = chain_ceilings(epsilon, left, against)  # (N,)
+    for place in np.argsort(-sharp).tolist():
+        # all that are left have no larger ceiling, and cannot be worse than what is proved
+        if sharp[place] <= proved:
+            break
+        found.append(ask(left[place]))
+        proved = max(proved, found[-1].upper)
+    return found
+
+
+@lru_cache(maxsize=16)
+def _ceilings(epsilon: float, chains: tuple[MarkovChain, ...], against: Against) -> Array:
+    return chain_ceilings(epsilon, chains, against)
+
+
+def _swept(chain: MarkovChain) -> bool:
+    """Return whether the ceilings speak of a chain: two states, one matrix, a stationary start."""
+    return chain.size == 2 and chain.homogeneous and isinstance(chain.start, str)
+
 
 _STEPS = 2
 """Steps of effort on channels with many states at an effort of 1; each costs four times as much."""
@@ -199,7 +360,7 @@ def _answered(
     if delta or isinstance(mechanism, Guarantee | Normal):
         if isinstance(mechanism, Noise):
             check_fit(mechanism.query, model)
-        from undertow.bounds.approximate.leakages import at_delta
+        from undertow.bounds.curves.leakages import at_delta
 
         more["delta"] = 0.0
         found = at_delta(
@@ -351,7 +512,7 @@ _SUMMED = (
 def check_fit(query: BaseQuery, model: Model) -> None:
     """Refuse a linear statistic of other records than the model's.
 
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> check_fit(Linear([1, 1], spread=5), MarkovChain([[.5, .5], [.5, .5]], (0, 5), length=2))
     """
     if not isinstance(query, Linear):
@@ -404,7 +565,7 @@ def _elsewhere(mechanism: Noise, model: Model, against: Against, covers: Covers)
 
 def _tabulated(mechanism: TabulatedNoise, model: Model, against: Against) -> Leakage:
     """Return the leakage of noise from a table: exact, or what all algorithms of its level leak."""
-    from undertow.bounds.tabulated.leakages import table_leakage
+    from undertow.bounds.counts.tables import table_leakage
 
     try:
         return table_leakage(mechanism, model, against)

@@ -9,8 +9,7 @@ import numpy.typing as npt
 
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
-from undertow.models.elimination import Factor, eliminate
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork, Factor, eliminate
 from undertow.numerics import Array
 
 __all__ = [
@@ -25,6 +24,7 @@ __all__ = [
     "reachable",
     "uncertain_records",
 ]
+
 
 COMPLETED = 48
 """Most records whose values are spelled out in the attack of one who knows all others."""

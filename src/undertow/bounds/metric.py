@@ -24,7 +24,7 @@ def refused(mechanism: Levelled | MetricDP) -> Levelled:
 def spread_level(mechanism: MetricDP, model: Model) -> PureDP:
     """Return the DP level of metric privacy: the rate times the spread of the states.
 
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> spread_level(MetricDP(.25), MarkovChain([[.5, .5], [.5, .5]], states=(0, 4))).epsilon >= 1
     True
     """

@@ -5,23 +5,22 @@ from typing import Annotated
 import typer
 
 from undertow._version import __version__
-from undertow.cli.attack_command import attack
-from undertow.cli.audit_command import audit
-from undertow.cli.compare_command import compare
-from undertow.cli.demo_command import demo
-from undertow.cli.estimate_command import estimate
-from undertow.cli.fit_command import fit
-from undertow.cli.keys_command import keys_app
-from undertow.cli.leakage_command import leakage
-from undertow.cli.ledger_command import ledger_app
-from undertow.cli.plan_command import plan
-from undertow.cli.release_command import release
-from undertow.cli.reproduce_command import reproduce
-from undertow.cli.robustness_command import robustness
-from undertow.cli.series_command import redact, sanitize
-from undertow.cli.studio_command import studio
-from undertow.cli.validate_command import validate
-from undertow.cli.verify_command import verify
+from undertow.cli.attack import attack
+from undertow.cli.audit import audit
+from undertow.cli.compare import compare
+from undertow.cli.demo import demo
+from undertow.cli.estimate import estimate
+from undertow.cli.fit import fit
+from undertow.cli.keys import keys_app
+from undertow.cli.leakage import leakage
+from undertow.cli.ledger import ledger_app
+from undertow.cli.local import redact, sanitize
+from undertow.cli.plan import plan
+from undertow.cli.plugins import add_commands
+from undertow.cli.release import release
+from undertow.cli.robustness import robustness
+from undertow.cli.validate import validate
+from undertow.cli.verify import verify
 
 __all__ = ["app"]
 
@@ -111,6 +110,5 @@ app.command(short_help="What attackers make of a release.")(attack)
 app.command(short_help="Does the code keep a plan's guarantee?")(audit)
 app.add_typer(ledger_app, short_help="What was released, and what is left.")
 app.add_typer(keys_app, name="keys", short_help="Keys that sign plans.")
-app.command(short_help="The papers, recomputed and judged.")(reproduce)
 app.command(short_help="Show me, on simulated activity.")(demo)
-app.command(short_help="Look instead of read, in a browser.")(studio)
+add_commands(app)

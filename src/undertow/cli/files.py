@@ -5,10 +5,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from undertow.cli.commands import option
-from undertow.cli.options import ForceOption, figure_kind, misuse
+from undertow.cli.options import ForceOption, figure_kind, misuse, option
 from undertow.errors import InvalidCertificate, InvalidInput, InvalidModel, InvalidPlan
-from undertow.reporting.files import check_writable, reason, write_whole
+from undertow.reporting.report import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -74,7 +73,7 @@ def read_certificate(path: Path) -> str:
 
 def read_trusted(given: "Sequence[str] | None") -> "list[str] | None":
     """Return the public keys that --trust names: each a key, or a file that holds one."""
-    from undertow.signatures import PREFIX, public_key
+    from undertow.plan import PREFIX, public_key
 
     if not given:
         return None

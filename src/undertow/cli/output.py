@@ -1,51 +1,487 @@
 """What people and programs read: tables, strict JSON, refusals, numbers rounded the safe way."""
 
 import math
+import re
+import threading
+import time
 import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from typing import TYPE_CHECKING, Any
+from contextvars import ContextVar
+from itertools import count
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow import errors
-from undertow.cli.tables import show_table
-from undertow.cli.waiting import INTERRUPTED, counting, ticking, waiting
-from undertow.cli.wording import in_cli_words
-from undertow.reporting.files import strict_json
+from undertow import errors, progress
+from undertow.progress import Step, Watch
+from undertow.reporting.report import aligned, strict_json
 from undertow.rounding import above, below, odds, stated, visible
 
 if TYPE_CHECKING:
-    from undertow.accounting import Foretold
+    from rich.console import Console
+
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.ledger.amounts import Spend
-    from undertow.ledger.rooms import Room
+    from undertow.ledger.rules import Room
+    from undertow.models.fitting.checks import Check
+    from undertow.releasing.account import Foretold
 
 __all__ = [
     "INTERRUPTED",
     "UNACCOUNTED",
+    "ProgressOption",
+    "Shown",
     "above",
     "adversary_fields",
     "answer",
     "below",
     "counting",
+    "in_cli_words",
     "interval",
     "leakage_fields",
     "level_words",
     "meaning",
     "odds",
     "refusals",
+    "remaining",
     "room_words",
     "say",
     "show",
+    "show_checks",
+    "show_table",
     "spend_rows",
     "spent_words",
     "stated",
     "strict_json",
     "ticking",
     "waiting",
+    "wanting",
 ]
+
+
+def show_table(title: str, header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
+    """Print a table; on a narrow terminal cells wrap between words.
+
+    Names are printed literally: nothing in them is a command to the terminal, or markup.
+    """
+    from rich.console import Console
+
+    console = Console()
+    title, names = visible(title), [visible(name) for name in header or ()]
+    rows = [[visible(cell) for cell in row] for row in rows]
+    if not console.is_terminal:
+        typer.echo("\n".join([title, *aligned([names, *rows] if header else rows)]))
+        return
+    from rich.table import Table
+    from rich.text import Text
+
+    table = Table(
+        title=Text(title, style="bold"), title_justify="left", box=None, pad_edge=False,
+        padding=(0, 2, 0, 0), header_style="dim", show_header=header is not None,
+    )  # fmt: skip
+    for place in range(len(rows[0]) if rows else len(names)):
+        style = None if place else "cyan"
+        name = Text(names[place] if names else "")
+        table.add_column(name, style=style, no_wrap=not place, overflow="fold")
+    for row in rows:
+        table.add_row(*map(Text, row))
+    console.print(table)
+    console.print()
+
+
+def show_checks(checks: "Sequence[Check]") -> None:
+    """Print what was tested of a fitted model, and what a failure costs; nothing if it was not."""
+    if not checks:
+        return
+    origins = "; ".join(dict.fromkeys(check.origin for check in checks))
+    rows = [(check.name, check.outcome, _whole(check.words, check.cost())) for check in checks]
+    show_table(f"What was checked of the model ({origins})", ("assumption", "", "found"), rows)
+
+
+def _whole(words: str, cost: str) -> str:
+    return f"{words}; {cost}" if cost else words
+
+
+INTERRUPTED = 130
+"""The exit code after an interrupt (Ctrl-C), as shells have it: 128 + SIGINT."""
+
+ProgressOption = Annotated[
+    bool | None,
+    typer.Option(
+        "--progress/--no-progress",
+        help="Say on stderr how far long work is; by default on a terminal only, and one line "
+        "elsewhere after ten seconds.",
+        show_default=False,
+    ),
+]
+
+_PATIENCE = 2.0
+"""Seconds before a terminal shows anything: a quick answer needs no progress."""
+
+_LONG = 10.0
+"""Seconds after which it is said what takes so long, and what would be faster."""
+
+_EVERY, _APART = 5.0, 1.0
+"""Seconds between plain lines, and at least between those of different stages."""
+
+_WANTED: ContextVar[bool | None] = ContextVar("wanted", default=None)
+
+
+@contextmanager
+def wanting(wanted: bool | None) -> Iterator[None]:
+    """Show the progress of what is done inside, or do not, or (None) on a terminal only."""
+    before = _WANTED.set(wanted)
+    try:
+        yield
+    finally:
+        _WANTED.reset(before)
+
+
+@contextmanager
+def waiting(words: str, faster: str = "") -> Iterator["Shown"]:
+    """Show what is being done while it takes its time; give what is shown, and has been reached.
+
+    ``faster`` says which option would take less time.
+    """
+    with _showing(words, faster) as shown, progress.watching(shown.tell) as watch:
+        shown.watch = watch
+        yield shown
+
+
+@contextmanager
+def counting(words: str, faster: str = "") -> Iterator[Callable[[int, int], object]]:
+    """Show what is being done; tell it how much is done, and of how much."""
+    with _showing(words, faster) as shown, progress.watching(shown.tell):
+        yield shown.count
+
+
+@contextmanager
+def ticking(words: str, total: int, faster: str = "") -> Iterator[Callable[[], object]]:
+    """Show what is being done; each call is one step of ``total``."""
+    done = count(1)
+    with counting(words, faster) as tell:
+        yield lambda: tell(next(done), total)
+
+
+class Shown:
+    """What is shown, which is nothing here: words, how much of them is done, and the last step."""
+
+    def __init__(self, words: str) -> None:
+        self.whole, self.step = Step(words), ""
+        self.began = time.monotonic()
+        self._stage, self._since = "", self.began
+        self.watch = Watch(self.tell)
+
+    def reached(self) -> tuple[float, float] | None:
+        """Return the interval that an interrupt has left, if there is one."""
+        return self.watch.reached()
+
+    def tell(self, step: Step) -> None:
+        """Take what is being done, and say how long it may take where its rows are counted."""
+        if step.words != self._stage:
+            self._stage, self._since = step.words, time.monotonic()
+        left = remaining(step, time.monotonic() - self._since)
+        self.step = f"{step}{left}"
+        self.show()
+
+    def count(self, done: int, total: int) -> None:
+        """Take how much of the whole is done."""
+        self.whole, self.step = Step(self.whole.words, done, total), ""
+        self.show()
+
+    def line(self) -> str:
+        """Return what is being done, in one line."""
+        return f"{self.whole}: {self.step}" if self.step else str(self.whole)
+
+    def note(self, words: str) -> None:
+        """Show a result of its own, which stays."""
+
+    def show(self) -> None:
+        """Show that something has changed."""
+
+    def start(self) -> None:
+        """Begin to show."""
+
+    def stop(self) -> None:
+        """Show nothing any more."""
+
+
+def remaining(step: Step, passed: float) -> str:
+    """Return the time that is left in words, nothing where it cannot be told yet.
+
+    >>> remaining(Step("rows read", 25, 100), 20.0), remaining(Step("rows read", 25), 20.0)
+    (', about 1 min left', '')
+    """
+    if not step.done or not step.total or step.done >= step.total or passed < _PATIENCE:
+        return ""
+    left = passed * (step.total - step.done) / step.done
+    if left < 60:
+        return f", about {max(round(left), 1)} s left"
+    return (
+        f", about {round(left / 60)} min left"
+        if left < 5400
+        else f", about {left / 3600:.1f} h left"
+    )
+
+
+class _Advising(Shown):
+    """One line after `_LONG` seconds: what is being done, and what would be faster."""
+
+    def __init__(self, words: str, faster: str) -> None:
+        super().__init__(words)
+        self.faster = faster or "--progress says how far it is"
+        self._late = threading.Timer(_LONG, self._advise)
+
+    def note(self, words: str) -> None:
+        """Leave results to the command."""
+
+    def advise(self, words: str) -> None:
+        """Print the line."""
+        typer.echo(f"undertow: {visible(words)}", err=True)
+
+    def _advise(self) -> None:
+        passed = time.monotonic() - self.began
+        self.advise(f"{self.line()}, {passed:.0f} s; {self.faster}")
+
+    def start(self) -> None:
+        self._late.start()
+
+    def stop(self) -> None:
+        self._late.cancel()
+        self._late.join()
+
+
+class _Live(_Advising):
+    """One line of a terminal, from `_PATIENCE` seconds on."""
+
+    def __init__(self, words: str, faster: str, console: "Console") -> None:
+        from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
+        from rich.table import Column
+
+        super().__init__(words, faster)
+        line = Column(no_wrap=True, overflow="ellipsis")
+        said = TextColumn("{task.description}", markup=False, table_column=line)
+        columns = SpinnerColumn(), said
+        self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
+        self._task = self._bar.add_task(visible(self.line()), total=None)
+        self._soon = threading.Timer(_PATIENCE, self._begin)
+        self._notes: list[str] = []
+        self._begun, self._lock = False, threading.Lock()
+
+    def note(self, words: str) -> None:
+        with self._lock:
+            self._notes.append(words)
+            if self._begun:
+                self._print()
+
+    def advise(self, words: str) -> None:
+        self.note(words)
+
+    def show(self) -> None:
+        self._bar.update(self._task, description=visible(self.line()))
+
+    def _begin(self) -> None:
+        with self._lock:
+            self._begun = True
+            self._bar.start()
+            self._print()
+
+    def _print(self) -> None:
+        for words in self._notes:
+            self._bar.console.print(visible(words), markup=False, highlight=False)
+        self._notes.clear()
+
+    def start(self) -> None:
+        super().start()
+        self._soon.start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._soon.cancel()
+        self._soon.join()
+        self._bar.stop()
+
+
+class _Lines(_Advising):
+    """Plain lines: at the start, where a stage begins, and every `_EVERY` seconds."""
+
+    def __init__(self, words: str, faster: str = "") -> None:
+        super().__init__(words, faster)
+        self._said, self._at = "", -_APART
+        self._lock, self._over = threading.Lock(), threading.Event()
+        self._clock = threading.Thread(target=self._beat, daemon=True)
+
+    def note(self, words: str) -> None:
+        with self._lock:
+            self._print(words)
+
+    def advise(self, words: str) -> None:
+        self.note(words)
+
+    @staticmethod
+    def _print(words: str) -> None:
+        typer.echo(f"undertow: {visible(words)}", err=True)
+
+    def show(self) -> None:
+        stage = self.step.partition(" (")[0] + str(self.whole.done)
+        with self._lock:
+            passed = time.monotonic() - self.began
+            if passed - self._at < (_EVERY if stage == self._said else _APART):
+                return
+            self._said, self._at = stage, passed
+            self._print(f"{self.line()}, {passed:.0f} s")
+
+    def start(self) -> None:
+        super().start()
+        self.note(f"{self.line()}, 0 s")
+        self._clock.start()
+
+    def stop(self) -> None:
+        super().stop()
+        self._over.set()
+        self._clock.join()
+
+    def _beat(self) -> None:
+        while not self._over.wait(_EVERY):
+            self.show()
+
+
+@contextmanager
+def _showing(words: str, faster: str = "") -> Iterator[Shown]:
+    """Show what is being done, as it was asked for and as the terminal allows."""
+    shown = Shown(words)
+    if _WANTED.get() is not False:
+        from rich.console import Console
+
+        console = Console(stderr=True)
+        if console.is_terminal:
+            shown = _Live(words, faster, console)
+        else:
+            shown = _Lines(words, faster) if _WANTED.get() else _Advising(words, faster)
+    shown.start()
+    try:
+        yield shown
+    finally:
+        shown.stop()
+
+
+_OPTIONS = (
+    "accept", "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta",
+    "effort", "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing",
+    "model", "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure",
+    "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
+    "targets", "time", "unit", "value", "window",
+)  # fmt: skip
+"""Arguments that are options of the same name."""
+
+_RENAMED = {"release_id": "id"}
+"""Arguments that are options of another name."""
+
+_QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
+_VALUE = rf"(?:{_QUOTED}|\[[^\]]*\]|\([^)]*\)|\w+\((?:[^()]|\([^()]*\))*\)|\.\.\.|[\w.+-]*\w)"
+_ARGUMENT = rf"\b(?:{'|'.join((*_OPTIONS, *_RENAMED))})=(?:{_VALUE}(?: or {_QUOTED})*)?"
+
+_PHRASES = (
+    (r"\bvalues=\{[^{}]*\}", "--values STATE=NUMBER,..."),
+    (
+        (
+            r"Data\(\.\.\., state='value > 0'\) or --state 'value > 0', or a mapping, "
+            r"Data\(\.\.\., state=\{True: \.\.\.\}\)"
+        ),
+        "--state 'value > 0'",
+    ),
+    (r"state='value > 0' or --state 'value > 0', or state=", "--state 'value > 0' or --state "),
+    (r" \(person=\.\.\., --person\)", " (--person)"),
+    (r"Data\(\.\.\., ungrouped=True\), --ungrouped", "--ungrouped"),
+    (r"accept=\('same-records',\)", "--accept same-records"),
+    (r"\bstrict=True\b", "--strict"),
+    (r"\(private=LEVEL and a ledger\)", "(--private)"),
+    (r": model\.every_nth\(\d+\)", " (in Python: every_nth)"),
+    (r"'undertow plan' or calibrate\(\.\.\.\)", "'undertow plan'"),
+    (r"Data\(table, value=\.\.\., person=\.\.\., time=\.\.\.\)", "--value, --person and --time"),
+    (r"Data\(table, value=\.\.\.\)", "--value"),
+    (r"release\(plan, data\)", "'undertow release'"),
+    (r"sanitize\(plan, data\)", "'undertow sanitize'"),
+    (r"redact\(plan, data\)", "'undertow redact'"),
+    (r"calibrate\(Series\(\), \.\.\.\)", "'undertow plan --series'"),
+    (r"calibrate\([^()]*\)", "'undertow plan'"),
+    (r"Series\(\) or Redacted\(\.\.\.\)", "--series or --redacted"),
+    (r"MarkovChain\(\.\.\., length=\d+\)", "--length {}"),
+    (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
+    (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
+    (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
+    (r"(?:protect=)?Window\(\d+\)", "--protect-window {}"),
+    (r"(?:protect=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
+    (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
+    (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
+    (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
+    (r"\brelease_id\b(?!=)", "--id"),
+    (r"\bverify\(\)", "'undertow ledger verify'"),
+    (r"\(state=\.\.\., or --state\)", "(--state)"),
+    (r"\b(?:lower|upper)=(?=[^.])", ""),
+    (r"its point\(\) takes", "'undertow fit --point' takes"),
+    (r"MarkovChain\.fit\(\.\.\., order=2\)", "'undertow fit --order 2'"),
+    (r"model\.population\(\)", "'undertow fit --population'"),
+    (r"plan with Groups\(\d+\)", 'plan with a model file of kind "groups" and size {}'),
+    (r", such as MarkovChain\(\.\.\.\) or Groups\(5, states=\.\.\.\)", ", in its file"),
+    (r"ModelSet\(\[Groups\(4\), MarkovChain\(\.\.\.\)\]\)", 'a model file of kind "set"'),
+    (
+        r"Laplace\(Sum\(lower, upper\), scale\), Laplace.* or PureDP",
+        "--sum with --scale, or --epsilon",
+    ),
+)
+"""What the library says, and what it is called here; the first that fits counts."""
+
+_FOUND = re.compile(r"\d+")
+_RULES: dict[str, str] = {f"rule{place}": meant for place, (_, meant) in enumerate(_PHRASES)}
+_SCAN = re.compile(
+    "|".join(f"(?P<rule{place}>{said})" for place, (said, _) in enumerate(_PHRASES))
+    + rf"|(?P<argument>{_ARGUMENT})|(?P<name>(?<![\w=(\[])(?:{_QUOTED}))"
+)
+
+
+def in_cli_words(message: str) -> str:
+    """Return a message of the library with options and commands in the place of arguments.
+
+    What stands in quotation marks is a name from a file or from the user, and stays.
+
+    >>> in_cli_words("plan with method='exchange' and without a length; found 'time=1'")
+    "plan with --method exchange and without a length; found 'time=1'"
+    >>> in_cli_words("a window needs the column of times; say time=...")
+    'a window needs the column of times; say --time'
+    >>> in_cli_words("raise the limit with set_limit")
+    "raise the limit with 'undertow ledger limit'"
+    """
+    return _SCAN.sub(_meant, message)
+
+
+def _meant(found: re.Match[str]) -> str:
+    said, kind = found[0], found.lastgroup or "name"
+    if kind == "argument":
+        return _option(said)
+    return said if kind == "name" else _RULES[kind].format(*_FOUND.findall(said))
+
+
+def _option(said: str) -> str:
+    """Return 'name=value' as it is typed on the command line.
+
+    >>> _option("method='mq' or 'optimal'"), _option("protect=[5]"), _option("missing=...")
+    ('--method mq or optimal', '--protect 5', '--missing')
+    >>> _option("accept=('order', 'time')"), _option("accept=('order',)")
+    ('--accept order,time', '--accept order')
+    >>> print(_option("state='cast(v as double)'"))
+    --state 'cast(v as double)'
+    """
+    name, _, value = said.partition("=")
+    if value.startswith("MarkovChain("):  # a model is a file
+        value = "FILE"
+    if re.fullmatch(r"'[^']*[ (][^']*'", value):  # a shell needs the quotation marks
+        return f"--{name} {value}"
+    plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",").rstrip(",")
+    return f"--{_RENAMED.get(name, name)} {plain}".rstrip()
+
 
 UNACCOUNTED = (
     "not accounted in a ledger: every run draws anew and reveals more; "
@@ -112,7 +548,7 @@ def level_words(level: float, budget: float = 1.0) -> str:
     >>> level_words(0.25), level_words(2e-16)
     ('a DP level of 0.25', 'nothing')
     """
-    from undertow.ledger.rooms import nothing
+    from undertow.ledger.rules import nothing
 
     return "nothing" if nothing(level, budget) else f"a DP level of {below(level)}"
 
@@ -120,7 +556,7 @@ def level_words(level: float, budget: float = 1.0) -> str:
 def room_words(room: "Room", budget: float = 1.0) -> str:
     """Return what is left to some records, in words: a level, with a delta also Gaussian noise.
 
-    >>> from undertow.ledger.rooms import Room, Terms
+    >>> from undertow.ledger.rules import Room, Terms
     >>> room_words(Room(Terms({}, 1.0, 0.25, "any", "record", 1e-6, 1e-7)))
     'a DP level of 0.25, or Gaussian noise of sigma 17.34333 per unit'
     """
@@ -134,7 +570,7 @@ def room_words(room: "Room", budget: float = 1.0) -> str:
 def spent_words(spend: "Spend") -> str:
     """Return what a release spends for the column of a table: a level by its number alone."""
     from undertow.ledger.amounts import round_up
-    from undertow.ledger.rooms import spend_words
+    from undertow.ledger.rules import spend_words
 
     return above(round_up(spend.level)) if spend.pure else spend_words(spend)
 

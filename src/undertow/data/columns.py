@@ -1,20 +1,231 @@
 """Columns and what their values can be read as: the type decides, never a value."""
 
 import datetime as dt
-from collections.abc import Hashable, Sequence
+import math
+from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
+from decimal import Decimal
+from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.objects import LARGEST, moment, number_label
-from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes, no_value
+from undertow.data.expressions import NUMBER, TEXT, TRUTH, Planes, no_value
 from undertow.errors import InvalidInput
+from undertow.queries import State
 
 if TYPE_CHECKING:
     import polars as pl
 
-__all__ = ["MISSING", "Column", "column_of_name", "iso", "kind_of", "kind_of_type", "part_of"]
+__all__ = [
+    "LARGEST",
+    "MISSING",
+    "Column",
+    "as_float",
+    "check_fields",
+    "check_kinds",
+    "column_of_name",
+    "instants",
+    "is_missing",
+    "iso",
+    "keys",
+    "kind_of",
+    "kind_of_type",
+    "kind_of_value",
+    "kinds_of",
+    "moment",
+    "number_label",
+    "part_of",
+    "plain",
+    "readings",
+    "whole",
+    "words",
+]
+
+
+_NUMBERS = (bool, int, float, Decimal, Fraction, np.bool_, np.integer, np.floating)
+_EPOCH = dt.datetime(1970, 1, 1, tzinfo=dt.UTC)
+LARGEST = 2**62
+"""Times beyond this (146,000 years in microseconds) are none: differences could overflow."""
+
+
+def plain(value: Any) -> Any:
+    """Return a NumPy scalar as the Python value it stands for, anything else as it is.
+
+    >>> plain(np.int64(3)), plain("a")
+    (3, 'a')
+    """
+    if isinstance(value, np.datetime64) and not np.isnat(value):
+        return value.astype("datetime64[us]").item()
+    return value.item() if isinstance(value, np.generic) else value
+
+
+def words(text: str) -> str:
+    """Return a text that any library can hold: lone surrogates are written out.
+
+    >>> words("a\\ud800")
+    'a\\\\ud800'
+    """
+    return text if text.isascii() else text.encode("utf-8", "backslashreplace").decode("utf-8")
+
+
+def readings(
+    values: Iterable[Any],
+) -> tuple[list[str | None], list[float | None], list[bool]]:
+    """Return what each value is as a text, what as a number (None where it is not), and if it is.
+
+    Truth values count as 0 and 1. The last list is False where a value is missing; a value that is
+    there and neither text nor number is foreign.
+
+    >>> readings(["1", 1, True, None, [2]])
+    (['1', None, None, None, None], [None, 1.0, 1.0, None, None], [True, True, True, False, True])
+    """
+    listed = list(values)
+    texts = [words(value) if isinstance(value, str) else None for value in listed]
+    numbers = [as_float(value) if isinstance(value, _NUMBERS) else None for value in listed]
+    return texts, numbers, [not is_missing(value) for value in listed]
+
+
+def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hashable]]:
+    """Return each value as its place among the different values, and these values.
+
+    Equal values have equal places; missing ones have none.
+
+    >>> keys(["b", "a", None, "b"], "who")
+    ([0, 1, None, 0], ['b', 'a'])
+    """
+    places: dict[Any, int] = {}
+    found: list[int | None] = []
+    for row, given in enumerate(values):
+        value = plain(given)
+        if is_missing(value):
+            found.append(None)
+            continue
+        try:
+            found.append(places.setdefault(value, len(places)))
+        except TypeError:
+            raise InvalidInput(
+                f"row {row} of column {name!r} (counting from 0) is a {type(value).__name__}; "
+                "persons and groups are texts, numbers, dates or other values that can be compared"
+            ) from None
+    return found, list(places)
+
+
+def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool | None]:
+    """Return each time as a whole number, None where it is none, if they are clock times, if zoned.
+
+    Clock times become microseconds since 1970 in UTC. The first value decides whether the column
+    holds clock times or whole numbers, and times with or without a zone (None: no value); a value
+    of the other kind is no time of this column.
+
+    >>> instants([dt.date(1970, 1, 2), "1970-01-01T00:00:01", "1970-01-01T00:00:01Z"])
+    ([86400000000, 1000000, None], True, False)
+    >>> instants([3, 4.0, 4.5])
+    ([3, 4, None], False, None)
+    """
+    listed = [plain(value) for value in values]
+    first = next((value for value in listed if not is_missing(value)), None)
+    if first is None:
+        return [None] * len(listed), None, None
+    if not (isinstance(first, dt.date) or (isinstance(first, str) and not _reads_whole(first))):
+        return [None if is_missing(value) else whole(value) for value in listed], False, None
+    found = [None if is_missing(value) else moment(value) for value in listed]
+    zoned = next((one[1] for one in found if one is not None), False)
+    return [None if one is None or one[1] != zoned else one[0] for one in found], True, zoned
+
+
+def moment(value: Any) -> tuple[int, bool] | None:
+    """Return a date, time or ISO text as microseconds since 1970, and whether it has a zone.
+
+    A time with a zone is counted in UTC, one without as it is written. None: it is no time.
+
+    >>> moment("1970-01-01T01:00+01:00"), moment("1970-01-01"), moment("tomorrow")
+    ((0, True), (0, False), None)
+    """
+    if isinstance(value, str):
+        try:
+            value = dt.datetime.fromisoformat(value.strip())
+        except ValueError:
+            return None
+    if isinstance(value, dt.datetime):
+        zoned = value.utcoffset() is not None
+        try:
+            held = value if zoned else value.replace(tzinfo=dt.UTC)
+            return int((held - _EPOCH) // dt.timedelta(microseconds=1)), zoned
+        except OverflowError:  # before the year 1 in UTC
+            return None
+    if isinstance(value, dt.date):
+        return (value - _EPOCH.date()).days * 86_400_000_000, False
+    return None
+
+
+def number_label(number: Any) -> str | int | float:
+    """Return a number as the name of a group: whole where it is, JSON in any case.
+
+    >>> number_label(2.0), number_label(Decimal("0.5")), number_label(math.inf)
+    (2, 0.5, 'inf')
+    """
+    if isinstance(number, int):
+        return number
+    try:
+        whole = int(number)
+    except (OverflowError, ValueError):
+        return str(float(number))
+    if whole == number and (abs(whole) < 2**53 or not isinstance(number, float)):
+        return whole
+    try:
+        held = float(number) + 0.0
+    except OverflowError:
+        return str(number)
+    return int(held) if held.is_integer() and abs(held) < 2**53 else held
+
+
+def whole(value: Any) -> int | None:
+    """Return a whole number, however it is written, None if it is none.
+
+    >>> whole(3.0), whole("-7"), whole(2.5)
+    (3, -7, None)
+    """
+    if isinstance(value, str):
+        return int(value) if _reads_whole(value) else None
+    if isinstance(value, bool) or not isinstance(value, int | float | Decimal | Fraction):
+        return None
+    if isinstance(value, Decimal) and not value.is_finite():
+        return None
+    if not -LARGEST < value < LARGEST:
+        return None
+    number = int(value)
+    return number if number == value else None
+
+
+def _reads_whole(text: str) -> bool:
+    digits = text.strip().removeprefix("-").removeprefix("+")
+    return digits.isascii() and digits.isdigit() and len(digits) < 19
+
+
+def is_missing(value: Any) -> bool:
+    """Return whether a value is None, NaN, NaT or pandas' NA."""
+    if value is None or type(value).__name__ in ("NAType", "NaTType"):
+        return True
+    if isinstance(value, Decimal):
+        return value.is_nan()
+    if isinstance(value, float | np.floating):
+        return bool(value != value)
+    return isinstance(value, np.datetime64) and bool(np.isnat(value))
+
+
+def as_float(value: Any) -> float | None:
+    """Return a number as a float; NaN, and what lies beyond all floats, is none.
+
+    >>> as_float("1.5"), as_float(math.nan), as_float(10**400)
+    (1.5, None, None)
+    """
+    try:
+        number = float(value)
+    except (OverflowError, ValueError):
+        return None
+    return None if math.isnan(number) else number
+
 
 MISSING = ("", "NA", "N/A", "NaN", "nan", "NULL", "null")
 """Fields of a CSV file that hold no value."""
@@ -171,7 +382,7 @@ class Column:
             return _bounded(number.cast(pl.Int64, strict=False)), False, None
         if self.kind in ("csv", "text"):
             text = value.cast(pl.String).str.strip_chars()
-            if _reads_whole(first):
+            if _columns_reads_whole(first):
                 return _bounded(text.cast(pl.Int64, strict=False)), False, None
             form = _form(first)
             read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
@@ -264,7 +475,7 @@ def _bounded(time: "pl.Expr") -> "pl.Expr":
     return pl.when((time > -LARGEST) & (time < LARGEST)).then(time)
 
 
-def _reads_whole(first: str | None) -> bool:
+def _columns_reads_whole(first: str | None) -> bool:
     digits = (first or "").strip().removeprefix("-").removeprefix("+")
     return digits.isascii() and digits.isdigit()
 
@@ -276,3 +487,72 @@ def _form(first: str | None) -> str:
     long = _FORMS[3 if zoned else 2]
     form = _FORMS[0] if len(text) <= 10 else {16: _FORMS[1]}.get(len(text), long)
     return form.format("T" if text[10:11] == "T" else " ")
+
+
+_WORDS = {TEXT: "text", NUMBER: "numbers", TRUTH: "truth values"}
+
+
+def kind_of_value(value: Any) -> str:
+    """Return what a value is: a text, a number, a truth value, or the name of another type.
+
+    >>> kind_of_value("1"), kind_of_value(1.5), kind_of_value(True), kind_of_value((1, 2))
+    ('text', 'number', 'truth', 'tuple')
+    """
+    value = plain(value)
+    if isinstance(value, str):
+        return TEXT
+    if isinstance(value, bool):
+        return TRUTH
+    if isinstance(value, int | float | Decimal | Fraction):
+        return NUMBER
+    return type(value).__name__
+
+
+def kinds_of(records: Any) -> frozenset[str]:
+    """Return what the records of a list or an array are, () where all are missing.
+
+    Of an array, its declared type; of a list, the set of the types in it.
+
+    >>> sorted(kinds_of(["a", 1, None])), kinds_of([None])
+    (['number', 'text'], frozenset())
+    """
+    dtype = getattr(records, "dtype", None)
+    if isinstance(dtype, np.dtype) and dtype.kind in "biufU":
+        return frozenset({{"b": TRUTH, "U": TEXT}.get(dtype.kind, NUMBER)})
+    listed = records.reshape(-1) if isinstance(records, np.ndarray) else records
+    there = (one for one in listed if one is not np.ma.masked and not is_missing(one))
+    return frozenset(map(kind_of_value, there))
+
+
+def check_kinds(kinds: Iterable[str], states: Sequence[State], what: str) -> None:
+    """Refuse records none of whose types can be a state's; truth values count as the numbers 0, 1.
+
+    >>> check_kinds({"text", "number"}, ("rest", "move"), "the list")
+    >>> check_kinds({"truth"}, (0, 1), "the list")
+    """
+    given, wanted = set(kinds), {kind_of_value(state) for state in states}
+    if TRUTH in given:
+        given.add(NUMBER)
+    if not given or not wanted or given & wanted:
+        return
+    found = " and ".join(sorted(_WORDS.get(kind, kind) for kind in set(kinds)))
+    named = ", ".join(map(repr, states[:4]))
+    raise InvalidInput(
+        f"{what} holds {found}, and no such value is one of the states {named}"
+        f"{', ...' if len(states) > 4 else ''}; say what makes a state of it: an expression, "
+        "Data(..., state='value > 0') or --state 'value > 0', or a mapping, "
+        "Data(..., state={True: ...})"
+    )
+
+
+def check_fields(states: Sequence[State], what: str) -> None:
+    """Refuse fields of a CSV file as truth values: which are true cannot be told from a type.
+
+    >>> check_fields((0, 1), "column 'steps'")
+    """
+    if states and all(isinstance(state, bool) for state in states):
+        raise InvalidInput(
+            f"the states are True and False, and {what} is of a CSV file, which has no types; say "
+            "which of its fields are True: state='value > 0' or --state 'value > 0', or state="
+            "\"value = 'true'\", with the name of the column"
+        )

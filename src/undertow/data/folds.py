@@ -23,19 +23,32 @@ as the records are.
 import base64
 import io
 import json
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol, Self
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.data.grid import ABSENT, GROUP, PERSON, ROW, TIME, Grid
-from undertow.data.order import Order
+from undertow.data.columns import column_of_name
+from undertow.data.expressions import NUMBER, TEXT, TRUTH
+from undertow.data.grid import ABSENT, GROUP, PERSON, ROW, THERE, TIME, Grid, Order
+from undertow.data.readers.files import blocks
+from undertow.data.readers.sources import read_lines
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.fitting.tally import MISSING, MOST_STATES
+from undertow.progress import doing
+from undertow.queries import State
 
 if TYPE_CHECKING:
     import polars as pl
 
+    from undertow.data.readers.sources import Source
+    from undertow.data.table import Data
+
 __all__ = [
+    "BLOCKS",
     "CODE",
     "TOTAL",
     "CountTable",
@@ -45,9 +58,21 @@ __all__ = [
     "PickedRows",
     "PresentGroups",
     "PublicFacts",
+    "Values",
+    "check_whole",
+    "culprit",
+    "facts_of",
+    "feed",
+    "feed_in_order",
+    "named_or_made",
     "packed",
+    "pieces",
+    "places_of",
+    "rows_of",
+    "too_many_values",
     "unpacked",
 ]
+
 
 Ints = npt.NDArray[np.int64]
 TOTAL, CODE = "\0n", "\0code"
@@ -498,3 +523,271 @@ def _read(part: dict[str, Any]) -> Any:
 
         return pl.read_ipc(io.BytesIO(base64.b64decode(part["\0frame"])))
     return part
+
+
+BLOCKS = 64
+"""Blocks of lines that would fill the memory: texts take more room in a frame than in a file."""
+
+
+def pieces(
+    data: "Data", *made: "pl.Expr", also: Sequence[str] = (), words: str = "rows read"
+) -> "Iterator[pl.DataFrame]":
+    """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
+
+    At least one, which is empty where there are no rows. ``also`` names columns that are needed
+    beyond those of the data. Says how many rows are done, to whoever watches.
+    """
+    size = data.piece or 1
+    names = list(dict.fromkeys([*data.source.columns, *also]))
+    done, total = 0, data.source.rows
+    doing(words, done, total)
+    for frame in _frames(data, names, size):
+        yield rows_of(data, frame, done, *made)
+        done += frame.height
+        doing(words, done, total)
+
+
+def rows_of(data: "Data", frame: "pl.DataFrame", first: int, *made: "pl.Expr") -> "pl.DataFrame":
+    """Return the frame of `Data.rows` of some rows of a table, numbered from ``first`` on."""
+    part = data.changed(source=replace(data.source, frame=frame.lazy(), seen=None))
+    return part.source.collect(part.rows(*made, first=first))[0]
+
+
+def feed(
+    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+) -> PublicFacts:
+    """Feed all rows of data to some folds in one pass, and return the facts about them.
+
+    Raises `InvalidInput` where rows are not in order of person and time.
+    """
+    return data.source.feed(data, folds, *made, words=words)
+
+
+def feed_in_order(
+    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+) -> PublicFacts:
+    """Feed the rows of a table that this machine reads, as `feed` does."""
+    facts = PublicFacts(data.grid)
+    line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
+    for rows in pieces(data, *made, words=words):
+        line.feed(rows)
+    line.close()
+    return facts
+
+
+def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
+    """Return the facts about the rows, as of `Grid.summed`, and the keys of the groups that occur.
+
+    One pass for all questions about the same window and groups: facts are kept with the source.
+    """
+    asked = ("facts", data.piece, data.grid, data.by, data.groups)
+    found: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(asked)
+    if found is None:
+        groups = PresentGroups(data.grid)
+        found = feed(data, [groups]).told, groups.keys
+        data.source.kept[asked] = found
+    data.source.check_unchanged()
+    return found
+
+
+def culprit(data: "Data", wrong: str) -> int:
+    """Return the first row with which something is wrong; a pass that ends there."""
+    found = PickedRows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
+    for rows in pieces(data):
+        found.feed(rows)
+        if found.rows:
+            break
+    return found.rows[0]
+
+
+def check_whole(data: "Data", what: str) -> None:
+    """Refuse to hold all rows of a table that is read in pieces."""
+    if data.piece is not None:
+        held = "is read in pieces; allow more memory (memory=..., --memory), or take fewer records"
+        spread = "is a Spark frame; take fewer records, and pass them in memory"
+        raise NotSupported(
+            f"{what} needs all records in memory, and {data.source.named} "
+            f"{spread if data.source.spread else held}"
+        )
+
+
+def _frames(data: "Data", names: Sequence[str], size: int) -> "Iterator[pl.DataFrame]":
+    """Yield the rows of a table as they are, at most ``size`` at a time, at least once."""
+    source = data.source
+    if ".csv" in source.file:
+        for path in source.paths:
+            yield from _lines(source, path, names, size, data.memory // BLOCKS)
+        return
+    for part in source.parts or (source.frame,):
+        frame = part.select(*map(column_of_name, names))
+        at, full = 0, True
+        while full:
+            (found,) = source.collect(frame.slice(at, size))
+            if found.height or at == 0:
+                yield found
+            at, full = at + size, found.height == size
+
+
+def _lines(
+    source: "Source", path: Path, names: Sequence[str], size: int, block: int
+) -> "Iterator[pl.DataFrame]":
+    """Yield the rows of a CSV file, which can only be read from its beginning."""
+    import polars as pl
+
+    try:
+        for lines in blocks(path, path.name.lower(), block):
+            frame = read_lines(lines).select(*map(column_of_name, names))
+            found = frame.collect(engine="streaming")
+            source.check_unchanged()
+            for start in range(0, max(found.height, 1), size):
+                yield found.slice(start, size)
+    except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
+        source.check_unchanged()  # what seems wrong may be the change
+        raise source.unreadable(str(error)) from None
+    source.check_unchanged()
+
+
+def named_or_made(
+    data: "Data", states: tuple[State, ...] | None
+) -> "tuple[Sequence[State] | None, list[pl.Expr]]":
+    """Return the states that are named or follow from bins and mappings, None where values say.
+
+    With them: the columns that a row needs for the number of its state, or for its value.
+    """
+    record = data.record
+    names: Sequence[State] | None = states
+    if states is None and record.cuts:
+        names = range(len(record.cuts) + 1)
+    elif states is None and record.mapping:
+        names = list(dict.fromkeys(name for _, name in record.mapping if name is not None))
+    if data.grid.fill and states is not None and data.gaps not in states:
+        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {states}")
+    if names is not None:
+        return names, [record.positions(names, named=True).alias(CODE)]
+    return None, [part.alias(f"\0{plane}") for plane, part in record.planes.items()]
+
+
+def places_of(rows: "pl.DataFrame") -> Ints:
+    """Return the number of each record's state, `MISSING` for none."""
+    return _filled(rows[CODE])
+
+
+def too_many_values() -> InvalidInput:
+    """Return the error about records that are measurements."""
+    return InvalidInput(
+        f"the records have more than {MOST_STATES} different values: measurements, not states; "
+        "make states of them with state=..., an expression or cut points"
+    )
+
+
+class Values:
+    """The values that occur, and the place of each record's among them.
+
+    Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
+    both readings, are numbers if all of them are. Numbers come before texts. A fold: rows have the
+    columns of `named_or_made` and `THERE`, and may come in pieces.
+    """
+
+    def __init__(self, data: "Data", most: int | None = None) -> None:
+        self.data, self.most = data, most
+        self._truths: set[bool] = set()
+        # numbers without and with a text beside them, and texts; a text that is no number
+        self._numbers: tuple[Ints | Any, Ints | Any] = (np.empty(0), np.empty(0))
+        self._texts: set[str] = set()
+        self._worded = False
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        """Take the values of the next rows."""
+        made, there = self._planes(rows), rows[THERE]
+        if list(made) == [TRUTH]:
+            self._truths |= set(made[TRUTH].filter(there).drop_nulls().unique())
+            return
+        number, text = self._both(made, rows.height)
+        real = number.filter(there & number.is_finite() & text.is_null()).drop_nulls()
+        beside = number.filter(there & number.is_finite() & text.is_not_null()).drop_nulls()
+        self._numbers = tuple(  # type: ignore[assignment]
+            np.unique(np.concatenate([old, new.unique().to_numpy() + 0.0]))
+            for old, new in zip(self._numbers, (real, beside), strict=True)
+        )
+        self._worded |= bool((there & text.is_not_null() & number.is_null()).any())
+        if self.most is None or len(self._texts) <= self.most:
+            self._texts |= set(text.filter(there).drop_nulls().unique())
+        if self.most is not None and len(self.names()) > self.most:
+            raise too_many_values()
+
+    def merge(self, other: "Values") -> None:
+        """Take over the values of other rows."""
+        self._truths |= other._truths
+        self._numbers = tuple(  # type: ignore[assignment]
+            np.union1d(*pair) for pair in zip(self._numbers, other._numbers, strict=True)
+        )
+        self._texts |= other._texts
+        self._worded |= other._worded
+
+    def state(self) -> list[Any]:
+        """Return the values, by how they are read."""
+        return [sorted(self._truths), *self._numbers, sorted(self._texts), self._worded]
+
+    def load(self, state: list[Any]) -> "Values":
+        """Return the fold that has these values."""
+        made = Values(self.data, self.most)
+        made._truths, made._texts, made._worded = set(state[0]), set(state[3]), state[4]
+        made._numbers = (np.asarray(state[1]), np.asarray(state[2]))
+        return made
+
+    def names(self) -> list[State]:
+        """Return the states: the values in order, and that of absent steps."""
+        seen: list[State] = [*sorted(self._truths)]
+        if not seen:
+            plain = (int(n) if float(n).is_integer() else float(n) for n in self._values())
+            seen = [*plain, *self._words()]
+        if self.data.grid.fill and self.data.gaps not in seen:
+            seen.append(self.data.gaps)  # only absent steps are in this state
+        return seen
+
+    def codes(self, rows: "pl.DataFrame") -> Ints:
+        """Return the place of each record among the names, `MISSING` for none."""
+        import polars as pl
+
+        made, there = self._planes(rows), rows[THERE]
+        if list(made) == [TRUTH]:
+            code = pl.select(pl.when(there).then(made[TRUTH].cast(pl.Int64))).to_series()
+            # one value alone is the first of one
+            return _filled(code if len(self._truths) > 1 else code * 0)
+        number, text = self._both(made, rows.height)
+        told = there & number.is_finite() & (text.is_null() | (not self._worded))
+        number = pl.select(pl.when(told).then(number + 0.0)).to_series()
+        values, words = self._values(), self._words()
+        codes = np.where(
+            number.is_null().to_numpy(),
+            MISSING,
+            np.searchsorted(values, number.fill_null(0.0).to_numpy()),
+        )
+        if words:
+            known = text.cast(pl.Enum(words), strict=False).to_physical().cast(pl.Int64)
+            place = _filled(pl.select(pl.when(there).then(known)).to_series())
+            codes = np.where(place == MISSING, codes, place + values.size)
+        return codes.astype(np.int64)
+
+    def _values(self) -> Any:
+        return self._numbers[0] if self._worded else np.union1d(*self._numbers)
+
+    def _words(self) -> list[str]:
+        return sorted(self._texts) if self._worded else []
+
+    @staticmethod
+    def _planes(rows: "pl.DataFrame") -> "dict[str, pl.Series]":
+        return {p: rows[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in rows.columns}
+
+    @staticmethod
+    def _both(made: "dict[str, pl.Series]", height: int) -> "tuple[pl.Series, pl.Series]":
+        """Return the readings as numbers and as texts, null where there are none."""
+        import polars as pl
+
+        nothing = pl.Series([None] * height, dtype=pl.Float64)
+        text = made.get(TEXT, nothing.cast(pl.String))
+        return made.get(NUMBER, nothing), text.cast(pl.String)
+
+
+def _filled(codes: "pl.Series") -> Ints:
+    return codes.fill_null(MISSING).to_numpy().astype(np.int64)

@@ -13,14 +13,24 @@ from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
+from undertow.data.problems import Problem
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
-from undertow.models.pedigree import GENOTYPES
+from undertow.models.pedigrees import GENOTYPES, Pedigree
 from undertow.queries import State
 
-__all__ = ["count_genotypes", "genotype_table", "read_genotypes"]
+if TYPE_CHECKING:
+    from undertow.models.base import Model
+
+__all__ = [
+    "count_genotypes",
+    "frequency_problems",
+    "genotype_table",
+    "read_genotypes",
+]
+
 
 Locus = str | tuple[str, int]
 
@@ -228,3 +238,58 @@ def _genotype(alleles: Any, counted: str) -> State | None:
     if alleles is None or len(alleles) != 2 or None in alleles:
         return None
     return GENOTYPES[2 - sum(1 for allele in alleles if allele == counted)]
+
+
+_RARE = 0.01
+"""How seldom founders of a declared frequency may be as extreme before a curator is told."""
+
+
+def frequency_problems(data: "Data", model: "Model") -> list[Problem]:
+    """Return whether allele B is too frequent or too rare among the founders of a pedigree.
+
+    The alleles of founders are independent, so n of them have Binomial(n, p) copies of B. Told is a
+    number of copies whose tail is below 1% at every declared p. Depends on the genotypes, though
+    it names no number: it belongs into no report. One pass over the records.
+
+    >>> from undertow.data.table import Data
+    >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=(.01, .02))
+    >>> print(*frequency_problems(Data(["BB", "BB", "Bb"]), trio))
+    the table: allele B is more frequent among the founders than declared (0.01 to 0.02): ...
+    """
+    said: list[Problem] = []
+    pedigrees = [member for member in model.members() if isinstance(member, Pedigree)]
+    try:
+        listed = data.sequences(GENOTYPES) if pedigrees else []
+    except InvalidInput:  # rows that do not fit together are problems of their own
+        return said
+    records = [record for series in listed for record in series]
+    for pedigree in pedigrees:
+        found = _departure(records, pedigree)
+        if found is not None:
+            low, high = pedigree.frequencies
+            what = (
+                f"allele B is {found} among the founders than declared ({low:g} to {high:g}): "
+                "B may be the other allele, or the interval too narrow"
+            )
+            said.append(Problem(None, None, what))
+    return said
+
+
+def _departure(records: list[str | None], pedigree: Pedigree) -> str | None:
+    """Return how B departs from what is declared, None where it need not."""
+    from scipy.special import bdtr, bdtrc
+
+    if len(records) != pedigree.length:
+        return None  # records of other people: a release refuses them by their number
+    children = {child for child, pair in pedigree.parents.items() if pair != (None, None)}
+    copies = [
+        2 - GENOTYPES.index(record)
+        for person, record in zip(pedigree.people, records, strict=True)
+        if person not in children and record is not None
+    ]
+    count, alleles, (low, high) = sum(copies), 2 * len(copies), pedigree.frequencies
+    if count and bdtrc(count - 1, alleles, high) < _RARE:  # Pr(at least so many)
+        return "more frequent"
+    if alleles and bdtr(count, alleles, low) < _RARE:  # Pr(at most so many)
+        return "rarer"
+    return None

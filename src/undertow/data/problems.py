@@ -7,18 +7,16 @@ from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.evaluation import domain_of
-from undertow.data.folds import PickedRows
-from undertow.data.grid import GROUP, ROW, WRONG
-from undertow.data.groups import look_alikes
-from undertow.data.lines import blocks
-from undertow.data.pieces import BLOCKS, facts_of, feed
-from undertow.data.sources import scan
-from undertow.data.sql import TEXT
-from undertow.data.unnamed import check_order
+from undertow.data.answers import domain_of
+from undertow.data.expressions import TEXT
+from undertow.data.folds import BLOCKS, PickedRows, facts_of, feed
+from undertow.data.grid import GROUP, ROW, WRONG, look_alikes
+from undertow.data.readers.files import blocks
+from undertow.data.readers.sources import scan
+from undertow.data.records import check_order
 from undertow.errors import InvalidInput
-from undertow.models.pedigree import GENOTYPES
-from undertow.models.sequences import MOST_STATES
+from undertow.models.fitting.tally import MOST_STATES
+from undertow.models.pedigrees import GENOTYPES
 from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
 
 if TYPE_CHECKING:
@@ -77,7 +75,7 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
 
 def record_problems(data: "Data", model: "Model") -> list[Problem]:
     """Return in what the records are not those of a model, and whether it was fitted to them."""
-    from undertow.data.described import differences, source_of
+    from undertow.data.records import differences, source_of
 
     found = [
         Problem(

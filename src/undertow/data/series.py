@@ -1,6 +1,7 @@
 """Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -8,25 +9,45 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.data.columns import column_of_name
-from undertow.data.grid import FIRST, GROUP, PERSON, ROW, TIME
-from undertow.data.sources import open_source
-from undertow.data.sql import NUMBER
-from undertow.data.unnamed import check_order
-from undertow.data.values import Values, named_or_made, places_of, too_many_values
+from undertow.data.expressions import NUMBER
+from undertow.data.folds import (
+    Fold,
+    Ints,
+    PickedRows,
+    Values,
+    feed,
+    named_or_made,
+    places_of,
+    too_many_values,
+)
+from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
+from undertow.data.readers.sources import open_source
+from undertow.data.records import check_order
 from undertow.errors import InvalidInput
-from undertow.models.sequences import MOST_STATES, Encoded
+from undertow.models.fitting.tally import MOST_CELLS, MOST_STATES, Encoded, Tally, Tallying
 from undertow.queries import State
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import polars as pl
 
     from undertow.data.table import Data
 
 __all__ = [
-    "DAY", "HOUR", "MOST_RECORDS", "encoded", "read_numbers", "sequences", "two_groups",
-]  # fmt: skip
+    "DAY",
+    "HOUR",
+    "MOST_RECORDS",
+    "Runs",
+    "encoded",
+    "read_numbers",
+    "sequences",
+    "tallied",
+    "two_groups",
+]
 
-Ints = npt.NDArray[np.int64]
+
+StateNumbers = npt.NDArray[np.int64]
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
@@ -39,7 +60,7 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
 
     Persons come in the order of their names, so that the order of rows tells nothing. Refused are
     a person in two groups, and rows without a named time that do not follow a column that looks
-    like one (`undertow.data.unnamed`). Rows in none of the wanted groups are left out.
+    like one (`undertow.data.records`). Rows in none of the wanted groups are left out.
     """
     if data.by is not None:
         _refuse_split(data)
@@ -116,8 +137,8 @@ def _read(
 
 
 def _runs(
-    data: "Data", names: Sequence[State], found: "pl.DataFrame", codes: Ints
-) -> tuple[Ints, Ints, Ints, Ints | None]:
+    data: "Data", names: Sequence[State], found: "pl.DataFrame", codes: StateNumbers
+) -> tuple[StateNumbers, StateNumbers, StateNumbers, StateNumbers | None]:
     """Return codes, series, persons and times (None without) of all records, absent steps too."""
     grid = data.grid
     persons = found[FIRST].to_numpy().astype(np.int64)  # (rows,): another number for each
@@ -185,3 +206,195 @@ def two_groups(data: "Data", row: int) -> InvalidInput:
         f"{data.source.where(row, data.by)} puts a person into two groups, and a fit takes a "
         "person's records together; give each person one group, or leave by=... out"
     )
+
+
+_BLOCK = 2**20
+"""Records that are made of rows and absent steps at a time."""
+
+
+def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
+    """Return what a fit keeps of a table that is read in pieces: as of `Data.encoded`.
+
+    One pass, and one before it for the values that occur where no states are named. Persons come
+    in the order of their names.
+    """
+    names, made = named_or_made(data, states)
+    made = [*made, data.record.there.alias(THERE)]
+    coded: Callable[[pl.DataFrame], Ints] = places_of
+    if names is None:
+        values = Values(data, MOST_STATES)
+        _feed(data, _Kept(data, values), made)
+        names, coded = values.names(), values.codes
+    if len(names) > MOST_STATES:
+        raise too_many_values()
+    check_order(data)
+    runs = Runs(data, names, coded)
+    _feed(data, runs, made)
+    return runs.tally()
+
+
+def _feed(data: "Data", fold: Fold, made: "Sequence[pl.Expr]") -> None:
+    """Feed all rows to a fold, or refuse a person in two groups, and rows that are wrong."""
+    split = PickedRows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
+    facts = feed(data, [fold] if data.by is None else [split, fold], *made)
+    if split.count:
+        raise two_groups(data, split.rows[0])
+    data.checked(facts.told)
+
+
+def _strangers(data: "Data", rows: "pl.LazyFrame") -> "pl.LazyFrame":
+    """Return the rows in another group than the first row of their person."""
+    import polars as pl
+
+    first = pl.col(GROUP).first().over(PERSON)
+    return data.grid.windowed(rows).filter(pl.col(GROUP).ne_missing(first))
+
+
+def kept_rows(data: "Data", rows: "pl.DataFrame") -> "pl.DataFrame":
+    """Return the rows that a fit looks at: those of the window, and of some group."""
+    held = rows.lazy() if data.grid.fill else data.grid.windowed(rows.lazy())
+    return (held.drop_nulls(GROUP) if data.by is not None else held).collect()
+
+
+class _Kept:
+    """A fold that is fed the rows that a fit looks at."""
+
+    ordered = False
+
+    def __init__(self, data: "Data", values: Values) -> None:
+        self.data, self.values = data, values
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        self.values.feed(kept_rows(self.data, rows))
+
+    def merge(self, other: "_Kept") -> None:
+        self.values.merge(other.values)
+
+    def state(self) -> Any:
+        return self.values.state()
+
+    def load(self, state: Any) -> "_Kept":
+        return _Kept(self.data, self.values.load(state))
+
+
+class Runs:
+    """A fold of rows into the tally of their unbroken series, absent steps filled or not.
+
+    Rows have what ``coded`` makes numbers of ``names`` of. Persons are numbered as they come, and
+    put into the order of their names in the end; their keys are held until then.
+    """
+
+    ordered = True
+
+    def __init__(
+        self, data: "Data", names: Sequence[State], coded: "Callable[[pl.DataFrame], Ints]"
+    ) -> None:
+        self.data, self.names, self.coded = data, names, coded
+        limit = data.memory
+        clock = data.grid.time is not None and data.grid.clock
+        self.growing = Tallying(
+            names, hours=clock, most_cells=min(MOST_CELLS, limit // 16), most_kept=limit // 8
+        )
+        self._keys: list[pl.Series] = []
+        self._person = self._series = 0  # numbers of the last of each
+        self._told = -1  # the last person of whom a record was kept
+        self._last: pl.DataFrame | None = None
+        self._absent = 0
+        self._within = False  # some record is within a day, not at its beginning
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        """Take the next rows."""
+        import polars as pl
+
+        rows = kept_rows(self.data, rows)
+        if not rows.height:
+            return
+        grid, own = self.data.grid, 0 if self._last is None else 1
+        held = rows.select(PERSON, *([] if grid.time is None else [TIME]))
+        both = held if self._last is None else pl.concat([self._last, held])
+        self._last = held[-1:]
+        new = both[PERSON].ne_missing(both[PERSON].shift(1)).to_numpy()[own:]  # (rows,)
+        persons = self._person + np.cumsum(new)
+        self._person = int(persons[-1])
+        codes = self.coded(rows)
+        if grid.time is None:
+            self._add(codes, persons, persons, held[PERSON], None)
+            return
+        times = both[TIME].fill_null(0).to_numpy()
+        absent = np.zeros(rows.height, np.int64)  # (rows,): steps that are absent before a row
+        if grid.step is not None:
+            apart = np.append(np.zeros(1 - own, np.int64), np.diff(times) // grid.step - 1)
+            absent = np.where(new, 0, np.maximum(apart, 0))
+        if grid.fill:
+            self._fill(codes, persons, held[PERSON], times[own:], absent)
+            return
+        series = self._series + np.cumsum(new | (absent > 0))
+        self._series = int(series[-1])
+        self._add(codes, series, persons, held[PERSON], times[own:])
+
+    def merge(self, other: "Runs") -> None:
+        """Take over the series of other persons."""
+        self.growing.merge(other.growing)
+        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
+        self._within |= other._within
+
+    def state(self) -> list[Any]:
+        """Return the tally, the keys of the persons in order, and whether hours say something."""
+        return [self.growing.state(), self._names().to_frame(), self._within]
+
+    def load(self, state: list[Any]) -> "Runs":
+        """Return the fold that has this state."""
+        made = Runs(self.data, self.names, self.coded)
+        made.growing = self.growing.load(state[0])
+        made._keys, made._within = [state[1].to_series()], state[2]
+        return made
+
+    def tally(self) -> Tally:
+        """Return the tally of all rows that came, persons in the order of their names."""
+        order = self._names().arg_sort().to_numpy()
+        return self.growing.tally(order, hours=self._within)
+
+    def _names(self) -> "pl.Series":
+        import polars as pl
+
+        nobody = pl.Series(PERSON, [], dtype=self._keys[0].dtype if self._keys else pl.Int64)
+        return pl.concat([nobody, *self._keys])
+
+    def _fill(
+        self, codes: Ints, persons: Ints, keys: "pl.Series", times: Ints, absent: Ints
+    ) -> None:
+        """Take rows, each with the absent steps before it, a block of records at a time."""
+        grid, gap = self.data.grid, list(self.names).index(self.data.gaps)
+        self._absent += int(absent.sum())
+        if self._absent > max(MOST_RECORDS, 2 * (self.data.source.rows or 0)):
+            raise InvalidInput(
+                "with the absent steps there are far more records than rows, too many to list; "
+                "check the times, take a longer step, or say gaps='split'"
+            )
+        last = np.cumsum(absent + 1) - 1  # (rows,): the place of each row among the records
+        for start in range(0, int(last[-1]) + 1, _BLOCK):
+            place = np.arange(start, min(start + _BLOCK, int(last[-1]) + 1))
+            row = np.searchsorted(last, place)  # (records,): the row that each belongs to
+            back = last[row] - place  # steps before that row
+            moments = times[row] - back * (grid.step or 1)
+            keep = np.ones(place.size, np.bool_)
+            keep &= True if grid.start is None else moments >= grid.start
+            keep &= True if grid.end is None else moments < grid.end
+            made, who = np.where(back > 0, gap, codes[row])[keep], persons[row][keep]
+            self._add(made, who, who, keys.gather(row[keep]), moments[keep])
+
+    def _add(
+        self, codes: Ints, series: Ints, persons: Ints, keys: "pl.Series", times: Ints | None
+    ) -> None:
+        """Take records in order, (n,) each: numbers of states, of series, of persons, and times."""
+        if not codes.size:
+            return
+        begins = np.flatnonzero(np.diff(persons, prepend=self._told))
+        self._told = int(persons[-1])
+        if begins.size:
+            self._keys.append(keys.gather(begins))
+        hours = None
+        if times is not None and self.data.grid.clock:
+            self._within |= bool((times % DAY != 0).any())
+            hours = ((times % DAY) // HOUR).astype(np.int8)
+        self.growing.add(codes, series, persons, hours)

@@ -14,11 +14,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.columns import Column
-from undertow.data.objects import plain, words
-from undertow.data.sql import NUMBER, TEXT, TRUTH, Planes, evaluate
-from undertow.data.tokens import columns_of
-from undertow.data.types import check_kinds
+from undertow.data.columns import Column, check_kinds, plain, words
+from undertow.data.expressions import NUMBER, TEXT, TRUTH, Planes, columns_of, evaluate
 from undertow.errors import InvalidInput
 from undertow.queries import Lattice, State
 

@@ -7,12 +7,13 @@ no error, message or printed form depends on them.
 
 import hashlib
 import json
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.arguments import check_arguments, first_text, roles_of
-from undertow.data.columns import Column, iso, kind_of
+from undertow.data.columns import Column, check_fields, iso, kind_of, plain
+from undertow.data.expressions import columns_of
+from undertow.data.folds import check_whole, facts_of
 from undertow.data.grid import (
     FIRST,
     GROUP,
@@ -22,17 +23,15 @@ from undertow.data.grid import (
     TIME,
     Grid,
     Shape,
+    declared,
+    normalised,
     step_of,
     step_words,
 )
-from undertow.data.groups import declared, normalised
-from undertow.data.memory import DEFAULT, limit_of
-from undertow.data.objects import plain
-from undertow.data.pieces import check_whole, facts_of
+from undertow.data.readers.files import DEFAULT, limit_of
+from undertow.data.readers.sources import RECORD, Source, open_source
 from undertow.data.scopes import Scope
-from undertow.data.sources import RECORD, Source, open_source
 from undertow.data.states import Record, as_json, record_of
-from undertow.data.types import check_fields
 from undertow.errors import InvalidInput
 from undertow.models.records import RecordDescription
 from undertow.numerics import check_flag
@@ -41,13 +40,74 @@ from undertow.queries import AnyQuery, State
 if TYPE_CHECKING:
     import polars as pl
 
-    from undertow.data.evaluation import Answers
+    from undertow.data.answers import Answers
     from undertow.data.problems import Problem
     from undertow.models.base import Model
-    from undertow.models.sequences import Encoded
-    from undertow.models.tallies import Tally
+    from undertow.models.fitting.tally import Encoded, Tally
 
-__all__ = ["Data", "Shape"]
+__all__ = [
+    "Data",
+    "Shape",
+    "check_arguments",
+    "first_text",
+    "roles_of",
+]
+
+
+def check_arguments(value: Any, person: Any, time: Any, every: Any, by: Any, gaps: Any,
+                    groups: Any) -> None:  # fmt: skip
+    """Refuse arguments that are no names of columns, or lack their companion."""
+    named = {"value": value, "person": person, "time": time, "by": by}
+    for name, column in named.items():
+        if column is not None and not isinstance(column, str):
+            raise InvalidInput(f"{name} must name a column, found a {type(column).__name__}")
+    if every is not None and time is None:
+        raise InvalidInput("every, the step of time, needs the column of times; say time=...")
+    if not isinstance(plain(gaps), str | int | float):
+        raise InvalidInput("gaps must be 'split' or the name of a state")
+    if gaps != "split" and every is None:
+        raise InvalidInput("gaps are found by the step of time; say every='5m', or every=1")
+    if groups is None:
+        return
+    if by is None:
+        raise InvalidInput("groups need the column they are found in; say by=...")
+    if isinstance(groups, str | bytes | Mapping) or not isinstance(groups, Sequence) or not groups:
+        raise InvalidInput("groups must be a list of at least one name")
+
+
+def roles_of(value: str | None, person: str | None, time: str | None, state: Any,
+             by: str | None) -> dict[str, set[str]]:  # fmt: skip
+    """Return the columns that are needed, and for what."""
+    private = columns_of(state) if isinstance(state, str) else []
+    if isinstance(state, str) and not private:
+        raise InvalidInput(
+            f"the expression {state!r} does not say the state of each record; compare a column "
+            "with something, as in 'steps > 0'"
+        )
+    if person is not None and person == time:
+        raise InvalidInput(
+            f"column {person!r} cannot be both person and time of a record; name two columns"
+        )
+    records = [*([] if value is None else [value]), *private]
+    for name, role in ((person, "person"), (time, "time"), (by, "by")):
+        if name in records:
+            part = "value" if name == value else "a column of the state expression"
+            raise InvalidInput(
+                f"column {name!r} is named twice, as {part} and as {role}: values are private, "
+                "persons, times and groups are published as they are; name another column"
+            )
+    roles: dict[str, set[str]] = {}
+    for name in records:
+        roles.setdefault(name, set()).add("value")
+    for name, role in ((person, "key"), (by, "group"), (time, "time")):
+        if name is not None:
+            roles.setdefault(name, set()).add(role)
+    return roles
+
+
+def first_text(source: Source, time: str) -> str | None:
+    """Return the first text of a column of times; it is public, and says how to read the rest."""
+    return source.first_text(time) if source.columns[time].kind in ("csv", "text") else None
 
 
 @dataclass(frozen=True, slots=True, init=False, repr=False, eq=False)
@@ -234,13 +294,13 @@ class Data:
         >>> Data([0, 3, 7], state="record > 0").described().state.expression
         'value > 0'
         """
-        from undertow.data.described import described
+        from undertow.data.records import described
 
         return described(self)
 
     def fitted(self) -> "RecordDescription":
         """Return what a model says of its records that is fitted to these: and which they are."""
-        from undertow.data.described import source_of, steps_of
+        from undertow.data.records import source_of, steps_of
 
         found = self.described()
         if found is None or self.source.listed:
@@ -318,7 +378,7 @@ class Data:
         >>> data.answers(Count("active"), ("inactive", "active")).numbers
         [[2]]
         """
-        from undertow.data.evaluation import evaluate
+        from undertow.data.answers import evaluate
 
         return evaluate(self, query, tuple(states), missing)
 
@@ -351,11 +411,11 @@ class Data:
         Reads and refuses as `encoded`; a table that is read in pieces is never in memory.
         """
         if self.piece is not None:
-            from undertow.data.tallied import tallied
+            from undertow.data.series import tallied
 
             whole = tallied(self, None if states is None else tuple(states))
             return replace(whole, described=self.fitted())
-        from undertow.models.tallies import tally
+        from undertow.models.fitting.tally import tally
 
         read = self.encoded(states)
         found = tally(
@@ -395,7 +455,7 @@ class Data:
         found = problems(self, query, tuple(states))
         if model is None:
             return found
-        from undertow.data.frequencies import frequency_problems
+        from undertow.data.genotypes import frequency_problems
         from undertow.data.problems import record_problems
 
         return [*record_problems(self, model), *found, *frequency_problems(self, model)]

@@ -22,7 +22,7 @@ class Spend:
     ``level`` of DP levels, ``squares`` of mu^2 (GDP: Gaussian noise), ``rho`` of what is only zCDP,
     ``delta`` of point guarantees. ``held`` and ``rare`` are the level and the delta that were spent
     when noise without a level began, ``dense`` whether zCDP was among it: what comes after it is
-    granted beside these (`undertow.ledger.rooms`), also if they are given back.
+    granted beside these (`undertow.ledger.rules`), also if they are given back.
 
     >>> both = Spend(Fraction(1, 4)) + Spend(squares=Fraction(1, 289))
     >>> str(both), str(both + Spend(Fraction(1, 4)))

@@ -5,19 +5,17 @@ from fractions import Fraction
 from typing import Literal
 
 from undertow.certificate import Leakage
-from undertow.conditions import Suggested, checked
 from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
-from undertow.ledger.currency import exchanged, exchanged_at_delta
 from undertow.ledger.narrowing import tested_of
 from undertow.ledger.replay import entries_of
-from undertow.ledger.rooms import Room
-from undertow.ledger.rules import Entry, Layout, Terms, region
+from undertow.ledger.rules import Entry, Layout, Room, Terms, exchanged, exchanged_at_delta, region
 from undertow.ledger.store import Store, Transaction
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_count
+from undertow.plan import Suggested, checked
 
 __all__ = ["Balance", "Named"]
 

@@ -8,7 +8,7 @@ from json import loads
 from typing import TYPE_CHECKING, Any, Literal
 
 from undertow.adversaries import Window
-from undertow.canonical import canonical
+from undertow.certificate import canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
@@ -16,24 +16,25 @@ from undertow.guarantees import Guarantee, PureDP
 from undertow.ledger.amounts import Spend, highest, round_up
 from undertow.ledger.balance import Named
 from undertow.ledger.checks import Checks, Granting
-from undertow.ledger.currency import allowance
+from undertow.ledger.entries import check_terms, request, wanted_terms
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
 from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit, tested_of
-from undertow.ledger.requests import check_terms, request, wanted_terms
-from undertow.ledger.rooms import Room, spend_words
 from undertow.ledger.rules import (
     Entry,
     Kind,
     Layout,
+    Room,
     Terms,
+    allowance,
     check_same,
     settled,
+    spend_words,
 )
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
-from undertow.models.chain_classes import ChainBox
+from undertow.models.classes import ChainBox
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_choice, check_flag, check_positive
@@ -67,7 +68,7 @@ class Ledger(KeyHolder):
     unit is a person it is the limit itself. Invariant: for every record, the DP levels of the
     entries that touch it add up to at most the budget, whoever writes, crashes or races. An entry
     counts as soon as it is reserved. With a ``delta`` entries may have the mu or the rho of noise
-    without a DP level, which add up on their own (`undertow.ledger.rooms`).
+    without a DP level, which add up on their own (`undertow.ledger.rules`).
 
     Parameters
     ----------
@@ -199,10 +200,10 @@ class Ledger(KeyHolder):
 
         All levels spent so far, that of the fit among them, count under the region: given what the
         fit has published, fit and answers together change likelihoods by at most their sum
-        (`undertow.learning`). The limit then holds unless the region misses the true chain, with
-        the probability that was fixed when the fit was reserved. Once, by the first fit, in an
-        account of records without a delta; refused where the region allows no more than the class
-        stated beforehand.
+        (`undertow.releasing.private_fit`). The limit then holds unless the region misses the true
+        chain, with the probability that was fixed when the fit was reserved. Once, by the first
+        fit, in an account of records without a delta; refused where the region allows no more
+        than the class stated beforehand.
         """
         old = self._terms()
         check_narrowing(old)
@@ -255,7 +256,7 @@ class Ledger(KeyHolder):
 
         For the ledger's model, adversary and unit; its limit is what it leaks by itself.
         """
-        from undertow.planning.levels import plan_at_level
+        from undertow.planning.calibrate import plan_at_level
 
         wanted = self.left() if level is None else check_positive(level, "level")
         if not wanted:
@@ -460,7 +461,7 @@ class Ledger(KeyHolder):
         pure = _share(wanted["pure"] or 0.0, budget, delta)
         checks = wanted["checks"]
         if unit == "record":
-            from undertow.planning.checked import priced_level
+            from undertow.planning.acceptance import priced_level
 
             checks = priced_level(checks, budget, against, window)
         tested = [replace(check, alternative=None).to_dict() for check in checks]
@@ -508,8 +509,8 @@ def forget(
 
 def _admit(model: AnyModel, wanted: Mapping[str, Any], accept: Sequence[str]) -> None:
     """Refuse a model with a failed check that is not accepted, and say what there is to do."""
+    from undertow.planning.acceptance import admit
     from undertow.planning.budget import level_trial
-    from undertow.planning.doors import admit
 
     limit, window = wanted["limit"] or 1.0, Window(wanted["window"] or 1)
     against: Named = wanted["against"] or "any"

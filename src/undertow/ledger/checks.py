@@ -19,11 +19,10 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from undertow.errors import AccountWarning, LedgerDamaged
-from undertow.ledger.events import Event
+from undertow.ledger.entries import Event, Row, rows
 from undertow.ledger.memory import Memory
 from undertow.ledger.replay import Account, Accounts, chained, replayed
 from undertow.ledger.rules import Region
-from undertow.ledger.spends import Row, rows
 from undertow.ledger.store import Store, Transaction
 from undertow.ledger.transactions import Head, Snapshot
 

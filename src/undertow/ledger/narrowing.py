@@ -6,13 +6,11 @@ from typing import Any
 import numpy as np
 
 from undertow.errors import LedgerConflict, NotSupported
-from undertow.ledger.currency import allowance
-from undertow.ledger.rules import Entry, Terms
+from undertow.ledger.rules import Entry, Terms, allowance
 from undertow.mechanisms import DiscreteLaplace
-from undertow.models.checks import Check, privately, worst_of
-from undertow.models.origins import weakest
-from undertow.models.private_fits import PrivateFit
-from undertow.models.records import RecordDescription
+from undertow.models.fitting.checks import Check, privately, worst_of
+from undertow.models.fitting.private import PrivateFit
+from undertow.models.records import RecordDescription, weakest
 from undertow.models.sets import AnyModel, model_from_dict
 from undertow.queries import Transitions
 

@@ -7,13 +7,13 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
 from undertow.ledger.amounts import NOTHING, Spend
-from undertow.ledger.events import Event
+from undertow.ledger.entries import Event, Spends
 from undertow.ledger.narrowing import check_narrowing
-from undertow.ledger.rooms import Room
 from undertow.ledger.rules import (
     Entry,
     Layout,
     Region,
+    Room,
     Segment,
     Terms,
     check_beside,
@@ -22,7 +22,6 @@ from undertow.ledger.rules import (
     settled,
 )
 from undertow.ledger.seals import Seal
-from undertow.ledger.spends import Spends
 
 __all__ = ["Account", "Accounts", "Progress", "chained", "entries_of", "replayed"]
 

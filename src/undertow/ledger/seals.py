@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import InvalidInput, LedgerConflict
-from undertow.ledger.events import ORIGIN, Event, decoding
+from undertow.ledger.entries import ORIGIN, Event, decoding
 
 __all__ = ["KEY_VARIABLE", "Seal", "read_key"]
 

@@ -22,15 +22,94 @@ from sqlalchemy.exc import ArgumentError, DBAPIError, NoSuchModuleError
 from sqlalchemy.pool import NullPool
 
 from undertow import ledger
+from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerUnavailable
 from undertow.ledger.faults import file_exists, refusal, sync_directory
 from undertow.ledger.memory import file_name
-from undertow.ledger.roles import grants
 from undertow.ledger.seals import Seal
-from undertow.ledger.tables import LEDGER, MIGRATIONS, VERSION, fill, migrate
+from undertow.ledger.tables import EVENTS, LEDGER, MIGRATIONS, VERSION, fill, migrate
 from undertow.ledger.transactions import Head, Transaction
 
-__all__ = ["DURABILITY", "MIGRATIONS", "VERSION", "WAIT", "Store", "Transaction"]
+__all__ = [
+    "DURABILITY",
+    "MIGRATIONS",
+    "PASSWORD_WORDS",
+    "VERSION",
+    "WAIT",
+    "Store",
+    "Transaction",
+    "grants",
+    "without_password",
+]
+
+
+_RELEASING = ("reserve", "begin", "confirm", "cancel", "shape")
+"""The events that a role which releases may append."""
+
+_GUARD = """
+CREATE OR REPLACE FUNCTION {schema}.undertow_guard() RETURNS trigger
+LANGUAGE plpgsql SET search_path = pg_catalog AS $guard$
+BEGIN
+    IF NOT pg_has_role(current_user, (SELECT relowner FROM pg_class WHERE oid = TG_RELID), 'MEMBER')
+    THEN
+        IF TG_OP <> 'INSERT' THEN
+            RAISE EXCEPTION 'events are only appended' USING ERRCODE = '42501';
+        ELSIF NEW.kind NOT IN ({kinds}) THEN
+            RAISE EXCEPTION 'only the owner opens accounts' USING ERRCODE = '42501';
+        END IF;
+    END IF;
+    IF TG_OP = 'DELETE' THEN RETURN OLD; END IF;
+    RETURN NEW;
+END
+$guard$
+"""
+
+
+def grants(connection: sa.Connection, role: str) -> list[str]:
+    """Return the statements that let a role release: append events, keep the derived tables.
+
+    Events cannot be updated, deleted or truncated by anybody but their owner, whatever is granted
+    elsewhere: a trigger refuses it. The derived tables must be writable; whatever is done to them
+    is found before the next grant, because they must follow from the events.
+    """
+    check_name(role, "the name of the role")
+    quoted = connection.dialect.identifier_preparer.quote_identifier(role)
+    schema_name = connection.execute(
+        sa.text(
+            "SELECT relnamespace::regnamespace::text FROM pg_class WHERE oid = to_regclass(:t)"
+        ),
+        {"t": EVENTS.name},
+    ).scalar()
+    if schema_name is None:
+        raise InvalidInput("there is no ledger in this database")
+    if not connection.execute(
+        sa.text("SELECT count(*) FROM pg_roles WHERE rolname = :r"), {"r": role}
+    ).scalar():
+        raise InvalidInput(f"the server has no role {role!r}; make it with CREATE ROLE")
+    schema = str(schema_name)  # as PostgreSQL quotes it
+    names = ("ledger", "events", "datasets", "segments")
+    ledger, events, datasets, segments = (f"{schema}.undertow_{name}" for name in names)
+    kinds = ", ".join(f"'{kind}'" for kind in _RELEASING)
+    return [
+        f"REVOKE ALL ON {ledger}, {events}, {datasets}, {segments} FROM PUBLIC, {quoted}",
+        f"GRANT USAGE ON SCHEMA {schema} TO {quoted}",
+        f"GRANT SELECT, INSERT ON {events} TO {quoted}",
+        f"GRANT SELECT, UPDATE (seq, hash) ON {ledger} TO {quoted}",
+        f"GRANT SELECT, UPDATE (layout, terms) ON {datasets} TO {quoted}",
+        f"GRANT SELECT, INSERT, UPDATE, DELETE ON {segments} TO {quoted}",
+        _GUARD.format(schema=schema, kinds=kinds).strip(),
+        f"DROP TRIGGER IF EXISTS undertow_rows ON {events}",
+        f"DROP TRIGGER IF EXISTS undertow_truncate ON {events}",
+        (
+            f"CREATE TRIGGER undertow_rows BEFORE INSERT OR UPDATE OR DELETE ON {events} "
+            f"FOR EACH ROW EXECUTE FUNCTION {schema}.undertow_guard()"
+        ),
+        (
+            f"CREATE TRIGGER undertow_truncate BEFORE TRUNCATE ON {events} "
+            f"FOR EACH STATEMENT EXECUTE FUNCTION {schema}.undertow_guard()"
+        ),
+    ]
+
 
 WAIT = 30.0
 """Seconds that a writer waits for the others before it gives up."""
@@ -340,3 +419,38 @@ def _postgres(url: sa.URL) -> sa.Engine:
             )
 
     return engine
+
+
+PASSWORD_WORDS = (
+    "the database's password is not shown: give it in PGPASSWORD, or in the file ~/.pgpass"
+)
+"""What to do about the password that is left out."""
+
+_SECRET = ("password", "passwd", "sslpassword")
+"""Options of an address that are passwords, whatever their case."""
+
+
+def without_password(where: str) -> str:
+    """Return where a ledger is, without the password that its address may hold.
+
+    The rest stays, so that the address can be used with the password given in another way. File
+    names stay as they are; of an address that cannot be read only its kind stays.
+
+    >>> without_password("postgresql://ann:secret@db/year?password=too&sslmode=require")
+    'postgresql://ann@db/year?sslmode=require'
+    >>> without_password("year.db")
+    'year.db'
+    """
+    if "://" not in where:
+        return where
+    try:
+        url = sa.make_url(where)
+    except (ArgumentError, ValueError):
+        return f"{where.partition('://')[0]}://"
+    secret = [name for name in url.query if name.lower() in _SECRET]
+    if url.password is None and not secret:
+        return where
+    bare = sa.URL.create(
+        url.drivername, url.username, None, url.host, url.port, url.database, url.query
+    )
+    return bare.difference_update_query(secret).render_as_string(hide_password=False)

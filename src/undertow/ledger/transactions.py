@@ -7,13 +7,12 @@ from typing import Any, NamedTuple
 
 import sqlalchemy as sa
 
-from undertow.canonical import canonical
+from undertow.certificate import canonical
 from undertow.errors import LedgerDamaged
 from undertow.ledger.amounts import Spend
-from undertow.ledger.events import Event, decoding
+from undertow.ledger.entries import Change, Event, Row, decoding, rows
 from undertow.ledger.rules import Layout, Terms
 from undertow.ledger.seals import Seal
-from undertow.ledger.spends import Change, Row, rows
 from undertow.ledger.tables import DATASETS, EVENTS, LEDGER, SEGMENTS
 
 __all__ = ["Head", "Snapshot", "Transaction"]

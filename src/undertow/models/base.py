@@ -4,16 +4,22 @@ from collections.abc import Sequence
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from undertow.base_query import BaseQuery, State
 from undertow.errors import NotSupported, UnknownState
-from undertow.models.origins import Origin, check_origin, weakest
-from undertow.models.records import UNSTATED, RecordDescription, StateRule
+from undertow.models.records import (
+    UNSTATED,
+    Origin,
+    RecordDescription,
+    StateRule,
+    check_origin,
+    weakest,
+)
 from undertow.numerics import shown
+from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
-    from undertow.models.checks import Check
+    from undertow.models.chains import MarkovChain
+    from undertow.models.fitting.checks import Check
     from undertow.models.lowered import LoweredLaw
-    from undertow.models.markov import MarkovChain
 
 __all__ = ["Model"]
 
@@ -144,7 +150,7 @@ class Model:
     def valued(self, query: BaseQuery) -> Any:
         """Return a query with the number of each state, if the model has states and it adds up.
 
-        >>> from undertow.models.markov import MarkovChain
+        >>> from undertow.models.chains import MarkovChain
         >>> from undertow.queries import Sum
         >>> MarkovChain([[.5, .5], [.5, .5]]).valued(Sum(0, 6)).values
         ((0, 0.0), (1, 1.0))
@@ -267,7 +273,7 @@ class Model:
     def index(self, state: State) -> int:
         """Return the place of a state; of 1 and True, and 1 and 1.0, the one of the same type.
 
-        >>> from undertow.models.markov import MarkovChain
+        >>> from undertow.models.chains import MarkovChain
         >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
         1
         """

@@ -4,13 +4,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from undertow.base_query import BaseQuery, State
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
+from undertow.models.chains import MarkovChain
 from undertow.models.described import fields, names, whole
-from undertow.models.markov import MarkovChain
 from undertow.models.rows import state_names
 from undertow.numerics import check_count
+from undertow.queries import BaseQuery, State
 
 __all__ = ["Groups"]
 

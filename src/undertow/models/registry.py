@@ -10,9 +10,8 @@ from typing import Any
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.checks import checks_from_list, origin_of
-from undertow.models.origins import check_origin, weakest
-from undertow.models.records import RecordDescription
+from undertow.models.fitting.checks import checks_from_list, origin_of
+from undertow.models.records import RecordDescription, check_origin, weakest
 
 __all__ = [
     "KINDS",
@@ -34,29 +33,27 @@ class Kind:
 
 
 KINDS: dict[str, Kind] = {
-    "markov-chain": Kind("undertow.models.markov:MarkovChain", "undertow.bounds.chains.leakages"),
-    "context-chain": Kind(
-        "undertow.models.periodic:ContextChain", "undertow.bounds.chains.leakages"
-    ),
+    "markov-chain": Kind("undertow.models.chains:MarkovChain", "undertow.bounds.levels.chains"),
+    "context-chain": Kind("undertow.models.chains:ContextChain", "undertow.bounds.levels.chains"),
     "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
     "set": Kind("undertow.models.sets:ModelSet", None),
-    "box": Kind("undertow.models.chain_classes:ChainBox", "undertow.bounds.chains.classes"),
-    "mixing": Kind("undertow.models.chain_classes:MixingClass", "undertow.bounds.chains.classes"),
+    "box": Kind("undertow.models.classes:ChainBox", "undertow.bounds.levels.classes"),
+    "mixing": Kind("undertow.models.classes:MixingClass", "undertow.bounds.levels.classes"),
     "second-order-chain": Kind(
-        "undertow.models.second_order:SecondOrderChain", "undertow.bounds.second_order.leakages"
+        "undertow.models.second_order:SecondOrderChain", "undertow.bounds.memory.second_order"
     ),
-    "hidden-chain": Kind(
-        "undertow.models.hidden_chain:HiddenChain", "undertow.bounds.hidden.leakages"
-    ),
+    "hidden-chain": Kind("undertow.models.hidden:HiddenChain", "undertow.bounds.memory.hidden"),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
     ),
     "gaussian-class": Kind(
         "undertow.models.gaussian:GaussianClass", "undertow.bounds.gaussian.leakages"
     ),
-    "network": Kind("undertow.models.network:BayesianNetwork", "undertow.bounds.networks.leakages"),
-    "pedigree": Kind("undertow.models.pedigree:Pedigree", "undertow.bounds.networks.pedigrees"),
-    "contagion": Kind("undertow.models.contagion:Contagion", "undertow.bounds.networks.contagions"),
+    "network": Kind(
+        "undertow.models.networks:BayesianNetwork", "undertow.bounds.networks.leakages"
+    ),
+    "pedigree": Kind("undertow.models.pedigrees:Pedigree", "undertow.bounds.networks.pedigrees"),
+    "contagion": Kind("undertow.models.networks:Contagion", "undertow.bounds.networks.contagions"),
 }
 
 

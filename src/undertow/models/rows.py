@@ -6,7 +6,6 @@ from typing import Any
 
 import numpy as np
 
-from undertow.base_query import State
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
 from undertow.numerics import (
     RAREST,
@@ -17,6 +16,7 @@ from undertow.numerics import (
     check_number,
     freeze,
 )
+from undertow.queries import State
 
 __all__ = [
     "check_prior",

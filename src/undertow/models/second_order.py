@@ -10,21 +10,18 @@ from typing import TYPE_CHECKING, Any, ClassVar
 
 import numpy as np
 
-from undertow.base_query import BaseQuery
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
+from undertow.models.chains import MarkovChain, refuse_rare_steps, stationary_law
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.markov import MarkovChain
 from undertow.models.rows import probability_rows
-from undertow.models.stationary import refuse_rare_steps, stationary_law
 from undertow.numerics import Array, Keyed, check_count, freeze
-from undertow.queries import State
+from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
-    from undertow.models.fitting import FittedChain
-    from undertow.models.second_order_fits import FittedSecondOrderChain
+    from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
 
 __all__ = ["SecondOrderChain"]
 
@@ -114,7 +111,7 @@ class SecondOrderChain(Keyed, Model):
         >>> SecondOrderChain.fit(list("aababbbaabba"), prior=1.0, public=True).transition[0, 0]
         array([0.25, 0.75])
         """
-        from undertow.models.second_order_fits import fit_second_order
+        from undertow.models.fitting.fit import fit_second_order
 
         return fit_second_order(sequences, states, prior=prior, length=length, public=public)
 
@@ -124,7 +121,7 @@ class SecondOrderChain(Keyed, Model):
 
         ``prior`` adds that many pseudo-counts to every run of three; by default that of the fit.
         """
-        from undertow.models.second_order_fits import FittedSecondOrderChain
+        from undertow.models.fitting.fit import FittedSecondOrderChain
 
         if not hasattr(fitted, "triples"):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")

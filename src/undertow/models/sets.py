@@ -4,15 +4,14 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from undertow.base_query import State
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.checks import Check, without_alternatives, worst_of
 from undertow.models.described import fields, text
-from undertow.models.origins import Origin, weakest
-from undertow.models.records import RecordDescription, together
+from undertow.models.fitting.checks import Check, without_alternatives, worst_of
+from undertow.models.records import Origin, RecordDescription, together, weakest
 from undertow.models.registry import model_from_dict
 from undertow.models.standing import estimated
+from undertow.queries import State
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
 

@@ -16,7 +16,7 @@ from undertow.models.base import Model
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence
 
-    from undertow.models.checks import Check
+    from undertow.models.fitting.checks import Check
 
 __all__ = ["accounted", "estimated", "pointing", "stands_for"]
 
@@ -27,7 +27,7 @@ def stands_for(model: Model) -> Model:
     A fit of order one stands for its confidence region at the confidence of the region, 0.95 unless
     another was asked for; a set for what its members stand for; all others for themselves.
 
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
     >>> stands_for(chain).kind, stands_for(chain.point()).kind
     ('box', 'markov-chain')
@@ -43,7 +43,7 @@ def stands_for(model: Model) -> Model:
 def pointing(model: Model) -> "Iterator[None]":
     """Name the point of a fit where nothing can be done for its region.
 
-    >>> from undertow.models.markov import MarkovChain
+    >>> from undertow.models.chains import MarkovChain
     >>> with pointing(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
     ...     raise NotSupported("no proof")
     Traceback (most recent call last):
@@ -65,7 +65,7 @@ its point() takes the estimate for the truth, and the promise says so
 def accounted(checks: "Sequence[Check]", name: str, said: str) -> "tuple[Check, ...]":
     """Return the checks for a model that accounts for one of them, and how it does.
 
-    >>> from undertow.models.checks import Check
+    >>> from undertow.models.fitting.checks import Check
     >>> accounted([Check("sample", "not tested", "30 records")], "sample", "a region")[0].words
     '30 records; a region'
     """
@@ -80,7 +80,7 @@ def accounted(checks: "Sequence[Check]", name: str, said: str) -> "tuple[Check, 
 def estimated(checks: "Sequence[Check]") -> "tuple[Check, ...]":
     """Return the checks for the point of a fit: nothing accounts for the error of its estimate.
 
-    >>> from undertow.models.checks import Check
+    >>> from undertow.models.fitting.checks import Check
     >>> estimated([Check("sample", "passed", "900 records")])[0].outcome
     'not tested'
     """

@@ -10,25 +10,26 @@ from dataclasses import replace
 from functools import lru_cache
 
 from undertow.adversaries import Secrets
-from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
-from undertow.bounds.approximate.leakages import (
+from undertow.bounds.curves.leakages import (
     closed_leakage,
     closed_points,
     count_leakage,
     exact_windows,
+    largest_parameter,
     least,
+    pure_budget_delta,
+    record_leakage,
     sweep_leakage,
     sweep_shape,
     sweepable,
 )
-from undertow.bounds.approximate.records import record_leakage
-from undertow.bounds.approximate.sweep import sweep_delta
+from undertow.bounds.curves.sweep import sweep_delta
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage, worst
 from undertow.curves import GaussianCurve
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import Gaussian, Normal, PureDP
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
 from undertow.numerics import up
 from undertow.planning.budget import aim, budget_for
 from undertow.planning.questions import CERTAIN, Question, Remembered, noise_way

@@ -9,31 +9,24 @@ from typing import TypeVar, overload
 
 from undertow import progress
 from undertow.adversaries import Against, Window, check_against
-from undertow.bounds.approximate.closed import largest_parameter, pure_budget_delta
-from undertow.bounds.chains.binary import closed_budget
-from undertow.bounds.chains.exchange_search import Scout, scout
-from undertow.bounds.ends import at_most
-from undertow.bounds.engine import leakage, read_window
-from undertow.bounds.hidden.guides import RegimeGuide, regime_guide
-from undertow.bounds.second_order.guides import PatternGuide, pattern_guide
+from undertow.bounds.curves.leakages import largest_parameter, pure_budget_delta
+from undertow.bounds.engine import at_most, leakage, read_window
+from undertow.bounds.levels.exchange import Scout, scout
+from undertow.bounds.levels.sweep import closed_budget
+from undertow.bounds.memory.envelopes import RegimeGuide, regime_guide
+from undertow.bounds.memory.two_states import PatternGuide, pattern_guide
 from undertow.certificate import Leakage
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.base import Model
-from undertow.models.chain_classes import ChainBox
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
+from undertow.models.classes import ChainBox
 from undertow.models.sets import AnyModel
 from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
-from undertow.planning.checked import LITTLE, price_level
-from undertow.planning.doors import Trial, admit
-
-_SPENT = (
-    "the search for the largest level ended with its effort spent: the level returned is proved, a "
-    "larger one may be; effort=10 allows ten times as much, effort=math.inf searches to the end"
-)
+from undertow.planning.acceptance import LITTLE, Trial, admit, price_level
 
 __all__ = [
     "BRACKETS",
@@ -50,6 +43,12 @@ __all__ = [
     "level_trial",
     "search_for",
 ]
+
+
+_SPENT = (
+    "the search for the largest level ended with its effort spent: the level returned is proved, a "
+    "larger one may be; effort=10 allows ten times as much, effort=math.inf searches to the end"
+)
 
 
 @dataclass(frozen=True, slots=True)

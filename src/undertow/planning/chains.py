@@ -14,10 +14,7 @@ import numpy as np
 
 from undertow import progress
 from undertow.adversaries import Secrets
-from undertow.bounds.chains.count import METHOD as ENUMERATED
-from undertow.bounds.chains.leakages import far_attained
-from undertow.bounds.chains.lipschitz import enumerable, query_distance
-from undertow.bounds.chains.quilt import (
+from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
     Quilt,
@@ -27,15 +24,22 @@ from undertow.bounds.chains.quilt import (
     quilt_search,
     spectral_gap,
 )
-from undertow.bounds.chains.wasserstein import count_distance
+from undertow.bounds.channels.wasserstein import count_distance, enumerable, query_distance
+from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
-from undertow.bounds.published.chains import lange_constant, zhao_budget, zhao_constant
-from undertow.bounds.published.rivals import curve_budget, temporal_budget
+from undertow.bounds.levels.chains import far_attained
+from undertow.bounds.published import (
+    curve_budget,
+    lange_constant,
+    temporal_budget,
+    zhao_budget,
+    zhao_constant,
+)
 from undertow.certificate import Leakage
 from undertow.errors import EffortSpent, Infeasible, InvalidModel, MethodRefused, NothingToProtect
 from undertow.mechanisms import PureDP
-from undertow.models.chain_classes import MixingClass
-from undertow.models.markov import MarkovChain
+from undertow.models.chains import MarkovChain
+from undertow.models.classes import MixingClass
 from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import (

@@ -11,10 +11,10 @@ from typing import Literal
 
 import numpy as np
 
-from undertow.bounds.dependence.coefficients import fixed_point_scale
-from undertow.bounds.dependence.totals import (
+from undertow.bounds.dependent import (
     Total,
     chain_total,
+    fixed_point_scale,
     gaussian_total,
     network_total,
 )
@@ -22,10 +22,10 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.groups import group_leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
+from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow.models.markov import MarkovChain
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
@@ -61,7 +61,7 @@ def dependent(question: Question) -> Scaled:
     `MethodRefused` where neither is possible, as on a chain of any length.
 
     >>> from undertow import Count, MarkovChain
-    >>> from undertow.planning.search import check_question
+    >>> from undertow.planning.calibrate import check_question
     >>> chain = MarkovChain([[.8, .2], [.2, .8]], length=2)
     >>> question = check_question(Count(1), chain, 1.0, "any")
     >>> noise = dependent(question)

@@ -9,7 +9,7 @@ from dataclasses import replace
 from fractions import Fraction
 
 from undertow.bounds.gaussian.leakages import AnyGaussian, asked, leakage_at
-from undertow.bounds.published.gaussian import published_gaussian_factor
+from undertow.bounds.published import published_gaussian_factor
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import Laplace

@@ -1,6 +1,6 @@
 """The noise of a histogram on a chain by its own leakage, where that is less than its level's."""
 
-from undertow.bounds.chains.histograms import METHOD, STEPS
+from undertow.bounds.counts.histograms import METHOD, STEPS
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused

@@ -8,19 +8,16 @@ protected against each of its members.
 from collections.abc import Callable, Sequence
 
 from undertow.adversaries import Against
-from undertow.bounds.chains.count import METHOD as ENUMERATED
-from undertow.bounds.chains.quilt import Bound, NoiseScore, Score
+from undertow.bounds.channels.quilts import Bound, NoiseScore, Score
+from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
-from undertow.bounds.networks.levels import dependent_records
-from undertow.bounds.networks.programs import CELLS
-from undertow.bounds.networks.quilts import NetworkQuilt, network_quilt
-from undertow.bounds.networks.wasserstein import network_distance
+from undertow.bounds.networks.levels import CELLS, dependent_records
+from undertow.bounds.networks.quilts import NetworkQuilt, network_distance, network_quilt
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.mechanisms import PureDP
-from undertow.models.contagion import Contagion
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import Family, Pedigree
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Family, Pedigree
 from undertow.numerics import up
 from undertow.planning.budget import Search, aim
 from undertow.planning.chains import (

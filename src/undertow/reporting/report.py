@@ -1,24 +1,146 @@
 """A release explained: as text, as one HTML file, as JSON."""
 
+import csv
+import io
+import json
+import math
+import os
+import secrets
 import textwrap
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
+from numbers import Number
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from undertow.errors import InvalidInput
-from undertow.plan import Plan
-from undertow.reporting.facts import Facts, gather
-from undertow.reporting.files import aligned, strict_json, write_whole
-from undertow.reporting.sections import Note, Section, notes, sections
-from undertow.reporting.series import SeriesFacts, series_sections
-from undertow.rounding import visible
+from undertow.plan import Plan, exact_answer, readings_moved
+from undertow.reporting import scope, words
+from undertow.reporting.facts import BETA, Facts, gather, numbers, proved
+from undertow.reporting.sections import Note, Section, SeriesFacts, notes, sections, series_sections
+from undertow.rounding import above, columns, visible
 
 if TYPE_CHECKING:
-    from undertow.releasing import Release
+    from undertow.releasing.request import Release
 
-__all__ = ["ENDINGS", "Page", "Report", "SeriesReport"]
+__all__ = [
+    "ENDINGS",
+    "Page",
+    "Report",
+    "SeriesReport",
+    "aligned",
+    "brief",
+    "check_writable",
+    "csv_bytes",
+    "reason",
+    "strict_json",
+    "write_whole",
+]
+
+
+_FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001  (wide signs count, too)
+"""How a text begins that a spreadsheet takes for a formula."""
+
+
+def strict_json(value: Any) -> str:
+    """Return JSON text that every parser reads: infinities become strings.
+
+    >>> strict_json({"upper": math.inf})
+    '{\\n  "upper": "inf"\\n}'
+    """
+    return json.dumps(_finite(value), indent=2, allow_nan=False)
+
+
+def aligned(rows: Sequence[Sequence[str]]) -> list[str]:
+    """Return the lines of a table of text as `columns` has them, indented.
+
+    >>> print("\\n".join(aligned([["what", "how much"], ["tea", "2"]])))
+      what  how much
+      tea   2
+    """
+    return [f"  {line}".rstrip() for line in columns(rows)]
+
+
+def csv_bytes(rows: Iterable[Mapping[str, Any]], columns: Sequence[str]) -> bytes:
+    """Return a CSV file that a spreadsheet shows and does not obey; a missing cell is empty.
+
+    A text that begins as a formula gets an apostrophe in front, and hidden characters are written
+    as escapes. Numbers stay as they are.
+
+    >>> print(csv_bytes([{"group": "=1+1", "value": -3}], ["group", "value"]).decode(), end="")
+    group,value
+    '=1+1,-3
+    """
+    text = io.StringIO()
+    table = csv.writer(text, lineterminator="\n")
+    table.writerow(map(_cell, columns))
+    table.writerows([_cell(row.get(column)) for column in columns] for row in rows)
+    return text.getvalue().encode("utf-8")
+
+
+def _cell(value: Any) -> Any:
+    """Return a cell that is data to everyone who opens the file."""
+    if value is None or isinstance(value, Number):
+        return value
+    said = str(value)
+    formula = said.startswith(_FORMULA) or said.lstrip().startswith(_FORMULA)
+    return visible(f"'{said}" if formula else said)
+
+
+def write_whole(path: Path, content: bytes) -> None:
+    """Write a file, all of it or nothing; what stood there before stays until then.
+
+    The content goes to a new file beside it, is forced to the disk, and then takes the name.
+    """
+    draft = _beside(path)
+    try:
+        with draft.open("xb") as file:
+            file.write(content)
+            file.flush()
+            os.fsync(file.fileno())
+        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
+    finally:
+        with suppress(OSError):
+            draft.unlink(missing_ok=True)
+
+
+def check_writable(path: Path) -> None:
+    """Refuse a place where no new file can be made, by making an empty one and removing it."""
+    draft = _beside(path)
+    try:
+        draft.open("xb").close()
+        draft.unlink()
+    except OSError as error:
+        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
+
+
+def reason(error: OSError) -> str:
+    """Return what the operating system says, in words.
+
+    >>> reason(FileNotFoundError(2, "No such file or directory"))
+    'no such file or directory'
+    """
+    return (error.strerror or str(error)).lower()
+
+
+def _beside(path: Path) -> Path:
+    return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
+
+
+def _finite(value: Any) -> Any:
+    if isinstance(value, float) and not math.isfinite(value):
+        return str(value)
+    if isinstance(value, dict):
+        return {key: _finite(item) for key, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_finite(item) for item in value]
+    return value
+
 
 ENDINGS = (".html", ".json", ".txt")
 """How the name of a report's file may end; the ending says what is written."""
@@ -129,7 +251,7 @@ class Report(Page):
 
     def drawing(self) -> tuple[str, int]:
         """Return the figure of released numbers, and how many it leaves out."""
-        from undertow.figures.numbers import MOST_DRAWN, Bar, released_figure
+        from undertow.figures.canvas import MOST_DRAWN, Bar, released_figure
 
         if self.facts.plan.noise.query.selects:  # states, which no axis has
             return "", 0
@@ -204,3 +326,64 @@ def _template() -> Any:
         autoescape=True, undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True
     )
     return environment.from_string(source.read_text("utf-8"))
+
+
+_MOST = 12
+"""Numbers that are shown; the others are in the report."""
+
+
+def brief(release: "Release") -> str:
+    """Return the answer, how far off it may be, its guarantee and its place in the ledger.
+
+    >>> from undertow import Count, MarkovChain, calibrate, release
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
+    >>> print(brief(release(plan, ["idle", "active"] * 50)).splitlines()[0])
+    number of records in 'active'
+    """
+    rows = [(visible(label), text) for label, text in (*_answers(release), *_about(release))]
+    width = max(len(label) for label, _ in rows)
+    lines = [f"  {label:<{width}}  {text}".rstrip() for label, text in rows]
+    top = [release.plan.noise.query.words(), *words.audience(release.plan)]
+    if release.randomness != "secure":
+        top.append(f"NOT PRIVATE: the noise was drawn from {release.randomness}")
+    if release.replayed:
+        top.append(f"Note: {scope.replay(release.made)}")
+    return "\n".join(map(visible, [*top, *lines]))
+
+
+def _answers(release: "Release") -> list[tuple[str, str]]:
+    found = list(numbers(release))
+    sure = f"with probability {100 * (1 - BETA):g}%"
+    if len(found) == 1 and not found[0].label():
+        bar = f"within {above(found[0].within, 6)} of {exact_answer(release.plan)} {sure}"
+        return [("answer", f"{found[0].shown()}, {bar}")]
+    if release.plan.noise.query.selects:
+        short = f"no selected state falls short by more than {above(found[0].within, 6)} records"
+        chosen = [(number.label(), number.shown()) for number in found[:_MOST]]
+        more = [("...", f"and {len(found) - _MOST} more")] if len(found) > _MOST else []
+        return [*chosen, *more, ("error bars", f"{short} {sure}")]
+    rows = [
+        (number.label() or "answer", f"{number.shown()}, within {above(number.within, 6)}")
+        for number in found[:_MOST]
+    ]
+    if len(found) > _MOST:
+        rows.append(("...", f"and {len(found) - _MOST} more"))
+    return [*rows, ("error bars", f"all hold together {sure}")]
+
+
+def _about(release: "Release") -> list[tuple[str, str]]:
+    plan = proved(release)
+    moved = readings_moved(plan, release.rows)
+    again = "yes: nothing was spent" if release.replayed else "no: drawn for this release"
+    return [
+        *([] if moved is None else [("readings", moved)]),
+        ("guarantee", plan.guarantee(*release.conditions)),
+        ("protects", words.unit(plan).partition(":")[0]),
+        ("window", scope.window(release.window)),
+        ("groups", scope.groups(release.groups)),
+        ("records", scope.records(release.rows, release.persons)),
+        ("drawn", scope.drawn(release.made)),
+        ("recorded earlier", again),
+        ("ledger entry", release.entry or "not accounted in a ledger"),
+    ]

@@ -7,9 +7,9 @@ from typing import Any
 
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.models.base import Model
-from undertow.models.origins import CURATORS, Origin
+from undertow.models.records import CURATORS, Origin
 from undertow.numerics import down
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Linear, Mean, Sum

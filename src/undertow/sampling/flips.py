@@ -15,8 +15,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.channels import RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidPlan
+from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling.streams import ByteArray, ByteSource
 
 __all__ = ["FULL", "Codes", "Start", "Thresholds", "erase", "flip", "noise"]

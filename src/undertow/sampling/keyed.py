@@ -16,8 +16,8 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
-from undertow.channels import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.sampling.flips import PIECE, Codes, Thresholds, erase, flip, noise
 from undertow.sampling.streams import ByteArray, block_cipher
 

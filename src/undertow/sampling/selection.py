@@ -5,10 +5,10 @@ from fractions import Fraction
 
 import numpy as np
 
+from undertow.queries import Selection
 from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.normals import Bits, keeps
 from undertow.sampling.streams import system_bytes
-from undertow.selections import Selection
 
 __all__ = ["select"]
 
@@ -25,7 +25,7 @@ def select(
     With `Insecure` randomness the largest count with seeded exponential noise instead, which has
     the same law but for rounding. A row of m counts costs O(k m).
 
-    >>> from undertow.selections import TopK
+    >>> from undertow.queries import TopK
     >>> select(Selection(TopK(2, among=3), scale=0.01), [[1, 99, 50]])
     [[1, 2]]
     """

@@ -9,8 +9,8 @@ from itertools import count
 
 import numpy as np
 
-from undertow.channels import LocalMechanism, Redaction, XorNoise
 from undertow.errors import InvalidInput
+from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.sampling.flips import Start, Thresholds
 from undertow.sampling.streams import Draws
 

@@ -3,10 +3,10 @@
 from bisect import bisect_right
 from itertools import accumulate
 
+from undertow.mechanisms import BITS, FINE, TabulatedNoise
 from undertow.numerics import check_count
 from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.streams import Bytes, single_draws, system_bytes
-from undertow.tabulated import BITS, FINE, TabulatedNoise
 
 __all__ = ["tabulated"]
 

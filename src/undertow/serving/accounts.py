@@ -4,22 +4,323 @@ Readers hold no lock that writers wait for: each reads one state of the database
 of its own, and what a question may cost is bounded. Writers queue for the database one by one.
 """
 
+import hashlib
+import json
 import math
+import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from hmac import compare_digest
 from pathlib import Path
+from secrets import token_urlsafe
 from threading import Lock
-from typing import Any
+from typing import Annotated, Any, Literal, get_args
 
-from undertow.canonical import DEEPEST, depth
+from pydantic import BaseModel, ConfigDict, Field
+
+from undertow.certificate import DEEPEST, depth
+from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerUnavailable
 from undertow.ledger.book import Ledger, Reservation, datasets
 from undertow.ledger.rules import Entry
-from undertow.models.origins import audience_of
-from undertow.serving.clients import Client
-from undertow.serving.requests import Amount, Records
+from undertow.models.records import audience_of
 
-__all__ = ["Accounts", "NoSuchDataset"]
+__all__ = [
+    "MOST_GROUPS",
+    "Accounts",
+    "Amount",
+    "Cancelled",
+    "Client",
+    "Clients",
+    "Confirmed",
+    "EntryHash",
+    "Limit",
+    "NoSuchDataset",
+    "Page",
+    "Question",
+    "Records",
+    "Role",
+    "changing",
+]
+
+
+Role = Literal["read", "spend", "limit"]
+"""Read the account; reserve, confirm and cancel releases; change its limit. None implies another
+but reading, which both others need."""
+
+_FORMAT = "undertow-clients-1"
+
+
+@dataclass(frozen=True, slots=True)
+class Client:
+    """One program or person: a name, its roles, the data sets it may ask for (None: all).
+
+    >>> Client("airflow", ("spend",), None, "0" * 64).may("read", "w25")
+    True
+    >>> Client("airflow", ("spend",), ("w24",), "0" * 64).may("spend", "w25")
+    False
+    """
+
+    name: str
+    roles: tuple[Role, ...]
+    datasets: tuple[str, ...] | None
+    digest: str
+
+    def __post_init__(self) -> None:
+        """Check every field."""
+        check_name(self.name, "the name of a client")
+        known = get_args(Role)
+        if (
+            not self.roles
+            or not set(self.roles) <= set(known)
+            or len(set(self.roles)) < len(self.roles)
+        ):
+            raise InvalidInput(
+                f"the roles of client {self.name!r} must be some of {', '.join(known)}, each once; "
+                f"found {', '.join(map(str, self.roles)) or 'none'}"
+            )
+        for dataset in self.datasets or ():
+            check_name(dataset, "the name of a data set")
+        if self.datasets == ():
+            raise InvalidInput(f"client {self.name!r} has no data set; leave them out for all")
+        if len(self.digest) != 64 or not set(self.digest) <= set("0123456789abcdef"):
+            raise InvalidInput(f"the token of client {self.name!r} must be a SHA-256 in hex digits")
+
+    def may(self, role: Role, dataset: str) -> bool:
+        """Return whether the client has a role for a data set; every role reads."""
+        known = self.datasets is None or dataset in self.datasets
+        return known and (role == "read" or role in self.roles)
+
+
+@dataclass(frozen=True, slots=True)
+class Clients:
+    """All clients of a service, each under a name of its own.
+
+    >>> nobody = Clients(())
+    >>> somebody, token = nobody.add("airflow", ("spend",), ("w25",))
+    >>> somebody.named(token).name, somebody.named("guess")
+    ('airflow', None)
+    """
+
+    listed: tuple[Client, ...]
+
+    def __post_init__(self) -> None:
+        """Refuse two clients of one name or one token."""
+        for field in ("name", "digest"):
+            found = [getattr(client, field) for client in self.listed]
+            if len(set(found)) < len(found):
+                raise InvalidInput(f"two clients have the same {field}; each needs its own")
+
+    def add(
+        self, name: str, roles: tuple[Role, ...], datasets: tuple[str, ...] | None = None
+    ) -> tuple["Clients", str]:
+        """Return the clients with one more, and its token, which is stored nowhere."""
+        if any(client.name == name for client in self.listed):
+            raise InvalidInput(
+                f"there is a client {name!r} already; remove it first, or take another name"
+            )
+        token = token_urlsafe(32)
+        return Clients((*self.listed, Client(name, roles, datasets, _digest(token)))), token
+
+    def remove(self, name: str) -> "Clients":
+        """Return the clients without one; its token is worth nothing from then on."""
+        rest = tuple(client for client in self.listed if client.name != name)
+        if len(rest) == len(self.listed):
+            raise InvalidInput(f"there is no client {name!r}; known: {self._names()}")
+        return Clients(rest)
+
+    def named(self, token: str) -> Client | None:
+        """Return whose token this is, None if it is nobody's; all hashes are compared."""
+        digest, found = _digest(token), None
+        for client in self.listed:
+            if compare_digest(client.digest, digest):
+                found = client
+        return found
+
+    @classmethod
+    def read(cls, path: Path) -> "Clients":
+        """Return the clients of a file that `write` wrote, or refuse what is none."""
+        try:
+            content = json.loads(path.read_text("utf-8"))
+            if not isinstance(content, dict) or content.get("format") != _FORMAT:
+                raise InvalidInput(_no_file(path))
+            return cls(tuple(_client(line) for line in content["clients"]))
+        except OSError as problem:
+            raise InvalidInput(
+                f"cannot read the file of clients {path.name}: {problem.strerror}; make one with "
+                "'undertow ledger client add'"
+            ) from None
+        except (ValueError, KeyError, TypeError, RecursionError) as problem:
+            raise (
+                problem if isinstance(problem, InvalidInput) else InvalidInput(_no_file(path))
+            ) from None
+
+    def write(self, path: Path) -> None:
+        """Write the file whole, readable by its owner only, or leave the old one as it was."""
+        lines = [
+            {
+                "name": client.name, "roles": list(client.roles), "sha256": client.digest,
+                "datasets": None if client.datasets is None else list(client.datasets),
+            }
+            for client in self.listed
+        ]  # fmt: skip
+        text = json.dumps({"format": _FORMAT, "clients": lines}, indent=1) + "\n"
+        draft = path.with_name(f".{path.name}.{token_urlsafe(6)}")
+        try:
+            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            try:
+                with os.fdopen(handle, "w", encoding="utf-8") as file:
+                    file.write(text)
+                    file.flush()
+                    os.fsync(file.fileno())
+                draft.replace(path)
+            finally:
+                draft.unlink(missing_ok=True)
+        except OSError as problem:
+            raise InvalidInput(
+                f"cannot write the file of clients {path.name}: {problem.strerror}"
+            ) from None
+
+    def _names(self) -> str:
+        return ", ".join(client.name for client in self.listed) or "none"
+
+
+@contextmanager
+def changing(path: Path) -> Iterator[Clients]:
+    """Give the clients of a file, none where there is no file yet, to change and write them.
+
+    Nobody else changes the file meanwhile: two changes at once would lose one of them, and a
+    client that was removed would be back. The lock is a file beside it that stays; the system
+    frees it for whoever is killed.
+
+    >>> from tempfile import TemporaryDirectory
+    >>> with TemporaryDirectory() as folder:
+    ...     path = Path(folder) / "clients.json"
+    ...     with changing(path) as clients:
+    ...         clients.add("airflow", ("spend",))[0].write(path)
+    ...     [client.name for client in Clients.read(path).listed]
+    ['airflow']
+    """
+    try:
+        handle = os.open(path.with_name(f".{path.name}.lock"), os.O_RDWR | os.O_CREAT, 0o600)
+    except OSError as problem:
+        raise InvalidInput(
+            f"cannot write beside the file of clients {path.name}: {problem.strerror}"
+        ) from None
+    try:
+        with suppress(ImportError):  # a system without such locks
+            import fcntl
+
+            fcntl.flock(handle, fcntl.LOCK_EX)
+        yield Clients.read(path) if path.exists() else Clients(())
+    finally:
+        os.close(handle)
+
+
+def _client(line: dict[str, Any]) -> Client:
+    if set(line) != {"name", "roles", "datasets", "sha256"}:
+        raise ValueError("no client")
+    datasets = line["datasets"]
+    return Client(
+        line["name"],
+        tuple(line["roles"]),
+        None if datasets is None else tuple(datasets),
+        line["sha256"],
+    )
+
+
+def _no_file(path: Path) -> str:
+    return f"{path.name} is no file of clients; make one with 'undertow ledger client add'"
+
+
+def _digest(token: str) -> str:
+    return hashlib.sha256(token.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+MOST_GROUPS = 1000
+"""Groups that one question is about: each is looked up."""
+
+
+EntryHash = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="the hash of an entry")]
+
+
+class _Strict(BaseModel):
+    """A body with no field but its own, and no number that is none."""
+
+    model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
+
+
+class Records(_Strict):
+    """Which records a release touches; what is left out stands for all.
+
+    ``start`` and ``end`` are whole numbers on the stated clock (start <= time < end); ``groups``
+    are values of the column ``by``.
+    """
+
+    by: str | None = None
+    groups: list[str] | None = None
+    start: int | None = None
+    end: int | None = None
+    clock: str = "time"
+
+    def scope(self) -> Scope:
+        """Return the records as the ledger names them."""
+        return Scope(self.by, self.groups, self.start, self.end, self.clock)
+
+
+class Question(Records):
+    """Records of which a reader asks what still fits them; all groups if they are left out."""
+
+    groups: Annotated[
+        list[str] | None,
+        Field(max_length=MOST_GROUPS, description="of more groups ask in parts: the least counts"),
+    ] = None
+
+
+class Amount(_Strict):
+    """What a release spends: a DP level for one replaced record, or mu, rho; a delta beside them.
+
+    ``about`` describes the release and must be the same when it is repeated; nothing private
+    belongs into it. A redaction has its proved leakage in place of a level.
+    """
+
+    level: float | None = None
+    mu: float | None = None
+    rho: float | None = None
+    delta: float | None = None
+    records: Records = Records()
+    about: dict[str, Any] = Field(default_factory=dict)
+    leakage: Annotated[float | None, Field(description="of a redaction, which has no level")] = None
+
+
+class Confirmed(_Strict):
+    """What was published: the first confirmation of a release wins."""
+
+    result: dict[str, Any]
+
+
+class Cancelled(_Strict):
+    """Why a release that never began is given up; recorded."""
+
+    why: str
+
+
+class Limit(_Strict):
+    """A new limit on what all releases together may leak; the delta stays if left out."""
+
+    limit: float
+    delta: float | None = None
+
+
+class Page(BaseModel):
+    """Which entries are listed: those reserved after a release, so many at most."""
+
+    model_config = ConfigDict(extra="forbid")
+
+    after: str | None = None
+    limit: Annotated[int, Field(ge=1, le=1000)] = 100
+
 
 _CLIENT = "client"
 """The field of ``about`` that says who reserved a release."""

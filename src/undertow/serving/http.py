@@ -4,15 +4,17 @@ Bodies are counted while they arrive, so that a request cannot fill the memory b
 long it is; every answer carries headers that let a browser do nothing with it but show it.
 """
 
+import asyncio
 import socket
 from collections.abc import Mapping
 from contextlib import suppress
 from ipaddress import ip_address
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 from starlette.datastructures import Headers, MutableHeaders
 from starlette.exceptions import HTTPException
 from starlette.types import ASGIApp, Message, Receive, Send
+from uvicorn.protocols.http.h11_impl import H11Protocol
 
 from undertow.errors import InvalidInput
 
@@ -20,11 +22,14 @@ if TYPE_CHECKING:
     import uvicorn
 
 __all__ = [
+    "BACKLOG",
+    "Guarded",
     "announced",
     "configured",
     "counted",
     "is_loopback",
     "listening",
+    "most_connections",
     "run",
     "with_headers",
 ]
@@ -100,8 +105,6 @@ def configured(app: ASGIApp, patience: float = 30.0, **settings: Any) -> "uvicor
     """
     import uvicorn
 
-    from undertow.serving.connections import BACKLOG, Guarded, most_connections
-
     limited = type("Limited", (Guarded,), {"most": most_connections(), "patience": patience})
     ours: dict[str, Any] = {
         "http": limited, "backlog": BACKLOG, "ws": "none", "access_log": False,
@@ -116,3 +119,106 @@ def run(app: ASGIApp, bound: socket.socket) -> None:
 
     with suppress(KeyboardInterrupt):  # the way to end it
         uvicorn.Server(configured(app)).run(sockets=[bound])
+
+
+BACKLOG = 32
+"""Connections that are taken in one step of the loop, before any is cut off to make room."""
+
+_FILES = 64 + 3 * BACKLOG
+"""Open files that are left to the ledger (databases, journals, clients), and to those few steps."""
+
+
+class Guarded(H11Protocol):
+    """HTTP/1.1 with an end to every wait; subclasses say how long and how many.
+
+    A timer runs whenever the client is due: from the connection, or the last answer, until the
+    next request is there in full, and while an answer waits to be read.
+    """
+
+    patience = 30.0
+    """Seconds for a whole request, and for the client to read what the buffers do not hold."""
+    most = 200
+    """Connections at once."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        """Wait for nothing yet."""
+        super().__init__(*args, **kwargs)
+        self._due: asyncio.TimerHandle | None = None
+
+    @property
+    def waits(self) -> bool:
+        """Whether the next step is the client's: no request is being answered."""
+        cycle: Any = self.cycle  # None before the first request
+        return cycle is None or cycle.response_complete or cycle.more_body
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Expect a request; if there is no place, the one that is due longest is cut off."""
+        super().connection_made(cast("asyncio.Transport", transport))
+        self._expect()
+        if len(self.connections) > self.most:
+            idle = (one for one in self.connections if isinstance(one, Guarded) and one.waits)
+            min(idle, key=Guarded._since, default=self)._cut()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Expect nothing more."""
+        self._rest()
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        """Rest when the request is there in full."""
+        super().data_received(data)
+        if not self.waits:
+            self._rest()
+
+    def on_response_complete(self) -> None:
+        """Expect the next request, unless it came with the last one."""
+        self._expect()  # also where the connection is being closed: the answer has to be read
+        super().on_response_complete()
+        if not self.waits:
+            self._rest()
+
+    def pause_writing(self) -> None:
+        """Expect the client to read."""
+        super().pause_writing()
+        self._expect()
+
+    def resume_writing(self) -> None:
+        """Rest if an answer is still being made."""
+        super().resume_writing()
+        if not self.waits:
+            self._rest()
+
+    def _since(self) -> float:
+        return 0.0 if self._due is None else self._due.when()
+
+    def _expect(self) -> None:
+        self._rest()
+        self._due = self.loop.call_later(self.patience, self._cut)
+
+    def _rest(self) -> None:
+        if self._due is not None:
+            self._due.cancel()
+            self._due = None
+
+    def _cut(self) -> None:
+        """Close at once, whatever is still to be written."""
+        self._rest()
+        self.connections.discard(self)
+        self.transport.abort()
+
+
+def most_connections() -> int:
+    """Return how many connections the open files of this process allow."""
+    try:
+        import resource
+    except ImportError:  # no such limit on this system
+        return Guarded.most
+    allowed, _ = resource.getrlimit(resource.RLIMIT_NOFILE)
+    if allowed == resource.RLIM_INFINITY:
+        return Guarded.most
+    if allowed < _FILES + BACKLOG:
+        raise InvalidInput(
+            f"a server needs at least {_FILES + BACKLOG} open files, and {allowed} are allowed; "
+            "raise that with: ulimit -n 1024"
+        )
+    return min(Guarded.most, allowed - _FILES)

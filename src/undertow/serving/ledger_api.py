@@ -36,12 +36,27 @@ from undertow.errors import (
     NotSupported,
     UndertowError,
 )
-from undertow.serving.accounts import Accounts, NoSuchDataset
-from undertow.serving.clients import Client, Clients, Role
+from undertow.serving.accounts import (
+    Accounts,
+    Amount,
+    Cancelled,
+    Client,
+    Clients,
+    Confirmed,
+    EntryHash,
+    Limit,
+    NoSuchDataset,
+    Page,
+    Question,
+    Role,
+)
 from undertow.serving.http import announced, counted, with_headers
-from undertow.serving.requests import Amount, Cancelled, Confirmed, EntryHash, Limit, Page, Question
 
-__all__ = ["ServiceSettings", "create_service"]
+__all__ = [
+    "ServiceSettings",
+    "create_service",
+]
+
 
 _HEADERS = {
     "Cache-Control": "no-store",

@@ -10,8 +10,12 @@ from scipy.sparse import coo_matrix
 from scipy.special import ndtr
 
 from undertow import MarkovChain
-from undertow.bounds.approximate.polygons import polygon_of_lines
-from undertow.bounds.approximate.sweep import one_sided_value, sweep_delta, two_sided_delta
+from undertow.bounds.curves.sweep import (
+    one_sided_value,
+    polygon_of_lines,
+    sweep_delta,
+    two_sided_delta,
+)
 
 P = np.array([[0.882, 0.118], [0.305, 0.695]])
 ACTIVITY = MarkovChain(P)

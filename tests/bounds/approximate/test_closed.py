@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 import undertow as ut
-from undertow.bounds.approximate.closed import closed_delta, closed_epsilon, pure_budget_delta
+from undertow.bounds.curves.leakages import closed_delta, closed_epsilon, pure_budget_delta
 from undertow.curves import GaussianCurve, PointCurve
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])

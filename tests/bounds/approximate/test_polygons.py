@@ -9,12 +9,7 @@ from hypothesis import strategies as st
 from scipy.special import ndtr, ndtri
 
 from tests.bounds.approximate.sweep_programs import PURE, gaussian_profile
-from undertow.bounds.approximate.polygons import (
-    GaussianGrid,
-    Polygon,
-    polygon_of_lines,
-    tangent_lines,
-)
+from undertow.bounds.curves.sweep import GaussianGrid, Polygon, polygon_of_lines, tangent_lines
 from undertow.errors import InvalidInput
 
 

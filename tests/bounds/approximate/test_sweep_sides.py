@@ -15,8 +15,14 @@ from tests.bounds.approximate.sweep_programs import (
     judge_two_sides,
     random_kernel,
 )
-from undertow.bounds.approximate.polygons import GaussianGrid, polygon_of_lines, tangent_lines
-from undertow.bounds.approximate.sweep import known_sided_value, one_sided_value, two_sided_delta
+from undertow.bounds.curves.sweep import (
+    GaussianGrid,
+    known_sided_value,
+    one_sided_value,
+    polygon_of_lines,
+    tangent_lines,
+    two_sided_delta,
+)
 
 # --- one side -------------------------------------------------------------------------------------
 

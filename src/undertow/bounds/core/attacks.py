@@ -14,12 +14,11 @@ from itertools import combinations
 import numpy as np
 import numpy.typing as npt
 
-from undertow.base_query import State, as_numbers
 from undertow.bounds.core.play import Attack, Interval, play
-from undertow.channels import RandomizedResponse
-from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP
+from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP, RandomizedResponse
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
+from undertow.queries import State, as_numbers
 
 __all__ = ["Choices", "FoundAttack", "choices", "search_attack"]
 

@@ -9,11 +9,18 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.base_query import BaseQuery, State, as_numbers
-from undertow.channels import LocalMechanism, RandomizedResponse
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, Mechanism, MetricDP, PureDP, TabulatedNoise
+from undertow.mechanisms import (
+    Levelled,
+    LocalMechanism,
+    Mechanism,
+    MetricDP,
+    PureDP,
+    RandomizedResponse,
+    TabulatedNoise,
+)
 from undertow.numerics import Array, log_error, log_ratio, up
+from undertow.queries import BaseQuery, State, as_numbers
 
 __all__ = ["limits", "uniform"]
 

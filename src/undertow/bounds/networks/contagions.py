@@ -13,21 +13,42 @@ halved until the bound meets what is attained.
 """
 
 import heapq
-from dataclasses import replace
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from itertools import combinations
 
 import numpy as np
 
-from undertow.adversaries import Against
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.metric import refused
+from undertow.bounds.networks.counts import (
+    ORDINARY,
+    AnswerLattice,
+    CaseTable,
+    Finding,
+    JointLaws,
+    check_effort,
+    found_at,
+    rounding,
+    spread,
+)
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
 from undertow.certificate import Leakage
+from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP
-from undertow.models.contagion import Contagion
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Family
 from undertow.numerics import ROUNDOFF, Array, up
 
-__all__ = ["leakage"]
+__all__ = [
+    "INTERVALS_WIDTH",
+    "FrequencyBracket",
+    "frequency_bracket",
+    "leakage",
+]
+
 
 WIDTH = 1e-4
 """Relative width at which the worst parameter counts as found (upper side)."""
@@ -124,3 +145,210 @@ def _moved(first: Array, second: Array) -> Array:
         moved = np.log(second) - np.log(first)
     moved[first == second] = 0.0
     return np.append(np.nan_to_num(moved, nan=np.inf, posinf=np.inf, neginf=-np.inf).ravel(), 0.0)
+
+
+INTERVALS_WIDTH = 1e-6
+"""Relative width at which the worst frequency counts as found (upper side)."""
+
+WORK = 4e8
+"""Most cases times outputs looked at in one search (cost; past it the bracket stays open)."""
+
+OUTWARDS = 1e-9
+"""How much further than its ends a piece reaches, so that rounded log-odds are inside."""
+
+ALLELES = np.array([2.0, 1.0, 0.0])
+"""How many alleles B each genotype has."""
+
+
+@dataclass(frozen=True, slots=True)
+class FrequencyBracket:
+    """The worst attack found, at which frequency, and a bound for all frequencies."""
+
+    finding: Finding
+    frequency: float
+    upper: float
+    closed: bool
+
+
+def frequency_bracket(
+    family: Family, tally: AnswerLattice, rate: float, against: Against, low: float, high: float,
+    ceiling: float,
+) -> FrequencyBracket | None:  # fmt: skip
+    """Return the worst case over all allele frequencies from ``low`` to ``high``.
+
+    ``ceiling`` is a bound from elsewhere: the search ends once it is attained. None if no target
+    has two values. Refuses with `NotSupported` what is too large.
+
+    >>> from undertow.bounds.networks.counts import count_tally
+    >>> from undertow.models.pedigrees import Pedigree
+    >>> trio = Pedigree({"kim": ("bob", "ann")}).families()[0]
+    >>> tally = count_tally([True, False, False], 3)
+    >>> found = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
+    >>> round(found.finding.value, 6), found.frequency, found.upper - found.finding.value < 1e-5
+    (2.869403, 0.9, True)
+    """
+    search = _FrequencySearch(family, tally, rate, against)
+    first, last = (math.log(p) - math.log1p(-p) for p in (low, high))
+    everyone = search.targets()
+    for p in (low, high):
+        search.look(p, 0.0, everyone)
+    pieces: list[tuple[float, float, float, list[int]]] = []
+
+    def push(left: float, right: float, targets: list[int]) -> None:
+        centre, reach = (left + right) / 2, (right - left) / 2 + OUTWARDS  # in log-odds
+        p = min(max(1 / (1 + math.exp(-centre)), low), high)
+        bounds = search.look(p, reach, targets)
+        heapq.heappush(pieces, (-max(bounds.values()), left, right, _open(bounds, search)))
+
+    push(first, last, everyone)
+    if search.top is None:
+        return None
+    while True:
+        negative, left, right, targets = pieces[0]
+        attained = search.top.value - search.top.pad
+        closed = min(-negative, ceiling) - attained <= INTERVALS_WIDTH * max(1.0, attained)
+        if closed or search.work > WORK:
+            upper = min(max(-negative, search.top.value + search.top.pad), ceiling)
+            return FrequencyBracket(search.top, search.where, upper, closed)
+        heapq.heappop(pieces)
+        middle = (left + right) / 2
+        push(left, middle, targets)
+        push(middle, right, targets)
+
+
+def _open(bounds: dict[int, float], search: "_FrequencySearch") -> list[int]:
+    """Return the targets that could still be worse than what was found."""
+    attained = 0.0 if search.top is None else search.top.value - search.top.pad
+    return [target for target, bound in bounds.items() if bound > attained] or [
+        max(bounds, key=lambda target: bounds[target])
+    ]
+
+
+@dataclass(slots=True)
+class _FrequencySearch:
+    """The family and what was found so far."""
+
+    family: Family
+    tally: AnswerLattice
+    rate: float
+    against: Against
+    top: Finding | None = None
+    where: float = 0.5
+    work: float = 0.0
+
+    def targets(self) -> list[int]:
+        """Return the numbers of all targets: axes of one table, or one table each."""
+        network = self.family.network(0.5)
+        if self.against == "any":
+            return spread(network, self.tally).targets()
+        if isinstance(self.against, Adversary):
+            return [self.against.target]
+        return list(range(network.length))
+
+    def look(self, frequency: float, reach: float, targets: list[int]) -> dict[int, float]:
+        """Return the bound of each target around one frequency."""
+        network = self.family.network(frequency)
+        founders = [place for place, parents in enumerate(network.parents) if not parents]
+        # second layer: E[B; case, count], B summed founder by founder
+        variants = [{place: network.tables[place] * ALLELES} for place in founders if reach]
+        if self.against == "any":
+            whole = spread(network, self.tally, variants=variants)
+            check_effort(whole, self.tally)
+            return self._read(whole, network, frequency, reach, targets)
+        places = network.places
+        facts = self.against.known if isinstance(self.against, Adversary) else ()
+        known = [places[record] for record in facts]
+        bounds = {}
+        for target in targets:
+            whole = spread(network, self.tally, known, places[target], variants)
+            bounds[target] = self._read(whole, network, frequency, reach, [0])[0]
+        return bounds
+
+    def _read(
+        self, whole: JointLaws, network: BayesianNetwork, frequency: float, reach: float,
+        axes: list[int],
+    ) -> dict[int, float]:  # fmt: skip
+        bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
+        self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
+        if found is None:
+            return bounds
+        top = self.top or found
+        far = max(found.far, top.far)
+        if self.top is None or found.value > top.value:
+            top, self.where = found, frequency
+        self.top = replace(top, far=far)
+        return bounds
+
+
+def _look(
+    whole: JointLaws, network: BayesianNetwork, tally: AnswerLattice, rate: float,
+    axes: Sequence[int], reach: float,
+) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
+    """Return max |f| + |f'| h + (u h)^2 over all attacks on each axis, and the largest |f|."""
+    deepest = rate * tally.deepest
+    if deepest - whole.least > ORDINARY:
+        raise NotSupported("the noise is too small for exact arithmetic over all frequencies")
+    pad = rounding(whole, deepest)
+    # slopes are differences of ratios of two sums, each at most twice the number of founders
+    blur = pad + 8.0 * pad * (1.0 + len(network.nodes)) * reach
+    bounds = dict.fromkeys(axes, 0.0)
+    top, far = None, 0.0
+    states = range(len(tally.offsets))
+    for block in whole.blocks(axes):
+        scores, slopes = _scores(block.table, tally, rate)
+        bulge = (reach * _unknown_founders(block, network)) ** 2  # h^2 u^2, (1, 1, cases ...)
+        for axis in block.targets:
+            # (outputs, cases) each
+            value = [block.given(scores, axis, v)[0][tally.seen[v]] for v in states]
+            slope = [block.given(slopes, axis, v)[0][tally.seen[v]] for v in states]
+            # (1, cases): the same for every value of the target
+            bend = block.given(bulge, axis, 0)[0]
+            for x, y in combinations(states, 2):
+                loss = np.abs(value[x] - value[y])
+                impossible = np.isnan(loss)
+                loss[impossible] = 0.0
+                far = max(far, float(loss[tally.corners].max()))
+                peak = bound = float(loss.max())
+                if reach:
+                    # f(t) + h |f'(t)| + h^2 u^2
+                    steep = loss + reach * np.abs(slope[x] - slope[y]) + bend
+                    steep[impossible] = 0.0
+                    bound = float(steep.max())
+                bounds[axis] = max(bounds[axis], bound + blur)
+                if top is None or peak > top.value:
+                    output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
+                    first = value[x][output, row] >= value[y][output, row]
+                    pair = (x, y) if first else (y, x)
+                    top = found_at(block, axis, int(row), pair, int(output), peak, pad)
+    return bounds, None if top is None or not tally.deepest else replace(top, far=far)
+
+
+def _unknown_founders(block: CaseTable, network: BayesianNetwork) -> Array:
+    """Return how many founders are unknown in each case, in the shape of the block's table.
+
+    A target who is a founder has a value; counted as unknown it only widens the bound.
+    """
+    spread = block.spread
+    founders = {place for place, parents in enumerate(network.parents) if not parents}
+    shape = block.table.shape[2:]
+    total = np.full((1, 1, *shape), float(len(founders - {*spread.records})))
+    states = len(spread.offsets)
+    for axis, place in enumerate(spread.records):
+        if place in founders and spread.open:
+            here = [block.fixed[axis]] if axis in block.fixed else range(states + 1)
+            # 1 where the founder is unknown
+            open_state = np.array([float(state == states) for state in here])
+            total += open_state.reshape([-1 if a == axis else 1 for a in range(len(shape))])
+    return total
+
+
+def _scores(table: Array, tally: AnswerLattice, rate: float) -> tuple[Array, Array]:
+    """Return ln Pr[output | case] and its slope in the log-odds of the frequency."""
+    prior = table.sum(axis=1, keepdims=True)  # (layers, 1, cases ...)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        smooth = tally.smooth(table, rate, logs=False)  # (layers, outputs, cases ...)
+        scores = np.log(smooth[:1] / prior[:1])
+        if len(table) == 1:
+            return scores, scores
+        slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]  # E_g[B] - E[B]
+    return scores, slopes

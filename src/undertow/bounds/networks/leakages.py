@@ -9,24 +9,38 @@ from typing import cast
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.base_query import BaseQuery
-from undertow.bounds.attractive.networks import Ratios, attractive_leakage
+from undertow.bounds.channels.flips import level_of
 from undertow.bounds.graphs import informed_attack, lifted
+from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
 from undertow.bounds.metric import refused
-from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.levels import level_leakage, worst
-from undertow.bounds.networks.paths import FOLLOWS, path_leakage, path_of
-from undertow.bounds.networks.tally import AnswerLattice, count_tally, histogram_tally
-from undertow.bounds.series.mechanisms import level_of
+from undertow.bounds.networks.counts import (
+    AnswerLattice,
+    Finding,
+    count_finding,
+    count_tally,
+    histogram_tally,
+)
+from undertow.bounds.networks.levels import FOLLOWS, level_leakage, path_leakage, path_of, worst
 from undertow.certificate import Leakage, Witness
-from undertow.channels import LocalMechanism, RandomizedResponse
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
-from undertow.models.network import BayesianNetwork
+from undertow.mechanisms import (
+    Levelled,
+    LocalMechanism,
+    MetricDP,
+    PureDP,
+    RandomizedResponse,
+    Scaled,
+)
+from undertow.models.networks import BayesianNetwork
 from undertow.numerics import divide_up, down, log_error, log_ratio, up
-from undertow.queries import Count, Histogram
+from undertow.queries import BaseQuery, Count, Histogram
 
-__all__ = ["leakage", "lifted", "local"]
+__all__ = [
+    "leakage",
+    "lifted",
+    "local",
+]
+
 
 LATTICE = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""

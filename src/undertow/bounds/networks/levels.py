@@ -8,31 +8,295 @@ apart; once it may be known, they depend on each other.
 """
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
-from itertools import combinations
-from typing import Literal
+from functools import lru_cache
+from itertools import combinations, permutations, product
+from typing import Any, Literal
+
+import numpy as np
 
 from undertow.adversaries import Adversary, Against, within
-from undertow.bounds.attractive.networks import MOST_RECORDS, Ratios, attractive_leakage
-from undertow.bounds.chains.quilt import Bound
+from undertow.bounds.channels.quilts import Bound
 from undertow.bounds.graphs import dependent, informed_level, lifted, uncertain_records
-from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.laws import VANISHING, rarest
-from undertow.bounds.networks.paths import path_leakage, path_of
-from undertow.bounds.networks.programs import programme_bounds
+from undertow.bounds.levels.chains import leakage as chain_leakage
+from undertow.bounds.memory.attractive_networks import MOST_RECORDS, Ratios, attractive_leakage
+from undertow.bounds.networks.counts import (
+    VANISHING,
+    Finding,
+    Ints,
+    count_finding,
+    count_tally,
+    rarest,
+)
 from undertow.bounds.networks.quilts import network_quilt
-from undertow.bounds.networks.tally import count_tally
 from undertow.bounds.trees.leakages import SMALL, tree_leakage
 from undertow.certificate import Leakage, Witness, meet
-from undertow.errors import NotSupported
-from undertow.mechanisms import PureDP
-from undertow.models.network import BayesianNetwork
-from undertow.numerics import divide_up, down, up
+from undertow.errors import InvalidModel, NotSupported
+from undertow.mechanisms import Levelled, PureDP
+from undertow.models.chains import MarkovChain
+from undertow.models.networks import BayesianNetwork
+from undertow.numerics import ROUNDOFF, Array, divide_up, down, up
 
-__all__ = ["dependent_records", "level_leakage", "worst"]
+__all__ = [
+    "CELLS",
+    "Path",
+    "Programme",
+    "dependent_records",
+    "level_leakage",
+    "path_leakage",
+    "path_of",
+    "programme_bounds",
+    "worst",
+]
+
+
+FOLLOWS = "the records follow the stated network"
+
+FAINT = 1e-250
+"""Least probability of a value on a reversed arm (either side): below, products may underflow."""
+
+SWEEPS = 8_000
+"""Most records times k^3 of a path of more than two states whose tables differ (cost: some
+seconds); longer ones are left to the bound for trees."""
+
+
+@dataclass(frozen=True, slots=True)
+class Path:
+    """A network as a chain: record t of the chain is record ``records[t]`` of the network.
+
+    ``error`` bounds how far a leakage of the chain can be from that of the network.
+    """
+
+    chain: MarkovChain
+    records: tuple[int, ...]
+    error: float
+
+    @property
+    def quick(self) -> bool:
+        """Whether the bounds for chains take seconds."""
+        size, length = self.chain.size, len(self.records)
+        return self.chain.homogeneous or size == 2 or length * size**3 <= SWEEPS
+
+
+def path_of(network: BayesianNetwork) -> Path | None:
+    """Return the chain of a network whose records lie on a path, None for any other network.
+
+    Nodes may stand in any order, and the root anywhere. Cost O(n k^2).
+
+    >>> kernel = [[.9, .1], [.2, .8]]
+    >>> tables = {"b": [.5, .5], "a": kernel, "c": kernel}
+    >>> network = BayesianNetwork([("b", "c"), ("b", "a")], tables)
+    >>> [network.observed[record] for record in path_of(network).records]
+    ['c', 'b', 'a']
+    """
+    arms = _arms(network)
+    if arms is None:
+        return None
+    root, short, long = arms
+    law, kernels = network.tables[root], []
+    for place in short:  # outwards, each step read backwards
+        kernel = network.tables[place]
+        joint = law[:, None] * kernel  # (value near the root, value farther out)
+        if (joint[(law[:, None] > 0) & (kernel > 0)] < FAINT).any():
+            return None
+        law = joint.sum(axis=0) / joint.sum()
+        with np.errstate(invalid="ignore"):
+            back = joint.T / law[:, None]
+        # from a value that cannot occur to any other
+        kernels.append(np.where(law[:, None] > 0, back, 1.0 / len(law)))
+    kernels = kernels[::-1] + [network.tables[place] for place in long]
+    alike = not short and all(np.array_equal(kernel, kernels[0]) for kernel in kernels)
+    length = len(kernels) + 1
+    try:
+        chain = MarkovChain(
+            kernels[0] if alike else np.array(kernels), network.states, start=law, length=length
+        )
+    except InvalidModel:  # steps too rare for a chain: the network is solved as it is
+        return None
+    # joint, quotient, and the sum of a row by which it is divided again
+    error = 4.0 * len(short) * (3.0 * network.size + 10.0) * ROUNDOFF
+    places = [*short[::-1], root, *long]
+    number = {place: record for record, place in enumerate(network.places)}
+    return Path(chain, tuple(number[place] for place in places), error)
+
+
+def _arms(network: BayesianNetwork) -> tuple[int, list[int], list[int]] | None:
+    """Return the root of a path and its two arms, the shorter first; None where it is no path."""
+    if network.latent or not network.is_tree or network.length < 2:
+        return None
+    children: list[list[int]] = [[] for _ in network.nodes]
+    roots: list[int] = []
+    for place, above in enumerate(network.parents):
+        (children[above[0]] if above else roots).append(place)
+    forks = [place for place, below in enumerate(children) if len(below) > 1]
+    if len(roots) > 1 or forks not in ([], roots) or len(children[roots[0]]) > 2:
+        return None
+    arms: list[list[int]] = []
+    for place in children[roots[0]]:
+        arm = [place]
+        while children[arm[-1]]:
+            arm.append(children[arm[-1]][0])
+        arms.append(arm)
+    short, long = sorted([*arms, []][:2], key=len)
+    return roots[0], short, long
+
+
+def path_leakage(mechanism: Levelled, path: Path, against: Against) -> Leakage:
+    """Return what a mechanism leaks on a path, by the bounds for chains, in the network's numbers.
+
+    >>> from undertow.mechanisms import PureDP
+    >>> kernel = [[.882, .118], [.305, .695]]
+    >>> tree = BayesianNetwork([(0, 1), (1, 2)], {0: [.721, .279], 1: kernel, 2: kernel})
+    >>> round(path_leakage(PureDP(1.0), path_of(tree), "ignorant").upper, 6)
+    2.202411
+    """
+    found = chain_leakage(mechanism, path.chain, within(against, path.records))
+    witness = found.witness and lifted(found.witness, path.records, len(path.records))
+    lower, upper = found.lower, found.upper
+    if path.error:
+        lower, upper = max(down(lower - path.error), 0.0), up(upper + path.error)
+    return replace(
+        found, lower=lower, upper=upper, against=against, witness=witness,
+        assumptions=(FOLLOWS, "which is a path, and so a Markov chain", *found.assumptions[1:]),
+    )  # fmt: skip
+
+
+CELLS = 27
+"""Most combinations of values of a network for which programs are solved (a trio's genotypes)."""
+
+
+@dataclass(frozen=True, slots=True)
+class Programme:
+    """Both ends of what a level leaks, and the attack on the largest lower end."""
+
+    lower: float
+    upper: float
+    witness: Witness | None
+
+
+def programme_bounds(
+    epsilon: float, network: BayesianNetwork, against: Against, attained: float = 0.0
+) -> Programme | None:
+    """Return both ends of what epsilon-DP algorithms leak, None if the network is too large.
+
+    ``attained`` is a lower end from elsewhere: attackers who cannot do worse are left out.
+
+    >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
+    >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
+    >>> found = programme_bounds(1.0, xor, "any")
+    >>> round(found.lower, 9), round(found.upper, 6)
+    (2.0, 2.0)
+    """
+    if network.size**network.length > CELLS or epsilon > 30:
+        return None
+    joint = network.joint()
+    # how far rounding of the joint law can move a log-ratio of two of its sums
+    blur = 8.0 * ROUNDOFF * (len(network.nodes) + 2) * (network.size + 4)
+    lower, upper, witness = attained, 0.0, None
+    for target, known in _adversaries(network.length, against):
+        unknown = [r for r in range(network.length) if r not in (target, *known)]
+        most = up((1 + len(unknown)) * epsilon)
+        if most <= lower:
+            upper = max(upper, most)
+            continue
+        table = np.transpose(joint, [*known, target, *unknown])  # (known ..., target, unknown ...)
+        for values in product(range(network.size), repeat=len(known)):
+            laws = table[values].reshape(network.size, -1)  # (target, unknown)
+            own = laws.sum(axis=1)
+            for x, other in permutations(np.flatnonzero(own > 0).tolist(), 2):
+                one, two = (_spread(laws[v] / own[v], v, network.size) for v in (x, other))
+                least, bound = _solved(one, two, epsilon, network.size, 1 + len(unknown))
+                least, bound = least - blur, bound + blur
+                upper = max(upper, min(bound, most))
+                if least > lower:
+                    facts = tuple(
+                        (record, network.states[v]) for record, v in zip(known, values, strict=True)
+                    )
+                    lower = least
+                    witness = Witness(
+                        target, network.length, facts, network.states[x], network.states[other]
+                    )
+    return Programme(min(lower, upper), upper, witness)
+
+
+def _adversaries(length: int, against: Against) -> Iterator[tuple[int, tuple[int, ...]]]:
+    """Yield targets and known records, those with the least known first."""
+    if isinstance(against, Adversary):
+        yield against.target, against.known
+        return
+    for number in [0] if against == "ignorant" else range(length):
+        for target in range(length):
+            others = [record for record in range(length) if record != target]
+            for known in combinations(others, number):
+                yield target, known
+
+
+def _spread(law: Array, value: int, states: int) -> Array:
+    """Return the law of target and unknown records when the target has one value."""
+    whole = np.zeros((states, law.size))
+    whole[value] = law
+    return whole.ravel()
+
+
+@lru_cache(maxsize=16)
+def _cells(states: int, records: int) -> tuple[Ints, Ints, Ints]:
+    """Return the distances between data sets, and the neighbours as two lists of places."""
+    cells = np.array(list(product(range(states), repeat=records)))  # (cells, records)
+    # (cells, cells): records that differ
+    apart = (cells[:, None, :] != cells[None, :, :]).sum(axis=2)
+    first, second = np.nonzero(apart == 1)  # neighbours: one record replaced
+    return apart, first, second
+
+
+def _solved(
+    one: Array, two: Array, epsilon: float, states: int, records: int
+) -> tuple[float, float]:
+    """Return certified ends of ln max c.phi / d.phi."""
+    from scipy.optimize import linprog
+    from scipy.sparse import csr_array
+
+    apart, first, second = _cells(states, records)
+    gain, count = math.exp(epsilon), len(first)
+    rows = np.arange(count)
+    constraints = csr_array(
+        (
+            np.concatenate([np.ones(count), np.full(count, -gain)]),
+            (np.concatenate([rows, rows]), np.concatenate([first, second])),
+        ),
+        shape=(count, len(one)),
+    )
+    options: Any = {"primal_feasibility_tolerance": 1e-10, "dual_feasibility_tolerance": 1e-10}
+    problem: dict[str, Any] = {"A_ub": constraints, "b_ub": np.zeros(count)}
+    done: Any = linprog(-one, A_eq=two[None], b_eq=[1.0], options=options, **problem)
+    if done.status != 0:
+        return 0.0, math.inf
+    # the largest feasible function below the solver's, (cells,)
+    phi = (np.exp(epsilon * apart) * np.maximum(done.x, 1e-300)[None, :]).min(axis=1)
+    pad = ROUNDOFF * 8.0 * (len(one) + epsilon * records + 8.0)
+    # attained by phi, whatever the solver did
+    lower = math.log(float(one @ phi) / float(two @ phi)) - pad
+    return lower, _upper(one, two, done, gain, np.exp(-epsilon * apart), first, second)
+
+
+def _upper(
+    one: Array, two: Array, done: Any, gain: float, decay: Array, first: Ints, second: Ints
+) -> float:
+    """Return the bound that the solver's multipliers prove, whatever their errors."""
+    lam = -float(done.eqlin.marginals[0])  # lambda, any real number
+    mu = np.maximum(-np.asarray(done.ineqlin.marginals), 0.0)  # (constraints,), mu >= 0
+    out, into = np.zeros_like(one), np.zeros_like(one)
+    np.add.at(out, first, mu)
+    np.add.at(into, second, mu)
+    rest = one - lam * two - out + gain * into  # r(y), (cells,)
+    size = one + abs(lam) * two + out + gain * into
+    rest = rest + ROUNDOFF * 4.0 * (len(one) + 4.0) * size
+    most = 1.0 / (decay @ two) * (1 + 1e-12)  # phi(y) <= 1 / sum_z d(z) e^{-epsilon |y - z|}
+    bound = lam + float(np.maximum(rest, 0.0) @ most) * (1 + 1e-12)
+    return up(math.log(up(bound, 8)), 8) + ROUNDOFF * 8.0
+
 
 QUILTS = 4**5
 """Most ways to know other records for which quilts are tried against all attackers (cost)."""
@@ -92,7 +356,7 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
         assumptions=(f"at most {most} records depend on each other, in any way", *notes),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
-    return _quilted(epsilon, network, _solved(epsilon, network, group))
+    return _quilted(epsilon, network, _levels_solved(epsilon, network, group))
 
 
 def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage | None:
@@ -164,7 +428,7 @@ def _one_tree(epsilon: float, network: BayesianNetwork, against: Against) -> Lea
     return found if found.closed else meet(found, tree_leakage(epsilon, network, against))
 
 
-def _solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
+def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the answer of linear programs over all algorithms where the network is tiny."""
     if rarest(network) < math.log(SOLVABLE):
         return group

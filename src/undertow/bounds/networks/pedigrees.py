@@ -9,15 +9,15 @@ import numpy as np
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
 from undertow.bounds.graphs import attack_on, possible
 from undertow.bounds.metric import refused
+from undertow.bounds.networks.contagions import frequency_bracket
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.intervals import frequency_bracket
 from undertow.bounds.networks.leakages import lifted, tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
-from undertow.models.network import BayesianNetwork
-from undertow.models.pedigree import GENOTYPES, Family, Pedigree
+from undertow.models.networks import BayesianNetwork
+from undertow.models.pedigrees import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 

@@ -18,23 +18,834 @@ and the worst reweighting is taken edge by edge: certified, and for two states a
 """
 
 import math
+from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import combinations
+from functools import lru_cache
+from itertools import combinations, permutations, product
 
 import numpy as np
+import numpy.typing as npt
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.graphs import attack_on, informed_level
-from undertow.bounds.trees.beam import likely_facts
-from undertow.bounds.trees.branches import Bools, Branches, Ints, WorstValues, filled, neighbours
-from undertow.bounds.trees.pairs import pair_messages
-from undertow.bounds.trees.steps import evidence_step, roundings, step
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
-from undertow.models.network import BayesianNetwork
+from undertow.models.networks import BayesianNetwork
 from undertow.numerics import ROUNDOFF, Array, check_epsilon, down
 
-__all__ = ["tree_leakage"]
+__all__ = [
+    "LISTED",
+    "Branches",
+    "WorstValues",
+    "evidence_step",
+    "filled",
+    "likely_facts",
+    "neighbours",
+    "pair_messages",
+    "roundings",
+    "step",
+    "tree_leakage",
+]
+
+
+LISTED = 5
+"""Most states whose extreme points are listed: 2000 of them; 6 would have 41,000."""
+
+_SLACK = 1e-12
+"""Relative slack with which an extreme point may break a bound and still count (upper side)."""
+
+_TOGETHER = 4_000_000
+"""Most numbers held at once while extreme points are looked at."""
+
+
+def roundings(kernel: Array, bound: Array) -> Array:
+    """Return how far rounding can move the log-ratios of one step, for each edge.
+
+    Logarithms of the kernel and of the likelihood carry an error of their own size.
+
+    >>> float(roundings(np.full((2, 2), .5), np.zeros((2, 2)))) < 1e-14
+    True
+    """
+    states = kernel.shape[-1]
+    size = np.where(np.isfinite(bound), np.abs(bound), 0.0).max(axis=(-2, -1))  # (...)
+    with np.errstate(divide="ignore"):
+        logs = np.log(kernel)
+    # (...): rarest entry of each kernel
+    rare = np.where(np.isfinite(logs), -logs, 0.0).max(axis=(-2, -1))
+    return np.asarray(8.0 * ROUNDOFF * (states + 4.0 + size + rare))
+
+
+def step(kernel: Array, bound: Array, side: float = 1.0, error: float = 0.0) -> Array:
+    """Return the largest log-ratios of K g, at least 0; 0 on the diagonal.
+
+    An infinite bound gives inf wherever it matters.
+
+    >>> kernel, bound = np.array([[.9, .1], [.2, .8]]), np.array([[0, 1.], [1., 0]])
+    >>> step(kernel, bound).round(6)
+    array([[0.      , 0.639307],
+           [0.706275, 0.      ]])
+    """
+    states = kernel.shape[-1]
+    with np.errstate(divide="ignore", invalid="ignore"):
+        logs = np.log(kernel)
+        if states == 2:
+            best = _two(logs, bound)
+        elif states <= LISTED:
+            best = _extremes(logs, bound)
+        else:
+            best = _scalar(kernel, bound)
+    best = np.where(np.isnan(best), bound.max(axis=(-2, -1), keepdims=True), best)
+    pad = side * (roundings(kernel, bound) + error)
+    best = np.maximum(best + pad[..., None, None], 0.0)
+    best[..., np.arange(states), np.arange(states)] = 0.0
+    return np.asarray(best)
+
+
+def _two(logs: Array, bound: Array) -> Array:
+    """Return the step for two states: the ratio g(0)/g(1) at its ends."""
+    best = np.full(np.broadcast_shapes(logs.shape, bound.shape), -np.inf)
+    for end in (bound[..., 0, 1], -bound[..., 1, 0]):
+        # (..., k): ln K g, g(1) = 1
+        mixed = np.logaddexp(logs[..., 0] + end[..., None], logs[..., 1])
+        open_ended = np.isinf(end)[..., None]
+        # an unbounded ratio: what is left is the larger share
+        limit = np.where(end[..., None] > 0, logs[..., 0], logs[..., 1])
+        mixed = np.where(open_ended, limit, mixed)
+        best = np.maximum(best, mixed[..., :, None] - mixed[..., None, :])  # (..., k, k)
+    return best
+
+
+def evidence_step(
+    kernel: Array, bound: Array, known: Array, error: float = 0.0
+) -> tuple[Array, Array]:  # fmt: skip
+    """Return the step where what is known beyond the edge may also shift the kernel, and step(L).
+
+    Known records beyond the edge multiply the kernel's columns by lambda, of which only
+    ln lambda(y) - ln lambda(y') <= L(y, y') is used, L = ``known``. For two states the worst shift
+    is found in closed form; otherwise step(K, B + L)(x, x') + step(K, L)(x', x), and never more
+    than max B. step(K, L) is how far lambda itself is seen through the edge. Upper ends only.
+
+    >>> kernel = np.array([[.9, .1], [.2, .8]])
+    >>> bound, known = np.array([[0, 1.], [1., 0]]), np.array([[0, .5], [.5, 0]])
+    >>> evidence_step(kernel, bound, known)[0].round(6)
+    array([[0.      , 0.693049],
+           [0.70704 , 0.      ]])
+    """
+    states = kernel.shape[-1]
+    most = np.maximum(bound.max(axis=(-2, -1)), 0.0)[..., None, None]  # (..., 1, 1)
+    if states == 2:
+        seen = step(kernel, known, 1.0, error)
+        with np.errstate(divide="ignore", invalid="ignore"):
+            best = _shifted(np.log(kernel), bound, known)
+        pad = roundings(kernel, bound) + roundings(kernel, known) + error
+        best = best + pad[..., None, None]
+    else:
+        # both steps at once, (2, ..., k, k)
+        both = step(np.stack([kernel] * 2), np.stack([bound + known, known]), 1.0, error)
+        seen = both[1]
+        best = both[0] + np.swapaxes(seen, -1, -2)  # step(K, B + L)(x, x') + step(K, L)(x', x)
+        best = np.where(np.isfinite(best), best, most)
+    best = np.where(np.isnan(best), most, best)
+    best = np.clip(best, 0.0, most)
+    best[..., np.arange(states), np.arange(states)] = 0.0
+    return np.asarray(best), seen
+
+
+def _shifted(logs: Array, bound: Array, known: Array) -> Array:
+    """Return the largest log-ratio over all shifts l of the kernel's log-odds.
+
+    With a = logit K(x, 0), a' = logit K(x', 0) and the likelihood's log-ratio at its end b, the
+    loss h(a + l) - h(a' + l), h(z) = ln(1 + e^{z+b}) - ln(1 + e^z), has one maximum in l, at
+    -b/2 - (a + a')/2.
+    """
+    odds = logs[..., 0] - logs[..., 1]  # (..., k): logit K(x, 0)
+    best = np.zeros(np.broadcast_shapes(logs.shape, bound.shape))
+    low, high = -known[..., 1, 0], known[..., 0, 1]  # (...): how far lambda can shift the odds
+    for x, other in ((0, 1), (1, 0)):
+        first, second = odds[..., x], odds[..., other]
+        end = np.where(first >= second, bound[..., 0, 1], -bound[..., 1, 0])
+        middle = -end / 2 - (first + second) / 2  # (...): where the loss is largest
+        shift = np.clip(middle, low, high)
+        loss = _gain(first + shift, end) - _gain(second + shift, end)
+        same = np.isinf(first) & (first == second)
+        unclear = ~np.isfinite(shift) | np.isnan(loss)
+        loss = np.where(unclear, np.abs(end), loss)
+        best[..., x, other] = np.where(same, 0.0, loss)
+    return best
+
+
+def _gain(odds: Array, end: Array) -> Array:
+    """Return ln(1 + e^{z + b}) - ln(1 + e^z), with its limits b and 0."""
+    gain = np.logaddexp(0.0, odds + end) - np.logaddexp(0.0, odds)
+    return np.where(np.isinf(odds), np.where(odds > 0, end, 0.0), gain)
+
+
+def _extremes(logs: Array, bound: Array) -> Array:
+    """Return the step for a few states, over all extreme points."""
+    states = logs.shape[-1]
+    shape = np.broadcast_shapes(logs.shape, bound.shape)
+    flat_logs = np.broadcast_to(logs, shape).reshape(-1, states, states)  # (edges, k, k)
+    flat = np.broadcast_to(bound, shape).reshape(-1, states, states)
+    combos = _spanning(states)  # (points, k, k, k)
+    best = np.empty_like(flat)
+    size = max(1, _TOGETHER // (len(combos) * states * states))
+    for start in range(0, len(flat), size):
+        piece = slice(start, start + size)
+        best[piece] = _extremes_of(flat_logs[piece], flat[piece], combos)
+    return best.reshape(shape)
+
+
+def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
+    count, states = bound.shape[:2]
+    endless = np.isinf(bound).any(axis=(1, 2))
+    safe = np.where(np.isfinite(bound), bound, 0.0)
+    # (edges, points k): ln g = combos . B
+    heights = safe.reshape(count, -1) @ combos.reshape(-1, states * states).T
+    heights = heights.reshape(count, -1, states)  # ln g of every extreme point
+    slack = _SLACK * (1.0 + np.abs(safe).max(axis=(1, 2)))
+    apart = heights[..., :, None] - heights[..., None, :] - safe[:, None]  # (edges, points, k, k)
+    # (edges, points): all bounds are kept
+    allowed = (apart <= slack[:, None, None, None]).all(axis=(2, 3))
+    mixes = _log_mix(logs[:, None], heights[:, :, None])  # ln K g for every extreme point and row
+    ratios = np.where(
+        allowed[:, :, None, None], mixes[..., :, None] - mixes[..., None, :], -np.inf
+    )  # fmt: skip
+    best: Array = ratios.max(axis=1)  # (edges, k, k)
+    best[:, range(states), range(states)] = -np.inf
+    best[endless] = np.inf
+    return best
+
+
+def _log_mix(logs: Array, heights: Array) -> Array:
+    total = logs + heights
+    peak = total.max(axis=-1)  # (edges, points, k)
+    return np.asarray(peak + np.log(np.exp(total - peak[..., None]).sum(axis=-1)))
+
+
+@lru_cache(maxsize=8)
+def _spanning(states: int) -> Array:
+    """Return every spanning tree with every choice of tight bounds, as ln g = combos . B.
+
+    Shape (points, states, states, states): entry [r, y] are the coefficients of B in ln g(y), with
+    ln g(0) = 0.
+    """
+    edges = list(combinations(range(states), 2))
+    rows = []
+    for tree in combinations(edges, states - 1):
+        for upward in product((True, False), repeat=states - 1):
+            coefficients: dict[int, Array] = {0: np.zeros((states, states))}
+            left = list(zip(tree, upward, strict=True))
+            while left:
+                ready = [item for item in left if (item[0][0] in coefficients)
+                         != (item[0][1] in coefficients)]  # fmt: skip
+                if not ready:
+                    break
+                (a, b), up = ready[0]
+                left.remove(ready[0])
+                known, fresh = (a, b) if a in coefficients else (b, a)
+                row = coefficients[known].copy()
+                if up:
+                    row[fresh, known] += 1.0  # ln g(fresh) = ln g(known) + B(fresh, known)
+                else:
+                    row[known, fresh] -= 1.0
+                coefficients[fresh] = row
+            if len(coefficients) == states:
+                rows.append(np.stack([coefficients[state] for state in range(states)]))
+    return np.stack(rows)
+
+
+def _scalar(kernel: Array, bound: Array) -> Array:
+    """Return the step when only the largest bound is used: sets of the likeliest states."""
+    most = bound.max(axis=(-2, -1))[..., None]  # (..., 1)
+    best = np.full(np.broadcast_shapes(kernel.shape, bound.shape), -np.inf)
+    for x, other in permutations(range(kernel.shape[-1]), 2):
+        rows = kernel[..., x, :], kernel[..., other, :]
+        # g = e^most on the states that favour x the most, 1 elsewhere: one cut of this order
+        order = np.argsort(-(rows[0] / (rows[0] + rows[1])), axis=-1)
+        mixed = []
+        for row in rows:
+            mass = np.take_along_axis(row, order, -1)  # (..., states), likeliest first
+            inside, beyond = np.cumsum(mass, -1), np.cumsum(mass[..., ::-1], -1)[..., ::-1]
+            mixed.append(np.logaddexp(np.log(inside[..., :-1]) + most, np.log(beyond[..., 1:])))
+        best[..., x, other] = (mixed[0] - mixed[1]).max(axis=-1)  # over the states - 1 cuts
+    return best
+
+
+_MOST = 700.0
+"""Largest level whose exponential is an ordinary float; an algorithm of a smaller level is one of
+the larger level too."""
+
+_FAINT = 1e-250
+"""Least weight of a value given what is known, relative to the likeliest (either side)."""
+
+Ints = npt.NDArray[np.int64]
+Bools = npt.NDArray[np.bool_]
+
+COMBINATIONS = 4096
+"""Most combinations of known values that are gone through on one branch."""
+
+
+_PASSES = 12
+"""Most sweeps of signed weights on one branch."""
+
+
+@dataclass(frozen=True, slots=True)
+class WorstValues:
+    """The worst attack on a target: its value, the pair of values, and the known values."""
+
+    value: float
+    pair: tuple[int, int]
+    facts: dict[int, int]
+
+
+@dataclass(frozen=True, slots=True)
+class Branches:
+    """A tree, to be looked at from any of its nodes.
+
+    ``down[i]`` is Pr[node i | its parent], ``back[i]`` Pr[parent | node i], right up to a relative
+    ``error``; latent nodes add nothing to the level.
+    """
+
+    parent: Ints
+    down: Array
+    back: Array
+    record: Bools
+    error: float
+    epsilon: float
+    around: list[list[int]]
+
+    def rings(self, target: int, most: int) -> list[list[int]]:
+        """Return the nodes at distance 1, 2, ... from a target."""
+        around = self.around
+        found: list[list[int]] = []
+        seen, ring = {target}, [target]
+        while ring and len(found) < most:
+            ring = [node for place in ring for node in around[place] if node not in seen]
+            seen.update(ring)
+            if ring:
+                found.append(ring)
+        return found
+
+    def worst(
+        self, target: int, known: Collection[int], possible: Bools, side: float,
+        *, uniform: bool = False,
+    ) -> WorstValues | None:  # fmt: skip
+        """Return the worst values of the known records, None if no two values of the target remain.
+
+        ``side`` is 1 for an upper end and -1 for a lower one. With ``uniform`` all known records
+        of a branch have the same value. Raises `OverflowError` if there are too many combinations.
+        """
+        states = self.down.shape[-1]
+        # (k, k): pairs of the target
+        total = np.where(possible[:, None] & possible[None, :], self.epsilon, -np.inf)
+        total[np.arange(states), np.arange(states)] = -np.inf
+        chosen: list[tuple[list[int], Ints, Ints]] = []
+        for first in self.around[target]:
+            order = self.outwards(first, target, known)
+            ends = [node for node, _ in order if node in known]
+            # (combinations, known records of the branch)
+            values = _combinations(states, len(ends), uniform)
+            facts = dict(zip(ends, values.T, strict=True))
+            message, weight = self._branch(order, facts, side)
+            valid = (weight[:, :, None] > 0) & (weight[:, None, :] > 0)  # (combinations, k, k)
+            message = np.where(valid, message, -np.inf)
+            # branches are independent given the target: worst of each
+            total = total + message.max(axis=0)
+            chosen.append((ends, values, message.argmax(axis=0)))
+        # worst pair
+        x, other = (int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
+        if total[x, other] == -np.inf:
+            return None
+        facts_found = {
+            node: int(value)
+            for ends, values, rows in chosen
+            for node, value in zip(ends, values[rows[x, other]], strict=True)
+        }
+        return WorstValues(float(total[x, other]), (x, other), facts_found)
+
+    def attained(
+        self, target: int, pair: tuple[int, int], facts: dict[int, int], most: int
+    ) -> float:  # fmt: skip
+        """Return what is learnt of a pair of values with these facts known, rounded down.
+
+        Only the ``most`` nearest nodes are used; -inf if the facts exclude one of the values.
+        """
+        near = self.region(target, most)
+        total = self.epsilon
+        values = {node: np.array([state]) for node, state in facts.items()}
+        for first in self.around[target]:
+            order = self.outwards(first, target, facts, near)
+            if not order:
+                continue
+            message, weight = self._branch(order, values, -1.0)
+            if weight[0, pair[0]] <= 0 or weight[0, pair[1]] <= 0:
+                return -math.inf
+            total += float(message[0, pair[0], pair[1]])
+        return total
+
+    def wanted(
+        self, order: Sequence[tuple[int, int]], target: int, pair: tuple[int, int]
+    ) -> dict[int, tuple[int, int]]:
+        """Return which pair of values each node of a branch must tell apart (two states)."""
+        found = {target: pair}
+        for node, before in order:
+            x, other = found[before]
+            kernel = self.kernel(node, before)
+            found[node] = (0, 1) if kernel[x, 0] >= kernel[other, 0] else (1, 0)
+        return found
+
+    def sets(
+        self, target: int, pair: tuple[int, int], known: Collection[int], most: int | None = None
+    ) -> dict[int, int]:
+        """Return the state that the worst algorithm rewards at each unknown record (two states).
+
+        The sign of the correlation along the edges decides it; what is known does not change that.
+        With ``most`` only the nearest nodes are rewarded.
+        """
+        near = self.region(target, most) if most else None
+        found = {target: pair}
+        for first in self.around[target]:
+            order = self.outwards(first, target, known, near)
+            found |= self.wanted(order, target, pair)
+        return {
+            node: x for node, (x, _) in found.items() if self.record[node] and node not in known
+        }
+
+    def swept(
+        self, target: int, pair: tuple[int, int], facts: dict[int, int], most: int
+    ) -> tuple[float, dict[int, tuple[int, ...]]]:
+        """Return a lower end for more than two states: an algorithm that rewards chosen sets.
+
+        A sweep of signed weights from the target outwards chooses the sets, c = K(x, .) -
+        lambda K(x', .) and S = {c > 0} as on a chain (docs, theory: exchange rate), with lambda
+        raised to what they attain; other branches of a node are not looked at in doing so. What
+        the sets leak is then computed plainly and rounded down. Only the ``most`` nearest nodes
+        are looked at: the algorithm does not depend on the others, and they are not known.
+        """
+        near = self.region(target, most)
+        sets: dict[int, tuple[int, ...]] = {target: (pair[0],)}
+        total, nodes = self.epsilon, 1
+        for first in self.around[target]:
+            order = self.outwards(first, target, facts, near)
+            if not order:
+                continue
+            kernels = self._given(order, facts)
+            best, ratio = 0.0, 0.0
+            found: dict[int, tuple[int, ...]] = {}
+            for _ in range(_PASSES):
+                tried = self._signed(order, kernels, facts, pair, ratio)
+                value = self._rewarded(order, kernels, facts, pair, tried)
+                if value <= best:
+                    break
+                best, ratio, found = value, value, tried
+            total += best
+            nodes += len(order)
+            sets.update({node: states for node, states in found.items() if self.record[node]})
+        states = self.down.shape[-1]
+        # relative error of a product of kernels
+        depth = nodes * ((states + 4.0) * ROUNDOFF + self.error)
+        return total - 4.0 * depth - 8.0 * ROUNDOFF * nodes * (1.0 + self.epsilon), sets
+
+    def _given(
+        self, order: Sequence[tuple[int, int]], facts: dict[int, int]
+    ) -> dict[int, Array]:  # fmt: skip
+        """Return the kernel into each unknown node, given what is known beyond it."""
+        states = self.down.shape[-1]
+        beyond: dict[int, Array] = {}
+        kernels = {}
+        for node, before in reversed(order):
+            kernel = self.kernel(node, before)
+            if node in facts:
+                weight = kernel[:, facts[node]]
+            else:
+                # (k, k): what is known reweights the columns
+                joint = kernel * beyond.pop(node, np.ones(states))
+                weight = joint.sum(axis=1)
+                # rows sum to 1 again
+                kernels[node] = joint / np.where(weight > 0, weight, 1.0)[:, None]
+            scaled = weight / max(float(weight.max()), 1e-300)
+            beyond[before] = beyond.get(before, np.ones(states)) * scaled
+        return kernels
+
+    def _signed(
+        self, order: Sequence[tuple[int, int]], kernels: dict[int, Array], facts: dict[int, int],
+        pair: tuple[int, int], ratio: float,
+    ) -> dict[int, tuple[int, ...]]:  # fmt: skip
+        """Return the sets of one sweep of signed weights outwards, at one lambda = e^ratio."""
+        gain = math.exp(min(self.epsilon, _MOST))
+        signed: dict[int, Array] = {}
+        sets = {}
+        for node, before in order:
+            if node in facts:
+                continue
+            kernel = kernels[node]
+            if before in signed:
+                # c = K(x, .) - lambda K(x', .), carried outwards, (k,)
+                here = signed[before] @ kernel
+            else:
+                here = kernel[pair[0]] - math.exp(ratio) * kernel[pair[1]]
+            here = here / max(float(np.abs(here).max()), 1e-300)
+            sets[node] = tuple(int(state) for state in np.flatnonzero(here > 0))
+            signed[node] = np.where(here > 0, gain, 1.0) * here if self.record[node] else here
+        return sets
+
+    def _rewarded(
+        self, order: Sequence[tuple[int, int]], kernels: dict[int, Array], facts: dict[int, int],
+        pair: tuple[int, int], sets: dict[int, tuple[int, ...]],
+    ) -> float:  # fmt: skip
+        """Return ln E[phi | x] / E[phi | x'] on one branch for phi = exp(epsilon #{x_t in S_t})."""
+        states = self.down.shape[-1]
+        gain = math.exp(min(self.epsilon, _MOST))
+        beyond: dict[int, Array] = {}
+        message = np.ones(states)
+        for node, before in reversed(order):
+            if node in facts:
+                continue
+            phi = beyond.pop(node, np.ones(states))
+            if self.record[node]:
+                phi = phi.copy()
+                phi[list(sets[node])] *= gain  # (k,): e^epsilon on the rewarded states
+            message = kernels[node] @ phi  # (k,): E[phi beyond | the node before]
+            message = message / max(float(message.max()), 1e-300)
+            beyond[before] = beyond.get(before, np.ones(states)) * message
+        if message[pair[0]] <= 0 or message[pair[1]] <= 0:
+            return 0.0
+        return math.log(float(message[pair[0]]) / float(message[pair[1]]))
+
+    def _branch(
+        self, order: Sequence[tuple[int, int]], facts: dict[int, Ints], side: float
+    ) -> tuple[Array, Array]:
+        """Return a branch's message and evidence, one row for each combination of values."""
+        states = self.down.shape[-1]
+        apart = ~np.eye(states, dtype=bool)
+        bounds: dict[int, Array] = {}
+        weights: dict[int, Array] = {}
+        message, weight = np.zeros((1, states, states)), np.ones((1, states))
+        for node, before in reversed(order):
+            kernel = self.kernel(node, before)
+            if node in facts:
+                weight = kernel[:, facts[node]].T  # (combinations, k)
+                message = np.zeros((1, states, states))
+            else:
+                own = self.epsilon * apart * self.record[node]  # (k, k); latent nodes add nothing
+                # B = epsilon + sum of s
+                bound = own + bounds.pop(node, np.zeros((1, states, states)))
+                beyond = weights.pop(node, np.ones((1, states)))
+                joint = kernel[None] * beyond[:, None, :]  # (combinations, k, k)
+                # (combinations, k): Pr[known beyond | x], up to a factor
+                weight = joint.sum(axis=2)
+                possible = (kernel[None] * (beyond > 0)[:, None, :]).sum(axis=2) > 0
+                if (possible & (weight < _FAINT)).any():
+                    raise NotSupported("some values are too rare, given what is known")
+                with np.errstate(invalid="ignore"):
+                    rows = joint / weight[:, :, None]
+                rows = np.where(np.isnan(rows), 1.0 / states, rows)
+                error = 2 * len(order) * self.error
+                message = filled(step(rows, bound, side, error), weight > 0)
+                weight = weight / weight.max(axis=1, keepdims=True).clip(min=1e-300)
+            bounds[before] = bounds.get(before, 0.0) + message
+            weights[before] = weights.get(before, 1.0) * weight
+        return message, weight
+
+    def kernel(self, node: int, before: int) -> Array:
+        """Return Pr[node | the node before it, on the target's side]."""
+        return np.asarray(self.down[node] if self.parent[node] == before else self.back[before])
+
+    def region(self, target: int, most: int) -> set[int]:
+        """Return the nodes nearest to a target, the target among them."""
+        found, ring = {target}, [target]
+        while ring and len(found) < most:
+            beyond = [node for place in ring for node in self.around[place] if node not in found]
+            ring = beyond[: most - len(found)]
+            found.update(ring)
+        return found
+
+    def outwards(
+        self, first: int, target: int, known: Collection[int], within: set[int] | None = None
+    ) -> list[tuple[int, int]]:
+        """Return the nodes of a branch, each after the one before it, up to the known ones."""
+        order, stack = [], [(first, target)]
+        while stack:
+            node, before = stack.pop()
+            if within is not None and node not in within:
+                continue
+            order.append((node, before))
+            if node not in known:
+                stack += [(more, node) for more in self.around[node] if more != before]
+        return order
+
+
+def neighbours(parent: Ints) -> list[list[int]]:
+    """Return the neighbours of every node of a tree, from the parent of each (-1 for none).
+
+    >>> neighbours(np.array([-1, 0, 0]))
+    [[1, 2], [0], [0]]
+    """
+    around: list[list[int]] = [[] for _ in parent]
+    for child, above in enumerate(parent.tolist()):
+        if above >= 0:
+            around[child].append(above)
+            around[above].append(child)
+    return around
+
+
+def filled(message: Array, possible: Bools) -> Array:
+    """Return messages with pairs of impossible values set to the largest of the others.
+
+    Such values carry no weight; with this much room they do not tighten any other pair either.
+
+    >>> filled(np.array([[[0., 1.], [9., 0.]]]), np.array([[True, False]]))
+    array([[[0., 0.],
+            [0., 0.]]])
+    """
+    if possible.all():
+        return message
+    both = possible[:, :, None] & possible[:, None, :]  # (edges, k, k)
+    most = np.where(both, message, 0.0).max(axis=(1, 2), keepdims=True)  # (edges, 1, 1)
+    whole = np.where(both, message, most)
+    states = message.shape[-1]
+    whole[:, np.arange(states), np.arange(states)] = 0.0
+    return whole
+
+
+def _combinations(states: int, records: int, uniform: bool) -> Ints:
+    if uniform:
+        return np.repeat(np.arange(states)[:, None], max(records, 1), axis=1)[:, :records]
+    if states**records > COMBINATIONS:
+        raise OverflowError
+    listed: Iterator[tuple[int, ...]] = product(range(states), repeat=records)
+    return np.array(list(listed), dtype=np.int64).reshape(states**records, records)
+
+
+POINTS = 32
+"""Points kept for each edge."""
+
+
+@dataclass(frozen=True, slots=True)
+class _Points:
+    """Pairs (l, s) behind an edge; ``origin`` is a row of ``choices``, or -1 - a known value.
+
+    ``choices`` has a column for each edge farther out: which of its points was taken.
+    """
+
+    shifts: Array
+    gains: Array
+    origin: Ints
+    choices: Ints
+    beyond: tuple[int, ...]
+
+
+def likely_facts(
+    branches: Branches, target: int, pair: tuple[int, int], most: int
+) -> dict[int, int]:  # fmt: skip
+    """Return known records and values that make one target's pair of values easy to tell apart.
+
+    Looks at the ``most`` nearest nodes.
+
+    >>> kernel = np.array([np.zeros((2, 2)), *[[[.9, .1], [.2, .8]]] * 4])
+    >>> from undertow.bounds.trees.leakages import neighbours
+    >>> parent, record = np.arange(-1, 4), np.ones(5, dtype=bool)
+    >>> path = Branches(parent, kernel, kernel, record, 0.0, 3.0, neighbours(parent))
+    >>> likely_facts(path, 0, (0, 1), 9)
+    {3: 1}
+    """
+    near = branches.region(target, most)
+    facts: dict[int, int] = {}
+    for first in branches.around[target]:
+        order = branches.outwards(first, target, (), near)
+        if not order:
+            continue
+        wanted = branches.wanted(order, target, pair)
+        points: dict[int, _Points] = {}
+        farther: dict[int, list[int]] = {}
+        for node, before in order:
+            farther.setdefault(before, []).append(node)
+        for node, before in reversed(order):
+            beyond = tuple(farther.get(node, ()))
+            points[node] = _behind(branches, node, before, wanted, [points[b] for b in beyond],
+                                   beyond)  # fmt: skip
+        stack = [(first, int(np.argmax(points[first].gains)))]
+        while stack:
+            node, chosen = stack.pop()
+            origin = int(points[node].origin[chosen])
+            if origin < 0:
+                facts[node] = -1 - origin
+                continue
+            row = points[node].choices[origin].tolist()
+            stack += list(zip(points[node].beyond, row, strict=True))
+    return facts
+
+
+def _behind(
+    branches: Branches, node: int, before: int, wanted: dict[int, tuple[int, int]],
+    farther: Sequence[_Points], beyond: tuple[int, ...],
+) -> _Points:  # fmt: skip
+    """Return the points of one edge from those of the edges farther out."""
+    shifts = np.zeros(1)
+    gains = np.array([branches.epsilon if branches.record[node] else 0.0])
+    choices = np.zeros((1, 0), dtype=np.int64)
+    for points in farther:
+        both = np.add.outer(shifts, points.shifts).ravel()  # (kept points x points of the edge,)
+        more = np.add.outer(gains, points.gains).ravel()
+        rows = np.repeat(choices, len(points.shifts), axis=0)  # (combinations, edges so far)
+        last = np.tile(np.arange(len(points.shifts)), len(shifts))[:, None]
+        kept = _kept(both, more)
+        shifts, gains = both[kept], more[kept]
+        choices = np.hstack([rows, last])[kept]  # (kept, edges so far + 1)
+    kernel = branches.kernel(node, before)
+    x, other = wanted[before]
+    end = gains if wanted[node] == (0, 1) else -gains
+    with np.errstate(divide="ignore", invalid="ignore"):
+        odds = np.log(kernel[:, 0]) - np.log(kernel[:, 1])  # (2,)
+        learnt = _beam_gain(odds[x] + shifts, end) - _beam_gain(odds[other] + shifts, end)
+        moved = np.logaddexp(np.log(kernel[0, 0]) + shifts, np.log(kernel[0, 1])) - np.logaddexp(
+            np.log(kernel[1, 0]) + shifts, np.log(kernel[1, 1])
+        )
+        told = np.log(kernel[0]) - np.log(kernel[1])  # (2,): shifts where the node itself is known
+    if branches.record[node]:
+        moved, learnt = np.append(moved, told), np.append(learnt, [0.0, 0.0])
+    origin = np.arange(len(moved))
+    origin[len(gains) :] = -1 - np.arange(len(moved) - len(gains))
+    fine = np.flatnonzero(np.isfinite(moved) & np.isfinite(learnt))
+    if not fine.size:
+        fine, moved, learnt = np.array([0]), np.zeros(1), np.zeros(1)
+    kept = fine[_kept(moved[fine], learnt[fine])]
+    return _Points(moved[kept], learnt[kept], origin[kept], choices, beyond)
+
+
+def _kept(shifts: Array, gains: Array) -> Ints:
+    """Return the places of the largest gain in each of a few ranges of the shift."""
+    if len(shifts) <= POINTS:
+        return np.arange(len(shifts))
+    low, high = float(shifts.min()), float(shifts.max())
+    cell = np.minimum(((shifts - low) / max(high - low, 1e-300) * POINTS).astype(int), POINTS - 1)
+    order = np.lexsort((gains, cell))  # by range of the shift, then by gain
+    # the largest gain of each range
+    last = np.append(np.flatnonzero(np.diff(cell[order])), len(order) - 1)
+    return np.asarray(order[last])
+
+
+def _beam_gain(odds: Array, end: Array) -> Array:
+    return np.asarray(np.logaddexp(0.0, odds + end) - np.logaddexp(0.0, odds))
+
+
+Pair = tuple[float, float]
+
+
+def pair_messages(tree: Branches, side: float, *, known: bool) -> Array:
+    """Return the sum of all messages into every node, (n, 2, 2), rounded to one side.
+
+    All entries of the kernels ``down`` and ``back`` must be positive; ``side`` is 1 for upper ends
+    and -1 for lower ones. Cost O(n), whatever the shape.
+
+    >>> kernel = np.array([[[0, 0], [0, 0]], [[.9, .1], [.2, .8]]], dtype=float)
+    >>> args = np.array([-1, 0]), kernel, kernel, np.array([True, True]), 0.0, 1.0, [[1], [0]]
+    >>> pair_messages(Branches(*args), 1.0, known=False).round(4).tolist()
+    [[[0.0, 0.6393], [0.7063, 0.0]], [[0.0, 0.6393], [0.7063, 0.0]]]
+    """
+    parent, error = tree.parent, tree.error
+    count, above = len(parent), parent.tolist()
+    own = [tree.epsilon if is_record else 0.0 for is_record in tree.record.tolist()]
+    degree = np.bincount(parent[parent >= 0], minlength=count).tolist()
+    slack = [side * ROUNDOFF * (number + 4.0) for number in degree]
+    rising, seen = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
+    children, facts = [[0.0, 0.0] for _ in above], [[0.0, 0.0] for _ in above]
+    kernels = tree.down.tolist()
+    for node in range(count - 1, -1, -1):
+        if above[node] < 0:
+            continue
+        more = 1.0 + slack[node]
+        bound = own[node] + children[node][0] * more, own[node] + children[node][1] * more
+        evidence = facts[node][0] * more, facts[node][1] * more
+        rising[node] = _passed(kernels[node], bound, evidence, known, side, 0.0)
+        _add(children[above[node]], rising[node])
+        if known:
+            seen[node] = _moved(kernels[node], evidence, own[node] > 0, 0.0)
+            _add(facts[above[node]], seen[node])
+    falling, told = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
+    kernels = tree.back.tolist()
+    for node, before in enumerate(above):
+        if before < 0:
+            continue
+        rest = _rest(children[before], rising[node], slack[before], falling[before])
+        bound = own[before] + rest[0], own[before] + rest[1]
+        evidence = _rest(facts[before], seen[node], slack[before], told[before])
+        falling[node] = _passed(kernels[node], bound, evidence, known, side, 2 * error)
+        if known:
+            told[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
+    total = np.zeros((count, 2, 2))
+    # (2, n) taken apart
+    total[:, 0, 1], total[:, 1, 0] = (np.array(children) + np.array(falling)).T
+    return np.asarray(total + np.abs(total) * np.array(slack)[:, None, None])
+
+
+def _add(total: list[float], term: Pair) -> None:
+    total[0] += term[0]
+    total[1] += term[1]
+
+
+def _rest(total: Sequence[float], own: Pair, slack: float, above: Pair) -> Pair:
+    """Return sums without one of their terms, and with what comes from above."""
+    return (
+        max(max(total[0] - own[0], 0.0) + slack * total[0] + above[0], 0.0),
+        max(max(total[1] - own[1], 0.0) + slack * total[1] + above[1], 0.0),
+    )
+
+
+def _passed(
+    kernel: list[list[float]], bound: Pair, evidence: Pair, known: bool, side: float, error: float
+) -> Pair:
+    """Return the message behind an edge, its kernel possibly shifted by what is known there."""
+    (p0, q0), (p1, q1) = kernel
+    rare = -math.log(min(p0, q0, p1, q1))
+    pad = side * (8.0 * ROUNDOFF * (12.0 + max(bound) + max(evidence) + 2.0 * rare) + error)
+    end = bound[0] if p0 >= p1 else -bound[1]  # ln g(0)/g(1) at which 0 is most likely
+    back = -bound[1] if p0 >= p1 else bound[0]
+    if not known:
+        first = _mixed(p0, q0, end) - _mixed(p1, q1, end)
+        second = _mixed(p1, q1, back) - _mixed(p0, q0, back)
+        return max(first + pad, 0.0), max(second + pad, 0.0)
+    a, b = math.log(p0 / q0), math.log(p1 / q1)
+    first = _pairs_shifted(a, b, end, evidence)
+    second = _pairs_shifted(b, a, back, evidence)
+    most = max(bound)
+    return min(max(first + pad, 0.0), most), min(max(second + pad, 0.0), most)
+
+
+def _moved(kernel: list[list[float]], evidence: Pair, record: bool, error: float) -> Pair:
+    """Return how far known records behind an edge can move the odds of the two values."""
+    (p0, q0), (p1, q1) = kernel
+    pad = 8.0 * ROUNDOFF * (6.0 + max(evidence) - 2.0 * math.log(min(p0, q0, p1, q1))) + error
+    end, back = (evidence[0], -evidence[1]) if p0 >= p1 else (-evidence[1], evidence[0])
+    first = _mixed(p0, q0, end) - _mixed(p1, q1, end)
+    second = _mixed(p1, q1, back) - _mixed(p0, q0, back)
+    if record:
+        first = max(first, math.log(p0 / p1), math.log(q0 / q1))
+        second = max(second, math.log(p1 / p0), math.log(q1 / q0))
+    return max(first + pad, 0.0), max(second + pad, 0.0)
+
+
+def _mixed(p: float, q: float, end: float) -> float:
+    """Return ln(p e^end + q)."""
+    if end > 0:
+        return end + math.log(p + q * math.exp(-end))
+    return math.log(p * math.exp(end) + q)
+
+
+def _pairs_shifted(first: float, second: float, end: float, evidence: Pair) -> float:
+    """Return the largest h(a + l) - h(a' + l) over shifts l, h(z) = ln(1+e^{z+b}) - ln(1+e^z)."""
+    # the one maximum, within what is known
+    shift = min(max(-end / 2 - (first + second) / 2, -evidence[1]), evidence[0])
+    return _pairs_gain(first + shift, end) - _pairs_gain(second + shift, end)
+
+
+def _pairs_gain(odds: float, end: float) -> float:
+    return _softplus(odds + end) - _softplus(odds)
+
+
+def _softplus(value: float) -> float:
+    return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
+
 
 DEPTHS = 8
 """How far from the worst target known records are tried for a lower end against any."""

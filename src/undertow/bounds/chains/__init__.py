@@ -1,1 +1,0 @@
-"""Markov chains: what noisy answers and all algorithms of a DP level leak."""

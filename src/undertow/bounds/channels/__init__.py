@@ -1,0 +1,1 @@
+"""Bound the leakage of series randomised record by record, quilts, and Wasserstein distances."""

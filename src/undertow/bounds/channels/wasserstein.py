@@ -1,0 +1,978 @@
+"""The Wasserstein distance of a count: how far one record's value can push it, almost surely.
+
+W is the least w such that, for every record and pair of its values x, x', the counts under x and
+under x' can be drawn together and never differ by more than w. Laplace noise of scale W / epsilon
+then hides the record from an attacker who knows no other one (Theorem 3.2 of [wang2016]).
+
+On the line the best joint drawing is monotone, so X - Y lies in [-down, up] if and only if
+F_x(j) <= F_x'(j + down) and F_x'(j) <= F_x(j + up) for all j. All laws are kept as logarithms and
+each comparison must hold with a margin larger than the rounding.
+
+*Long series.* Stop at distance d on a side and look at the state z there. Given z, what follows
+has the same law under x and x', so only the counts up to there need be matched, z by z. The
+probabilities of z differ a little under x and x'; that small surplus is matched across two states
+z, z', where what follows differs by at most what one side can differ in all (induction on the
+length). Finitely many comparisons thus bound W for every length (docs, theory: Wasserstein
+distance).
+"""
+
+import heapq
+import math
+from collections import defaultdict
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from fractions import Fraction
+from functools import lru_cache
+from itertools import product
+from typing import Any
+
+import numpy as np
+
+from undertow.bounds.channels.quilts import chain_pairs
+from undertow.bounds.levels.sides import Bools, Ints, log
+from undertow.errors import InvalidInput, MethodRefused
+from undertow.models.chains import MarkovChain
+from undertow.numerics import MAX_STEPS, Array, log_sum
+from undertow.queries import AnyQuery, Count, Linear, Mean, Query, State, Sum
+
+__all__ = [
+    "MARGIN",
+    "MOST_SERIES",
+    "SLOW_DEEPEST",
+    "Distance",
+    "convolve",
+    "count_distance",
+    "enumerable",
+    "labelled_bounds",
+    "marked",
+    "matched",
+    "query_distance",
+    "shifted",
+    "slow_distance",
+    "spread",
+    "widened",
+]
+
+
+MARGIN = 1e-8
+"""Log margin above which a comparison of two probabilities is certain; rounding stays below it."""
+
+
+def spread(first: Array, second: Array, margin: float) -> tuple[int, int]:
+    """Return the least (down, up) with X - Y in [-down, up], X and Y drawn together.
+
+    ``first`` and ``second`` are log-laws on the same lattice 0, 1, ... with equal totals.
+    Comparisons within ``margin`` count as failed where it is positive.
+    """
+    down = shift(first, second, margin)
+    return down, shift(second, first, margin)
+
+
+def shift(first: Array, second: Array, margin: float) -> int:
+    """Return the least w with F_first(j) <= F_second(j + w) for all j, by the smaller tail."""
+    below_1, below_2 = (np.logaddexp.accumulate(law) for law in (first, second))
+    # ln Pr[more than j], -inf at the top
+    above_1, above_2 = (
+        np.append(np.logaddexp.accumulate(law[::-1])[::-1][1:], -np.inf) for law in (first, second)
+    )
+    places = np.arange(len(first))
+    low = np.searchsorted(below_2, below_1 + margin, side="left")
+    high = np.searchsorted(-above_2, -(above_1 - margin), side="left")
+    median = below_1[-1] - math.log(2)
+    needed = np.where(below_1 <= median, low, high) - places
+    possible = below_1 > -np.inf
+    return int(needed[possible].max())
+
+
+def widened(down: Ints, up: Ints) -> tuple[Ints, Ints]:
+    """Return the bounds with all intervals [-down, up] of two different states equally wide."""
+    missing = (down + up).max() - (down + up)
+    apart = ~np.eye(len(down), dtype=bool)
+    extra = np.where(apart, missing, 0)
+    lower = np.triu(extra)  # the mirror image gets its share on the other end
+    return down + lower.T, up + lower
+
+
+def labelled_bounds(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | None:
+    """Return the bounds of a longer side whose remainder keeps to the given ones."""
+    size = len(law)
+    new_down, new_up = np.zeros_like(down), np.zeros_like(up)
+    for x in range(size):
+        for other in range(x):
+            # place each cross pair so that its interval falls on [-down, up] of (x, other)
+            offset = up[x, other] - up
+            ends = matched(law[x], law[other], offset)
+            if ends is None:
+                return None
+            new_down[x, other], new_up[x, other] = ends
+            new_up[other, x], new_down[other, x] = ends
+    return new_down, new_up
+
+
+def matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None:
+    """Return (down, up) of two labelled log-laws (labels, j), matched label by label.
+
+    Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
+    is likelier under ``second``, at a count lower by ``offset[label, label']``.
+    """
+    masses = [log_sum(law, axis=1) for law in (first, second)]  # (labels,) each
+    if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
+        return None
+    here = np.flatnonzero(np.isfinite(masses[0]))
+    change = np.zeros(len(first))
+    change[here] = np.exp(masses[0][here]) - np.exp(masses[1][here])
+    gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+    first, second = first.copy(), second.copy()
+    if gives.sum() > 0 and takes.sum() > 0:
+        # (counts,): what every label has there, under both
+        common = np.minimum(first[here], second[here]).min(axis=0)
+        centre = int(np.argmax(common))
+        share = takes / takes.sum()
+        for label in np.flatnonzero(gives):
+            if not _remove(first, int(label), centre, gives[label]):
+                return None
+            for goal in np.flatnonzero(takes):
+                place = centre - int(offset[label, goal])
+                amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
+                if not _remove(second, int(goal), place, amount):
+                    return None
+    found = [spread(first[label], second[label], MARGIN) for label in here]
+    return max(down for down, _ in found), max(up for _, up in found)
+
+
+def _remove(law: Array, label: int, place: int, amount: float) -> bool:
+    """Take probability from one atom, at most half of it; return whether there was as much."""
+    if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
+        return False
+    ratio = amount / math.exp(law[label, place])
+    if ratio > 0.5:
+        return False
+    law[label, place] += math.log1p(-ratio)
+    return True
+
+
+def marked(law: Array, marks: Bools) -> Array:
+    """Return (..., state, j) with the counts of marked states raised by one, one place longer."""
+    longer = np.full((*law.shape[:-1], law.shape[-1] + 1), -np.inf)
+    longer[..., ~marks, :-1] = law[..., ~marks, :]
+    longer[..., marks, 1:] = law[..., marks, :]
+    return longer
+
+
+def shifted(law: Array, counted: bool) -> Array:
+    """Return the law with the target's own mark added, one place longer."""
+    pad = np.full((*law.shape[:-1], 1), -np.inf)
+    return np.concatenate([pad, law] if counted else [law, pad], axis=-1)
+
+
+def convolve(left: Array, right: Array) -> Array:
+    """Return the log-law of a sum of two independent counts, along the last axis."""
+    shape = np.broadcast_shapes(left.shape[:-1], right.shape[:-1])
+    places = right.shape[-1]
+    total = np.full((*shape, left.shape[-1] + places - 1), -np.inf)
+    for count in range(left.shape[-1]):
+        window = total[..., count : count + places]
+        np.logaddexp(window, left[..., count : count + 1] + right, out=window)
+    return total
+
+
+SLOW_DEEPEST = 8192
+"""Greatest depth at which a side is cut, and half the longest series that is not cut (cost)."""
+
+FIRST = 256
+"""Depth that is tried first; doubled while the chain has not mixed enough there."""
+
+MIXED = 0.01
+"""Largest difference of two rows at a depth that is tried at all (cost: none has succeeded)."""
+
+STORED = 512
+"""Rooms of a side whose laws are kept (memory): others lie between two of them."""
+
+FAINT = 1e-250
+"""Least probability of a count (either side): below it, products of two may underflow."""
+
+EFFORT = 4_000_000_000
+"""Products of probabilities spent on windows (cost: some seconds)."""
+
+NEARLY = 0.02
+"""What cutting a side sooner may add to the distance, relative to it (cost: fewer windows)."""
+
+SAME = 1e-14
+"""Relative difference of two transition matrices that counts as rounding (either side): after
+`SLOW_DEEPEST` steps it is 1e-10, and a comparison has a margin of 1e-8."""
+
+_CALL = 100_000
+"""What a comparison costs besides, in products."""
+
+
+@dataclass(slots=True)
+class _DeepSide:
+    """One side of a target, read outwards, with room for up to ``depth`` records.
+
+    ``laws[m]`` (k, m + 1) is Pr[count of m records = j | x] for the rooms m that are kept;
+    ``down`` and ``up`` (depth + 1, k, k) bound X - Y for each room. Where the side is cut the last
+    row holds for every room, and ``cuts[m]`` (k, k, m + 1) has the state at some rooms.
+    """
+
+    laws: dict[int, Array]
+    down: Ints
+    up: Ints
+    cuts: dict[int, Array] = field(default_factory=dict)
+    rooms: Ints = field(init=False)
+
+    def __post_init__(self) -> None:
+        self.rooms = np.array(sorted(self.laws))
+
+    @property
+    def depth(self) -> int:
+        return len(self.down) - 1
+
+    def nearest(self, room: int) -> int:
+        """Return the nearest room whose law is kept; the cut one only for itself."""
+        if room == self.depth:
+            return room
+        place = int(np.searchsorted(self.rooms, room))
+        near = self.rooms[max(place - 1, 0) : place + 1]
+        near = near[near < self.depth] if self.cuts else near
+        return int(near[np.abs(near - room).argmin()])
+
+    def cut(self, room: int) -> Array | None:
+        """Return the labelled law at the depth of a side that is cut there, None elsewhere."""
+        return self.cuts.get(room) if room == self.depth else None
+
+    def nearer(self, depth: int) -> "_DeepSide":
+        """Return the side cut at a lesser depth; what follows keeps to the same bounds."""
+        ends = np.array([self.down[: depth + 1], self.up[: depth + 1]])
+        ends[:, -1] = self.down[-1], self.up[-1]
+        laws = {room: law for room, law in self.laws.items() if room < depth}
+        return _DeepSide(laws, ends[0], ends[1], {depth: self.cuts[depth]})
+
+
+def slow_distance(
+    backward: Array, forward: Array, marks: Bools, pairs: Ints, records: Sequence[int] | None,
+    length: int | None,
+) -> float:  # fmt: skip
+    """Return an upper end of the distance for a stationary series, inf if no depth yields one.
+
+    ``backward`` and ``forward`` are the steps to either side. Cost O(d^2 k^3) for the laws up to
+    the depth d at which the chain has mixed, and at most `EFFORT` for the windows.
+
+    >>> step = np.array([[.99, .01], [.01, .99]])
+    >>> slow_distance(step, step, np.array([False, True]), np.array([[0, 1]]), None, 700) < 130
+    True
+    """
+    # steps that differ by rounding move the log of a probability by far less than the margin
+    alike = bool(np.allclose(backward, forward, rtol=SAME, atol=0.0))
+    depth, power = FIRST, np.linalg.matrix_power(forward, FIRST)
+    while depth <= SLOW_DEEPEST:
+        whole = length is not None and length <= 2 * depth
+        if not whole and np.ptp(power, axis=0).max() > MIXED:
+            depth, power = 2 * depth, power @ power
+            continue
+        most = length - 1 if whole and length is not None else depth
+        right = _side(forward, marks, most, cut=not whole)
+        left = right if alike else _side(backward, marks, most, cut=not whole)
+        if left is not None and right is not None:
+            search = _BoxSearch(left, right, marks)
+            wanted = [(int(x), int(other)) for x, other in pairs if x < other]
+            if not whole:
+                search = search.nearest(wanted)
+            boxes = [*_boxes(records, length, search.left.depth, whole)]
+            return max(search.bound(x, other, boxes) for x, other in wanted)
+        if whole:
+            break
+        depth, power = 2 * depth, power @ power
+    return math.inf
+
+
+def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _DeepSide | None:
+    """Return one side, or None if the depth does not suffice or a probability is too small."""
+    size, gap = len(kernel), max(1, depth // STORED)
+    law = np.zeros((size, size, depth + 1))  # (target's value, last state, count)
+    law[range(size), range(size), 0] = 1.0
+    laws: dict[int, Array] = {}
+    cuts: dict[int, Array] = {}
+    ends = np.zeros((2, depth + 1, size, size), dtype=np.int64)  # (down or up, room, k, k)
+    for room in range(depth + 1):
+        if room:
+            moved = np.einsum("xvj,vw->xwj", law, kernel)
+            law = np.zeros_like(law)
+            law[:, ~marks] = moved[:, ~marks]
+            law[:, marks, 1:] = moved[:, marks, :-1]
+        if cut and room in (depth // 8, depth // 4, depth // 2, depth):
+            cuts[room] = law[:, :, : room + 1]
+        if room % gap and room != depth:
+            continue
+        laws[room] = law.sum(axis=1)[:, : room + 1]
+        ends[:, room] = _apart(laws[room])
+    if (law[law > 0] < FAINT).any():
+        return None
+    kept = np.array(sorted(laws))
+    for room in range(depth):  # one record more or less: at most one further apart
+        far = np.abs(kept - room)
+        near = kept[far <= gap]
+        ends[:, room] = (ends[:, near] + np.abs(near - room)[:, None, None]).min(axis=1)
+        ends[:, room][:, range(size), range(size)] = 0
+    side = _DeepSide(laws, ends[0], ends[1], cuts)
+    return _cut(side) if cut else side
+
+
+def _apart(law: Array) -> Ints:
+    """Return (down, up) of the counts under each pair of values, (2, k, k), from (k, count)."""
+    size, logs = len(law), log(law)
+    ends = np.zeros((2, size, size), dtype=np.int64)
+    for x in range(size):
+        for other in range(x):
+            found = spread(logs[x], logs[other], MARGIN)
+            ends[:, x, other], ends[:, other, x] = found, found[::-1]
+    return ends
+
+
+def _cut(side: _DeepSide) -> _DeepSide | None:
+    """Return the side with bounds for every room from its depth on, by induction on the room."""
+    down, up, law = side.down.max(axis=0), side.up.max(axis=0), log(side.cuts[side.depth])
+    for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
+        down, up = widened(down, up)
+        found = labelled_bounds(law, down, up)
+        if found is None:
+            return None
+        if (found[0] <= down).all() and (found[1] <= up).all():
+            ends = np.array([side.down, side.up])
+            ends[:, -1] = down, up
+            return _DeepSide(side.laws, ends[0], ends[1], side.cuts)
+        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+    return None
+
+
+def _boxes(
+    records: Sequence[int] | None, length: int | None, depth: int, whole: bool
+) -> Iterator["_Box"]:
+    """Yield the windows of all records as boxes; a side that is cut stands for all deeper ones."""
+    open_, cut = (0, depth - 1), (depth, depth)
+    if whole:
+        for first in [0] if records is None else records:
+            last = depth if records is None else first
+            yield _Box((first, last), (depth - last, depth - first))
+    elif records is None:
+        yield _Box(cut, cut)
+        yield from (_Box(open_, cut), _Box(cut, open_))
+        if length is None:
+            yield _Box(open_, open_, free=True)
+    else:
+        for record in records:
+            left = min(record, depth)
+            if length is None:
+                yield from (_Box((left, left), open_), _Box((left, left), cut))
+            else:
+                right = min(length - 1 - record, depth)
+                yield _Box((left, left), (right, right))
+
+
+@dataclass(frozen=True, slots=True)
+class _Box:
+    """Windows with so many records on either side, least and most.
+
+    Of a series of given length, whose records all lie in one box, a record more on the left is one
+    less on the right; ``free`` boxes hold every combination.
+    """
+
+    left: tuple[int, int]
+    right: tuple[int, int]
+    free: bool = False
+
+    def halves(self) -> list["_Box"]:
+        """Return the box in two parts, none if it has one window."""
+        (a, b), (c, d) = self.left, self.right
+        if max(b - a, d - c) == 0:
+            return []
+        middle, centre = (a + b) // 2, (c + d) // 2
+        if self.free:
+            if b - a >= d - c:
+                return [_Box((a, middle), (c, d), True), _Box((middle + 1, b), (c, d), True)]
+            return [_Box((a, b), (c, centre), True), _Box((a, b), (centre + 1, d), True)]
+        if b == a:
+            return [_Box((a, b), (c, centre)), _Box((a, b), (centre + 1, d))]
+        if c == d:
+            return [_Box((a, middle), (c, d)), _Box((middle + 1, b), (c, d))]
+        # a + d = b + c: the rooms of a record and its place
+        return [
+            _Box((a, middle), (d - (middle - a), d)),
+            _Box((middle + 1, b), (c, c + b - middle - 1)),
+        ]
+
+
+class _BoxSearch:
+    """The largest distance over boxes of windows, the most promising one split first."""
+
+    def __init__(self, left: _DeepSide, right: _DeepSide, marks: Bools) -> None:
+        self.left, self.right, self.marks = left, right, marks
+        self.effort = EFFORT
+
+    def nearest(self, pairs: Sequence[tuple[int, int]]) -> "_BoxSearch":
+        """Return the search with sides cut at the least depth that hardly adds to the bound."""
+        depth = self.left.depth
+        deepest = max(self._window(depth, depth, *pair) for pair in pairs)
+        for less in (depth // 8, depth // 4, depth // 2):
+            right = self.right.nearer(less)
+            left = right if self.left is self.right else self.left.nearer(less)
+            nearer = _BoxSearch(left, right, self.marks)
+            found = max(nearer._window(less, less, *pair) for pair in pairs)
+            if found <= deepest * (1 + NEARLY):
+                return nearer
+        return self
+
+    def bound(self, x: int, other: int, boxes: Sequence[_Box]) -> int:
+        """Return an upper end of the distance of two values of a target over all windows."""
+        known: dict[tuple[int, int], float] = {}
+        # (minus the bound, number, box, whether its middle was looked at)
+        heap = [(-self._sides(box, x, other), n, box, False) for n, box in enumerate(boxes)]
+        heapq.heapify(heap)
+        number = len(heap)
+        while True:
+            least, _, box, seen = heapq.heappop(heap)
+            parts = box.halves() if seen else []
+            if self.effort <= 0 or (seen and not parts):
+                return int(-least)
+            if not seen:
+                bound = min(-least, self._near(box, x, other, known))
+                heapq.heappush(heap, (-bound, number, box, True))
+            for part in parts:
+                bound = min(-least, self._sides(part, x, other))
+                heapq.heappush(heap, (-bound, number + 1, part, False))
+                number += 1
+            number += 1
+
+    def _sides(self, box: _Box, x: int, other: int) -> float:
+        """Return the bound by the sides alone: their intervals add."""
+        step = int(self.marks[x]) - int(self.marks[other])
+        down, up = -step, step
+        for side, (least, most) in ((self.left, box.left), (self.right, box.right)):
+            down += int(side.down[least : most + 1, x, other].max())
+            up += int(side.up[least : most + 1, x, other].max())
+        return float(max(down, up))
+
+    def _near(self, box: _Box, x: int, other: int, known: dict[tuple[int, int], float]) -> float:
+        """Return the bound by the window in the middle of a box, or the nearest that is kept."""
+        self.effort -= _CALL // 10
+        (a, b), (c, d) = box.left, box.right
+        left, right = self.left.nearest((a + b) // 2), self.right.nearest((c + d) // 2)
+        # sides that are alike may be exchanged: the count is their sum
+        place = (min(left, right), max(left, right)) if self.left is self.right else (left, right)
+        if place not in known:
+            known[place] = self._window(*place, x, other)
+        away = max(abs(a - left), abs(b - left)) + max(abs(c - right), abs(d - right))
+        return known[place] + away
+
+    def _window(self, left: int, right: int, x: int, other: int) -> float:
+        """Return the bound by matching the counts of one window, cut where a side is deep."""
+        sides, downs, ups = [], [], []
+        for side, room in ((self.left, left), (self.right, right)):
+            law, none = side.cut(room), np.zeros((1, 1), dtype=np.int64)
+            downs.append(none if law is None else side.down[-1])
+            ups.append(none if law is None else side.up[-1])
+            sides.append(side.laws[room][:, None, :] if law is None else law)
+        laws = []
+        for state in (x, other):
+            one, two = sides[0][state], sides[1][state]  # (label, count)
+            whole = np.array([np.convolve(first, second) for first in one for second in two])
+            laws.append(np.pad(whole, ((0, 0), (1, 0) if self.marks[state] else (0, 1))))
+        labels = len(laws[0])
+        self.effort -= _CALL + 2 * labels * (left + 1) * (right + 1)
+        down = (downs[0][:, None, :, None] + downs[1][None, :, None, :]).reshape(labels, labels)
+        up = (ups[0][:, None, :, None] + ups[1][None, :, None, :]).reshape(labels, labels)
+        return _matched(laws[0], laws[1], down, up)
+
+
+def _matched(first: Array, second: Array, down: Ints, up: Ints) -> float:
+    """Return how far apart two labelled laws of counts (labels, j) are, with what follows them.
+
+    A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
+    that are likelier under ``second``, at counts lower by an offset; what follows two labels z, z'
+    differs by an amount in [-down, up][z, z']. Where labels agree what follows is the same.
+    """
+    masses = first.sum(axis=1), second.sum(axis=1)
+    here = np.flatnonzero((masses[0] > 0) | (masses[1] > 0))
+    gives, takes = (np.maximum(masses[0] - masses[1], 0.0), np.maximum(masses[1] - masses[0], 0.0))
+    worst = 0.0
+    if gives.sum() > 0 and takes.sum() > 0:
+        first, second = first.copy(), second.copy()
+        offset = (down - up) // 2  # centres [-down, up] around nought
+        # the count that all labels have most of, under both
+        centre = int(np.minimum(first[here], second[here]).min(axis=0).argmax())
+        share = takes / takes.sum()
+        for label in np.flatnonzero(gives):
+            for goal in np.flatnonzero(takes):
+                amount = gives[label] * share[goal]
+                wide = _thinned(first[label], centre, amount)
+                wide += _thinned(
+                    second[goal], centre - int(offset[label, goal]),
+                    amount * (takes.sum() / gives.sum()),
+                )  # fmt: skip
+                shift = int(offset[label, goal])
+                ends = down[label, goal] - shift, up[label, goal] + shift
+                worst = max(worst, float(max(ends)) + wide)
+    for label in here:
+        worst = max(worst, *spread(log(first[label]), log(second[label]), MARGIN))
+    return worst
+
+
+def _thinned(law: Array, centre: int, amount: float) -> float:
+    """Take probability from a law, at most half of any count; return how far from its centre."""
+    if not 0 <= centre < len(law):
+        return math.inf
+    below = np.concatenate([[0.0], np.cumsum(law)])
+    reach = np.arange(len(law))
+    lows, highs = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(law))
+    inside = below[highs] - below[lows]  # the probability of counts up to each distance
+    wide = int(np.searchsorted(inside, 2 * amount))
+    if wide >= len(law) or inside[wide] <= 0:
+        return math.inf
+    law[lows[wide] : highs[wide]] *= 1 - amount / inside[wide]
+    return float(wide)
+
+
+DIRECT = 128
+"""Records up to which every window is compared outright at once."""
+
+STUBBORN = 512
+"""Most records that are compared outright where no cut gives the exact distance."""
+
+DEEPEST = 512
+"""Greatest distance at which a long series is cut (cost)."""
+
+SETTLED = 64
+"""Steps from which a depth that tells no more than half of it ends the search (cost: depth^3 where
+any number of records may lie on either side)."""
+
+_TILTS = tuple(float(tilt) for tilt in np.geomspace(1e-4, 4.0, 36))
+"""Exponents at which moments are compared for a lower end."""
+
+
+@dataclass(frozen=True, slots=True)
+class Distance:
+    """A certified interval around W, in counts."""
+
+    lower: int
+    upper: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Side:
+    """One side of a target, read outwards: laws of counts up to each depth, and their spread.
+
+    ``laws[m]`` (k, k, m + 1) is ln Pr[count of m records = j, last state = v | x]; ``down`` and
+    ``up`` (pairs of states) bound X - Y on this side for every length, ``open_down[m]`` and
+    ``open_up[m]`` for exactly m records.
+    """
+
+    laws: list[Array]
+    down: Ints
+    up: Ints
+    open_down: Ints
+    open_up: Ints
+
+
+def count_distance(
+    chain: MarkovChain,
+    counted: Bools,
+    pairs: Sequence[tuple[State, State]] | None = None,
+    records: Sequence[int] | None = None,
+) -> Distance:
+    """Return the W-infinity distance of a count of the states marked in ``counted``.
+
+    The largest over all ``records`` and ``pairs`` (all by default). Cost O(n^3 k^2) up to `DIRECT`
+    records; beyond, O(d^3 k^4) with d the distance at which the chain has mixed enough. A long
+    series needs a stationary start.
+
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=15264)
+    >>> count_distance(chain, np.array([False, True]))
+    Distance(lower=5, upper=5)
+    """
+    marks = tuple(bool(mark) for mark in counted)
+    which = None if pairs is None else tuple(pairs)
+    return _distance(chain, marks, which, None if records is None else tuple(records))
+
+
+@lru_cache(maxsize=16)  # the noise does not change it, and curves ask for it again and again
+def _distance(
+    chain: MarkovChain,
+    counted: tuple[bool, ...],
+    pairs: tuple[tuple[State, State], ...] | None,
+    records: tuple[int, ...] | None,
+) -> Distance:
+    reduced = chain.visited()
+    if reduced is None:
+        return Distance(0, 0)
+    marks = np.array([counted[chain.index(state)] for state in reduced.states])
+    wanted = chain_pairs(reduced, pairs)
+    rows = reduced.transition
+    if reduced.homogeneous and (rows == rows[0]).all():  # independent records
+        step = int((marks[wanted[:, 0]] != marks[wanted[:, 1]]).any()) if wanted.size else 0
+        return Distance(step, step)
+    if reduced.length is not None and reduced.length <= DIRECT:
+        return _direct(reduced, marks, wanted, records)
+    if not (reduced.homogeneous and isinstance(reduced.start, str)):
+        raise MethodRefused(
+            f"'wasserstein' compares every window of a chain with a given start or differing "
+            f"steps, which takes at most {DIRECT} records; use method='exact' or 'exchange'"
+        )
+    if not wanted.size:
+        return Distance(0, 0)
+    lower = _attained(reduced, marks, wanted, records)
+    upper = _long(reduced, marks, wanted, records, lower)
+    if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
+        return _direct(reduced, marks, wanted, records)
+    if math.isinf(upper):
+        steps = reduced.reverse().transition, reduced.transition
+        upper = slow_distance(*steps, marks, wanted, records, reduced.length)
+    if math.isinf(upper):
+        raise MethodRefused(
+            "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
+            f"slowly for windows of {SLOW_DEEPEST} records); use method='exact' or "
+            "'exchange'"
+        )
+    return Distance(lower, int(upper))
+
+
+def _attained(chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None) -> int:
+    """Return a lower end: E[e^{tN} | x] <= e^{|t| W} E[e^{tN} | x'], whatever t.
+
+    Looks at the middle record only. Products of tilted kernels, by repeated squaring.
+    """
+    record = MAX_STEPS if records is None else sorted(records)[len(records) // 2]
+    length = chain.length or record + MAX_STEPS + 1
+    if records is None:
+        record = length // 2
+    backward = chain.reverse().transition
+    best = 0.0
+    for tilt in (*_TILTS, *(-tilt for tilt in _TILTS)):
+        growth = np.exp(tilt * marks)
+        total = tilt * marks + _log_growth(backward * growth, record)
+        # (k,): ln E[e^{tN} | x]
+        total = total + _log_growth(chain.transition * growth, length - 1 - record)
+        best = max(best, float(np.abs(total[pairs[:, 0]] - total[pairs[:, 1]]).max() / abs(tilt)))
+    return math.ceil(best - MARGIN)
+
+
+def _log_growth(kernel: Array, steps: int) -> Array:
+    """Return ln kernel^steps 1, up to a constant common to all states."""
+    vector, power = np.ones(len(kernel)), kernel
+    while steps:
+        if steps & 1:
+            vector = power @ vector
+            vector = vector / vector.max()
+        power = power @ power
+        power = power / power.max()
+        steps >>= 1
+    return np.asarray(np.log(vector))
+
+
+# --- every window outright ---------------------------------------------------------------------
+
+
+def _direct(
+    chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None
+) -> Distance:
+    """Return the distance from the laws before and after each record."""
+    length = chain.length or 0
+    before, after = _around(chain, marks, length)
+    lower = upper = 0
+    for record in range(length) if records is None else records:
+        law = chain.law(record)
+        for x, other in pairs[pairs[:, 0] <= pairs[:, 1]]:  # mirror images are as far apart
+            if law[x] <= 0 or law[other] <= 0:
+                continue
+            both = [shifted(convolve(before[record][s], after[record][s]), bool(marks[s]))
+                    for s in (x, other)]  # fmt: skip
+            upper = max(upper, *spread(both[0], both[1], MARGIN))
+            lower = max(lower, *spread(both[0], both[1], -MARGIN))
+    return Distance(lower, upper)
+
+
+def _around(
+    chain: MarkovChain, marks: Bools, length: int
+) -> tuple[list[Array], list[Array]]:  # fmt: skip
+    """Return the log-laws of the counts before and after each record, given its state: (k, j)."""
+    size = chain.size
+    with np.errstate(divide="ignore"):
+        joint = np.log(np.asarray(chain.initial))[:, None]  # ln Pr[state, count before]
+        before = [np.zeros((size, 1))]
+        for record in range(length - 1):
+            moved = marked(joint, marks)  # (state, count up to here)
+            kernel = np.log(chain.step(record))
+            # (next state, count before it)
+            joint = log_sum(moved[:, None, :] + kernel[:, :, None], axis=0)
+            total = log_sum(joint, axis=1)
+            before.append(joint - np.where(np.isfinite(total), total, 0.0)[:, None])
+        backward = np.zeros((size, 1))
+        after = [backward]
+        for record in reversed(range(length - 1)):
+            moved = marked(backward, marks)  # (next state, count from there on)
+            kernel = np.log(chain.step(record))
+            # (state, count after it)
+            backward = log_sum(kernel[:, :, None] + moved[None, :, :], axis=1)
+            after.append(backward)
+    return before, after[::-1]
+
+
+# --- long series ---------------------------------------------------------------------------------
+
+
+def _long(
+    chain: MarkovChain, marks: Bools, pairs: Ints, records: Sequence[int] | None, lower: int
+) -> float:
+    """Return an upper end for a stationary series of any length, inf if no depth yields one."""
+    backward = chain.reverse().transition
+    upper, depth, settled = math.inf, 16, False
+    few = chain.length is not None or records is not None
+    while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
+        left, right = (
+            _side_at_depth(kernel, marks, depth) for kernel in (backward, chain.transition)
+        )
+        if left is not None and right is not None:
+            found = _at_depth(left, right, marks, pairs, records, chain.length, depth)
+            # twice as deep told no more, where all pairs of rooms are compared
+            settled = not few and depth >= SETTLED and found >= upper
+            upper = min(upper, found)
+        enough = settled or depth * chain.size**2 >= 2 * DEEPEST
+        if upper <= lower or (math.isfinite(upper) and enough):
+            break
+        depth *= 2
+    return upper
+
+
+def _side_at_depth(kernel: Array, marks: Bools, depth: int) -> _Side | None:
+    """Return one side with bounds for every length, or None if the depth does not suffice."""
+    size = len(kernel)
+    laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
+    log_kernel = log(kernel)
+    for _ in range(depth):
+        # (x, v, count)
+        step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
+        laws.append(marked(step, marks))
+    open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
+    open_up = np.zeros_like(open_down)
+    for steps in range(1, depth + 1):
+        whole = log_sum(laws[steps], axis=1)  # (x, count)
+        for x in range(size):
+            for other in range(x):
+                ends = spread(whole[x], whole[other], MARGIN)
+                open_down[steps, x, other], open_up[steps, x, other] = ends
+                open_up[steps, other, x], open_down[steps, other, x] = ends
+    down, up = open_down.max(axis=0), open_up.max(axis=0)
+    for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
+        down, up = widened(down, up)
+        found = labelled_bounds(laws[depth], down, up)
+        if found is None:
+            return None
+        if (found[0] <= down).all() and (found[1] <= up).all():
+            return _Side(laws, down, up, open_down, open_up)
+        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+    return None
+
+
+def _at_depth(
+    left: _Side, right: _Side, marks: Bools, pairs: Ints, records: Sequence[int] | None,
+    length: int | None, depth: int,
+) -> float:  # fmt: skip
+    """Return an upper end over all windows, cut at ``depth`` where they are longer."""
+    worst = 0
+    for rooms in dict.fromkeys(_rooms(records, length, depth)):
+        for x, other in pairs[pairs[:, 0] >= pairs[:, 1]]:  # mirror images are as far apart
+            step = int(marks[x]) - int(marks[other])
+            cheap = _apart_at_depth(left, right, rooms, depth, x, other, step)
+            if cheap <= worst:
+                continue
+            found = _window(left, right, rooms, depth, marks, x, other)
+            worst = max(worst, cheap if found is None else min(cheap, found))
+    return worst
+
+
+def _rooms(
+    records: Sequence[int] | None, length: int | None, depth: int
+) -> list[tuple[int, int]]:  # fmt: skip
+    """Return the windows to compare: records on either side, at most ``depth``, deepest first."""
+    if length is None:
+        sides = range(depth, -1, -1)
+        lefts = sides if records is None else sorted({min(r, depth) for r in records}, reverse=True)
+        return [(a, c) for a in lefts for c in sides]
+    if records is None:
+        ends = range(min(depth, length))
+        records = [length // 2, *ends, *(length - 1 - end for end in ends)]
+    return [(min(record, depth), min(length - 1 - record, depth)) for record in records]
+
+
+def _apart_at_depth(
+    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, x: int, other: int, step: int
+) -> int:
+    """Return the bound by the sides alone: their intervals add."""
+    down, up = -step, step
+    for side, room in ((left, rooms[0]), (right, rooms[1])):
+        cut = room >= depth
+        down += int(side.down[x, other] if cut else side.open_down[room, x, other])
+        up += int(side.up[x, other] if cut else side.open_up[room, x, other])
+    return max(down, up)
+
+
+def _window(
+    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, marks: Bools, x: int, other: int
+) -> int | None:
+    """Return the bound by matching the counts of a whole window, cut where a side is deep."""
+    sides, lowest, highest = [], [], []
+    for side, room in ((left, rooms[0]), (right, rooms[1])):
+        law = side.laws[room]
+        cut = room >= depth
+        sides.append(law if cut else log_sum(law, axis=1)[:, None, :])
+        zero = np.zeros((1, 1), dtype=np.int64)
+        lowest.append(side.down if cut else zero)
+        highest.append(side.up if cut else zero)
+    laws = []
+    for state in (x, other):
+        # (left label, right label, count)
+        joint = convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
+        laws.append(shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
+    labels = len(laws[0])
+    # (labels, labels)
+    down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
+    up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
+    offset = (down - up) // 2  # centres [-down, up] around nought
+    cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
+    ends = matched(laws[0], laws[1], offset)
+    return None if ends is None else max(*ends, cross)
+
+
+MOST_SERIES = 16_384
+"""Most series that are enumerated."""
+
+_NUMBERS = (
+    "'wasserstein' is a distance between single numbers, and this query answers something else; "
+    "use method='quilt' or 'exchange'"
+)
+
+
+def enumerable(chain: MarkovChain) -> bool:
+    """Return whether a chain has few enough series.
+
+    >>> enumerable(MarkovChain([[.9, .1], [.3, .7]], length=14))
+    True
+    """
+    return chain.length is not None and chain.size**chain.length <= MOST_SERIES
+
+
+def query_distance(
+    chain: MarkovChain,
+    query: AnyQuery,
+    pairs: Sequence[tuple[State, State]] | None = None,
+    records: Sequence[int] | None = None,
+) -> float:
+    """Return W: two values of a record move the answer by at most W under a best joint drawing.
+
+    The largest, over ``records`` and ``pairs``, W-infinity distance between the laws of the answer
+    given either value, as in section 3 of [wang2016]. Sums, means and linear queries take
+    the numbers of the states. Cost O(n k^n).
+
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=4)
+    >>> query_distance(chain, Query(max)), query_distance(chain, Query(sum))
+    (1.0, 4.0)
+    """
+    if query.per_state or query.selects:
+        raise MethodRefused(_NUMBERS)
+    query = chain.valued(query)
+    length = chain.length
+    if length is None or not enumerable(chain):
+        raise MethodRefused(
+            f"'wasserstein' for {type(query).__name__} enumerates all series, at most "
+            f"{MOST_SERIES}; give the chain a length of at most "
+            f"{int(math.log(MOST_SERIES) / math.log(chain.size))}, or use method='exchange'"
+        )
+    indexed = chain_pairs(chain, pairs)
+    places = range(length) if records is None else records
+    laws: dict[tuple[int, int], dict[float, Fraction]] = defaultdict(lambda: defaultdict(Fraction))
+    for series, probability in _series(chain, length):
+        answer = _answer(query, [chain.states[state] for state in series])
+        for record in places:
+            laws[record, series[record]][answer] += probability
+    worst = 0.0
+    for record in places:
+        for x, other in indexed.tolist():
+            if x < other and (record, x) in laws and (record, other) in laws:
+                worst = max(worst, _lipschitz_distance(laws[record, x], laws[record, other]))
+    return worst
+
+
+def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Fraction]]:
+    """Return every possible series with its probability, up to rounding of the model."""
+    steps = [
+        [[Fraction(float(entry)) for entry in row] for row in chain.step(record)]
+        for record in range(length - 1)
+    ]
+    found: list[tuple[tuple[int, ...], Fraction]]
+    found = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
+    for step in steps:
+        found = [
+            ((*series, state), probability * step[series[-1]][state])
+            for (series, probability), state in product(found, range(chain.size))
+            if step[series[-1]][state]
+        ]
+    return found
+
+
+def _lipschitz_distance(first: dict[float, Fraction], second: dict[float, Fraction]) -> float:
+    """Return W-infinity of two laws on the line, each up to a factor: match mass in order."""
+    totals = sum(first.values()), sum(second.values())
+    left = [(v, m * totals[1]) for v, m in sorted(first.items())]
+    right = [(v, m * totals[0]) for v, m in sorted(second.items())]
+    worst = 0.0
+    while left and right:
+        (a, mass), (b, other) = left[0], right[0]
+        worst = max(worst, abs(a - b))
+        moved = min(mass, other)
+        left[0], right[0] = (a, mass - moved), (b, other - moved)
+        left, right = left[mass == moved :], right[other == moved :]
+    return worst
+
+
+def _answer(query: AnyQuery, series: list[State]) -> float:
+    match query:
+        case Count():
+            return float(query.evaluate(series, ()))
+        case Sum() | Mean():
+            return float(sum(_added(query, series)))
+        case Linear() if query.weights.ndim == 1:
+            values = _numbers(query, series)
+            return math.fsum(w * v for w, v in zip(query.weights, values, strict=True))
+        case Query():
+            return _scalar(query.function(series))
+        case _:
+            raise MethodRefused(_NUMBERS)
+
+
+def _added(query: Sum | Mean, series: list[State]) -> tuple[Fraction, ...]:
+    """Return what the records of a series add, as they are released: rounded to the lattice."""
+    found = query.added(series, len(series))
+    if found is None:
+        raise MethodRefused(_STATES)
+    return found
+
+
+def _numbers(query: Linear, series: list[State]) -> list[float]:
+    values = dict(query.values or ())
+    if not values:
+        raise MethodRefused(_STATES)
+    return [values[state] for state in series]
+
+
+_STATES = (
+    "'wasserstein' for sums enumerates the numbers of the states, and the query gives none; say "
+    "values={state: number}"
+)
+
+
+def _scalar(answer: Any) -> float:
+    try:
+        number = float(answer)
+    except (TypeError, ValueError) as error:
+        raise MethodRefused(_NUMBERS) from error
+    if not math.isfinite(number):
+        raise InvalidInput("the query must answer a finite number for every series")
+    return number

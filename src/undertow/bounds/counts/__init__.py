@@ -1,0 +1,1 @@
+"""Bound the leakage of one noisy count, histogram or sum."""

@@ -1,0 +1,1 @@
+"""Bound leakages at a delta."""

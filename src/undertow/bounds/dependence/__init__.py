@@ -1,1 +1,0 @@
-"""Dependent differential privacy: coefficients, pair by pair and in total."""

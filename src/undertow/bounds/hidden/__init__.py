@@ -1,1 +1,0 @@
-"""Leakages on hidden chains: exact to the ignorant where the law is attractive; attacks."""

@@ -1,0 +1,209 @@
+"""What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
+
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from itertools import combinations
+from typing import Any
+
+import numpy as np
+
+from undertow.adversaries import Against
+from undertow.bounds.channels.flips import chain_leakage as local
+from undertow.bounds.counts.histograms import histogram_leakage
+from undertow.bounds.counts.laplace import count_leakage
+from undertow.bounds.counts.pieces import window_leakage as piece_leakage
+from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.replay import replay_count
+from undertow.bounds.memory.attractive import metric_values, ordered_leakage, sum_values
+from undertow.bounds.metric import by_spread, spread_level
+from undertow.certificate import Leakage, Witness, meet
+from undertow.errors import EffortSpent
+from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
+from undertow.models.chains import MarkovChain
+from undertow.numerics import down
+from undertow.queries import Sum
+
+__all__ = [
+    "far_attained",
+    "leakage",
+    "local",
+    "window_attained",
+    "window_leakage",
+    "windows",
+]
+
+
+def leakage(mechanism: Levelled | MetricDP, chain: MarkovChain, against: Against) -> Leakage:
+    """Return what a curator's algorithm reveals about one record of a chain.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=3)
+    >>> leakage(PureDP(1.0), chain, "any").method
+    'exchange'
+    """
+    if isinstance(mechanism, MetricDP):
+        values = metric_values(mechanism, chain.states) if chain.size > 2 else None
+        exact = None if values is None else ordered_leakage(values, chain, against)
+        if exact is not None and exact.closed:
+            return exact
+        level = spread_level(mechanism, chain)
+        bound = by_spread(_levelled(level, chain, against), chain)
+        return bound if exact is None else meet(exact, bound)
+    return _levelled(mechanism, chain, against)
+
+
+def window_leakage(level: float, chain: MarkovChain, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window of records of a chain.
+
+    >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=3)
+    >>> round(window_leakage(1.0, chain, "any", 3).upper, 9)
+    3.0
+    """
+    return exchange_leakage(level, chain, against, window)
+
+
+def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
+    """Return what a level leaks about a window, with a lower end that this very noise attains.
+
+    Far answers of a count are product likelihoods, worst for two states that follow themselves.
+    """
+    if isinstance(mechanism, Scaled) and mechanism.query.named:
+        return _far_count(bound, mechanism, chain)
+    return replace(bound, lower=0.0, witness=None)
+
+
+def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return the leakage of an answer on any window of the series, None where it has no proof.
+
+    Counts have one of their own. Of a sum of ordered states the theorem is about every likelihood
+    that grows no faster with a record, and that of a window is one, so that series of any length
+    bound it; a mean of a window is another question.
+    """
+    if mechanism.query.kind == Sum.kind:
+        endless = chain.endless()
+        found = None if endless is None else _added(mechanism, endless, against)
+        if found is not None and chain.length is not None:  # no window is as long as that
+            found = replace(found, lower=0.0, witness=None)
+        return None if found is None else replace(found, covers="windows")
+    if not mechanism.query.named:
+        return None
+    return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+
+
+def _counted(mechanism: Scaled, chain: MarkovChain) -> Any:
+    """Return which states a count counts, by state."""
+    wanted = [chain.index(state) for state in mechanism.query.named]
+    return np.isin(np.arange(chain.size), wanted)
+
+
+def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leakage:
+    if isinstance(mechanism, PureDP):
+        return exchange_leakage(mechanism.epsilon, chain, against)
+    level = mechanism.level_upper(chain.length)
+    if mechanism.query.named:
+        exact = _unless_spent(
+            lambda: count_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
+        )
+        if exact is not None and exact.closed:
+            return exact
+        bound = exchange_leakage(level, chain, against)
+        if exact is None:
+            return _far_count(bound, mechanism, chain)
+        return meet(exact, replace(bound, lower=0.0, witness=None))
+    exact = _unless_spent(lambda: _added(mechanism, chain, against))
+    if exact is not None and exact.closed:
+        return exact
+    bound = exchange_leakage(level, chain, against)
+    if exact is not None:
+        return meet(exact, replace(bound, lower=0.0, witness=None))
+    if mechanism.query.per_state:
+        return _histogram(bound, mechanism, chain, against)
+    return replace(bound, lower=0.0, witness=None)
+
+
+def _unless_spent(search: Callable[[], Leakage | None]) -> Leakage | None:
+    """Return what a search proves, None where it needs more effort than there is."""
+    try:
+        return search()
+    except EffortSpent:
+        return None
+
+
+def _added(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return the leakage of a sum or a mean of ordered states, None where it is not known."""
+    values = sum_values(mechanism, chain)
+    return None if values is None else ordered_leakage(values, chain, against)
+
+
+def far_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> float:
+    """Return what this very noise leaks at least: far answers under the attack of a bound.
+
+    0 where there is no attack, or the query is neither a count nor a histogram. Cost O(T k^2).
+
+    >>> from undertow import Count, Laplace
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]])
+    >>> round(far_attained(exchange_leakage(1.0, chain), Laplace(Count(1), 1.0), chain), 6)
+    3.474873
+    """
+    if bound.witness is None or not isinstance(mechanism, Scaled):
+        return 0.0
+    free = replace(bound, upper=math.inf)
+    if mechanism.query.named:
+        return _far_count(free, mechanism, chain).lower
+    if mechanism.query.per_state and bound.witness.histories is None:
+        return _far_histogram(free, bound.witness, mechanism.scale, chain).lower
+    return 0.0
+
+
+def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage:
+    """Return the exchange bound with a lower end that far answers of this count attain."""
+    attack = bound.witness
+    if attack is None:
+        return replace(bound, lower=0.0, witness=None)
+    tries = [
+        replay_count(
+            replace(attack, output=output, sets=()), chain, mechanism.query.named, mechanism.scale
+        )
+        for output in (0, -1)
+    ]
+    witness, value = max(tries, key=lambda found: found[1])
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
+
+
+def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage:
+    """Return where the exchange bound and the windows of a histogram meet."""
+    found = replace(bound, lower=0.0, witness=None)
+    if bound.witness is not None:
+        found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
+    # where far answers attain the bound there is nothing to gain
+    exact = None
+    if not found.closed:
+        exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
+    if exact is not None:
+        found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
+    return found
+
+
+def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
+    """Return the exchange bound with a lower end that this histogram attains.
+
+    Far answers, the bins of a set S too high and all others too low, have likelihood
+    exp((2 / scale) #{t : x_t in S}) up to a factor: a product likelihood with one set throughout.
+    """
+    others = [s for s in chain.states if s not in (attack.value, attack.other)]
+    if len(others) <= 6:
+        sets = [
+            (attack.value, *rest)
+            for size in range(len(others) + 1)
+            for rest in combinations(others, size)
+        ]
+    else:
+        used = {states for _, states in attack.sets if attack.value in states}
+        sets = [(attack.value,), *(s for s in used if attack.other not in s)]
+    losses = [
+        (replay_count(replace(attack, output=-1, sets=()), chain, members, scale / 2)[1], members)
+        for members in sets
+    ]
+    value, members = max(losses, key=lambda pair: pair[0])
+    witness = replace(attack, sets=((attack.target, tuple(members)),))
+    return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)

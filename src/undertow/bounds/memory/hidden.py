@@ -1,0 +1,523 @@
+"""What mechanisms leak on hidden chains.
+
+To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), to those who
+know *any* records a bracket (`bracket`) where the hidden chain is totally positive, with two hidden
+states for each symbol at most; elsewhere the upper end is inf. One explicit adversary has an exact
+one where the law is attractive (`explicit`), else pairwise bounds (`bounds.one_adversary`).
+"""
+
+import math
+from dataclasses import dataclass
+from functools import lru_cache
+
+import numpy as np
+
+from undertow.adversaries import Adversary, Against, Window, check_against
+from undertow.bounds.memory.attractive import (
+    Best,
+    best_case,
+    chain_sums,
+    check_cases,
+    ignorant_upper,
+)
+from undertow.bounds.memory.envelopes import (
+    SHOWN,
+    Bracket,
+    FoundPattern,
+    PatternSearch,
+    any_bracket,
+    open_attack,
+    pattern_codes,
+)
+from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
+from undertow.bounds.protocol import Problem
+from undertow.certificate import Leakage, Witness
+from undertow.errors import InvalidInput, NotSupported
+from undertow.mechanisms import Levelled, LocalMechanism, MetricDP, PureDP, RandomizedResponse
+from undertow.models.attractive import Attractiveness, is_attractive
+from undertow.models.chains import MarkovChain
+from undertow.models.hidden import HiddenChain
+from undertow.models.registry import prover
+from undertow.numerics import Array, down, log_error, log_ratio, up
+from undertow.queries import State
+
+__all__ = [
+    "FAR",
+    "REACH",
+    "StateWeights",
+    "explicit",
+    "leakage",
+    "local",
+    "window_leakage",
+]
+
+
+FAR = 2048
+"""Records beyond all known ones, on either side, that an attack looks at (cost; others ignored)."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class StateWeights:
+    """One state against another: what an unknown record weighs, by the state that it shows.
+
+    ``upper`` bounds the log-ratio, ``weights`` (states,) are attained ones up to a factor, None
+    where none is known; ``shown`` names what is looked at, an output or the set of a record.
+    """
+
+    state: int
+    other: int
+    upper: float
+    weights: Array | None
+    shown: State | None
+
+
+@dataclass(frozen=True, slots=True)
+class _Try:
+    """What a likelihood attains, with the side whose weights each record has, by its distance.
+
+    ``alone``: only the target is looked at.
+    """
+
+    best: Best
+    sides: tuple[StateWeights, ...]
+    alone: bool = False
+
+
+def explicit(
+    sides: list[StateWeights], model: HiddenChain, against: Adversary, law: Attractiveness, *,
+    whole: bool, pure: bool = False,
+) -> tuple[float, float, Witness | None]:  # fmt: skip
+    """Return what one adversary learns: an attained value, a bound or inf, and the attack.
+
+    ``whole`` says that the answer is about all records, as a count is; others may look away.
+    ``pure``: the witness names sets of an algorithm instead of outputs. Cost
+    O(m^3 log n) for each known record and m^2 for each of their values.
+
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
+    >>> one = StateWeights(1, 0, 1.0, np.exp([-1.0, 0.0]), 1)
+    >>> other = StateWeights(0, 1, 1.0, np.exp([0.0, -1.0]), 0)
+    >>> made = explicit([one, other], chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
+    >>> round(made[0], 6), round(made[1], 6)
+    (2.480872, 2.480872)
+    """
+    check_cases(model.size, len(against.known))
+    upper = math.inf
+    if model.size == 2 and (law or law.relabelled):
+        upper = max(_bound(sides, pair, model, against, bool(law)) for pair in ((1, 0), (0, 1)))
+    tries = [_attained(one, sides, model, against, whole) for one in sides]
+    found = max(
+        (each for each in tries if each is not None), key=lambda each: each.best.lower, default=None
+    )
+    if found is None or not found.best.lower > 0:
+        return 0.0, upper, None
+    return found.best.lower, upper, _witness(found, model, against, pure)
+
+
+def _bound(
+    sides: list[StateWeights],
+    pair: tuple[int, int],
+    model: HiddenChain,
+    against: Adversary,
+    plain: bool,
+) -> float:
+    """Return the theorem's value of one direction, rounded up; two states."""
+    ratio = {one.state: one.upper for one in sides}
+    value, other = pair
+    if not all(map(math.isfinite, ratio.values())):
+        return math.inf
+    # w(other) / w(value) of the target and records at even distances; at odd ones, if relabelled,
+    # the other state is rewarded, and by its own ratio
+    rows = [np.where(np.arange(2) == value, 0.0, -ratio[value])]
+    if not plain:
+        rows.append(np.where(np.arange(2) == other, 0.0, -ratio[other]))
+    try:
+        best = _value(np.exp(rows), pair, model, against, 0, model.length)
+    except NotSupported:
+        return math.inf
+    return 0.0 if best is None else best.upper
+
+
+def _attained(
+    one: StateWeights,
+    sides: list[StateWeights],
+    model: HiddenChain,
+    against: Adversary,
+    whole: bool,
+) -> _Try | None:
+    """Return the best of some product likelihoods for one pair of states.
+
+    All records weighed alike; unless the answer is about all of them, also those at odd distances
+    weighed the opposite way, and none but the target.
+    """
+    if one.weights is None:
+        return None
+    opposite = [each for each in sides if (each.state, each.other) == (one.other, one.state)]
+    rows: list[tuple[StateWeights, ...]] = [(one,)]
+    if not whole and opposite and opposite[0].weights is not None:
+        rows.append((one, opposite[0]))
+    first, last = min((against.target, *against.known)), max((against.target, *against.known))
+    offset = 0 if whole else max(0, first - FAR)
+    records = last + FAR + 1
+    if model.length is not None:
+        records = model.length if whole else min(model.length, records)
+    tries: list[_Try] = []
+    for chosen in rows:
+        weights = np.array([side.weights for side in chosen])
+        weights = weights / weights.max(axis=1, keepdims=True)
+        best = _value(weights, (one.state, one.other), model, against, offset, records - offset)
+        if best is not None:
+            tries.append(_Try(best, chosen))
+    if not tries:
+        return None
+    found = max(tries, key=lambda each: each.best.value)
+    own = math.log(float(one.weights[one.state]) / float(one.weights[one.other]))
+    if not whole and own > found.best.value:  # nothing but the target is looked at
+        return _Try(Best(own, found.best.error, found.best.known), (one,), alone=True)
+    return found
+
+
+def _value(
+    weights: Array, pair: tuple[int, int], model: HiddenChain, against: Adversary, offset: int,
+    records: int | None,
+) -> Best | None:  # fmt: skip
+    """Return what a product likelihood tells, for the worst values of the known records.
+
+    ``weights`` (phases, states); the records before ``offset`` are left out: the chain is
+    stationary.
+    """
+    law = model.lowered()
+    known = tuple(record - offset for record in against.known)
+    place = against.target - offset
+    seen = chain_sums(law, weights[:, law.symbols], place, known, records)
+    plain = chain_sums(law, np.ones((1, law.size)), place, known, records)
+    return best_case(seen, plain, pair, (model.size,) * len(known))
+
+
+def _witness(found: _Try, model: HiddenChain, against: Adversary, pure: bool) -> Witness:
+    """Return the attack, with what is looked at in each record that matters."""
+    target, known = against.target, against.known
+    anchors = (target, *known)
+    records = model.length or max(anchors) + FAR + 1
+    near = range(max(0, min(anchors) - FAR), min(records, max(anchors) + FAR + 1))
+    places = [target] if found.alone else [place for place in near if place not in {*known}]
+    sides = found.sides
+    looked = tuple((place, sides[abs(place - target) % len(sides)].shown) for place in places)
+    facts = zip(known, (model.states[value] for value in found.best.known), strict=True)
+    return Witness(
+        target, records, tuple(facts), model.states[sides[0].state], model.states[sides[0].other],
+        sets=looked if pure else (), outputs=() if pure else looked,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+REACH = 16
+"""How far from the target known records are looked for (cost)."""
+
+FARTHEST = 2048
+"""Records on either side of an attack that knows nothing (cost); it ends where they add nothing."""
+
+GAIN = 1e-11
+"""What twice as many records must add to be looked at."""
+
+LOWER_ERROR = 1e-9
+"""What is taken off a value found by the search (lower side): a few thousand roundings of messages,
+each relative."""
+
+METHOD = "hidden"
+
+ASSUMED = "the records follow the stated hidden chain, stationary"
+
+NO_BOUND = (
+    "no upper end is known: the law is not attractive, as far as can be checked, or has more than "
+    "two hidden states for a symbol; what is said is what an attack attains"
+)
+
+CHECKED = "the law of the records is attractive, which was checked"
+
+
+@dataclass(frozen=True, slots=True)
+class _Direction:
+    """One state against another: how far a record speaks for it, and what shows that.
+
+    ``upper`` bounds the logarithm, ``attained`` is one that an output has (None: not known), and
+    ``shown`` names the output.
+    """
+
+    state: int
+    other: int
+    upper: float
+    attained: float | None
+    shown: State | None = None
+
+
+def leakage(mechanism: Levelled | MetricDP, model: HiddenChain, against: Against) -> Leakage:
+    """Return what a curator's answer leaks on a hidden chain, between an attack and a bound.
+
+    >>> from undertow import HiddenChain, PureDP
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
+    >>> leak = leakage(PureDP(1.0), chain, "ignorant")
+    >>> round(leak.lower, 6), round(leak.upper, 6)
+    (2.777106, 2.777106)
+    """
+    plain = _plain(model)
+    if plain is not None:
+        found: Leakage = prover(plain).leakage(mechanism, plain, against)
+        return found
+    if isinstance(mechanism, MetricDP):
+        if isinstance(against, Adversary):
+            return ONE_ADVERSARY.prove(Problem(mechanism, model, against))
+        raise NotSupported(
+            "what MetricDP leaks on a hidden chain is known against an explicit Adversary; use "
+            "PureDP"
+        )
+    return _bracket(_curator(mechanism, model), model, against, mechanism)
+
+
+def local(mechanism: LocalMechanism, model: HiddenChain, against: Against, effort: int) -> Leakage:
+    """Return what flips of every record leak on a hidden chain."""
+    plain = _plain(model)
+    if plain is not None:
+        found: Leakage = prover(plain).local(mechanism, plain, against, effort)
+        return found
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks on a hidden chain is not known; use "
+            "RandomizedResponse, a count, or PureDP"
+        )
+    if mechanism.inputs != model.size:
+        raise InvalidInput(
+            f"the mechanism is for {mechanism.inputs} states, the chain has {model.size}; they "
+            "must agree"
+        )
+    return _bracket(_flips(mechanism, model), model, against, mechanism)
+
+
+def _plain(model: HiddenChain) -> MarkovChain | None:
+    """Return the Markov chain that the model is, if nothing is hidden."""
+    if model.hidden > model.size:
+        return None
+    law = model.lowered()
+    return MarkovChain(law.kernels[0], model.states, length=model.length)
+
+
+def _curator(mechanism: Levelled, model: HiddenChain) -> list[_Direction]:
+    """Return how far an answer can speak for each state against each other."""
+    pairs = [(a, b) for a in range(model.size) for b in range(model.size) if a != b]
+    level = mechanism.level_upper(model.length)
+    if isinstance(mechanism, PureDP):
+        epsilon = mechanism.epsilon
+        return [_Direction(a, b, epsilon, epsilon, (model.states[a],)) for a, b in pairs]
+    if mechanism.query.named:
+        counted = [state in mechanism.query.named for state in model.states]
+        unknown = [state for state in mechanism.query.named if state not in model.states]
+        if unknown:
+            raise InvalidInput(
+                f"the chain has no state {unknown[0]!r}; its states are {model.states!r}"
+            )
+        rate = 1 / mechanism.scale
+        return [
+            _Direction(a, b, up(rate), down(rate), "high" if counted[a] else "low")
+            if counted[a] != counted[b] else _Direction(a, b, 0.0, None)
+            for a, b in pairs
+        ]  # fmt: skip
+    return [_Direction(a, b, level, None) for a, b in pairs]
+
+
+def _flips(mechanism: RandomizedResponse, model: HiddenChain) -> list[_Direction]:
+    matrix, found = mechanism.matrix, []
+    largest = float(np.abs(np.log(matrix[matrix > 0])).max())
+    for a in range(model.size):
+        for b in range(model.size):
+            if a == b:
+                continue
+            ratios = log_ratio(matrix[a], matrix[b])  # (outputs,); nan where neither shows it
+            place = int(np.nanargmax(ratios))
+            error = log_error(8, 1 + largest)
+            value, shown = float(ratios[place]), mechanism.names(model.states)[place]
+            low = max(value - error, 0.0) if math.isfinite(value) else None
+            found.append(_Direction(a, b, max(value + error, 0.0), low, shown))
+    return found
+
+
+def _bracket(
+    directions: list[_Direction], model: HiddenChain, against: Against,
+    mechanism: Levelled | LocalMechanism,
+) -> Leakage:  # fmt: skip
+    against = check_against(against)
+    if isinstance(against, Adversary):
+        return _one(directions, model, against, mechanism)
+    if against == "informed":
+        level = max(one.upper for one in directions)
+        positive = bool((model.transition > 0).all())
+        low = max((one.attained or 0.0) for one in directions) if positive else 0.0
+        return _leakage(down(low, 16), level, against, None, ())
+    brackets = _brackets(directions, model) if against == "any" else {}
+    lower, witness = _leakages_attained(directions, model, against, mechanism, brackets)
+    upper, said = math.inf, (NO_BOUND,)
+    if brackets:
+        upper, said = max(one.upper for one in brackets.values()), (CHECKED,)
+    if against == "ignorant" and model.size == 2 and _attractive(model):
+        thetas = {one.state: one.upper for one in directions}
+        if all(map(math.isfinite, thetas.values())):
+            upper = ignorant_upper(model.transition, model.shown, (thetas[0], thetas[1]))
+            said = (CHECKED,)
+    return _leakage(lower, upper, against, witness, said)
+
+
+def _one(
+    directions: list[_Direction], model: HiddenChain, against: Adversary,
+    mechanism: Levelled | LocalMechanism,
+) -> Leakage:  # fmt: skip
+    """Return what one adversary learns: exact where the law is attractive."""
+    sides = [
+        StateWeights(one.state, one.other, one.upper, _by_state(one, model, mechanism), one.shown)
+        for one in directions
+    ]
+    law = _attractive(model)
+    lower, upper, witness = explicit(
+        sides, model, against, law,
+        whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
+    )  # fmt: skip
+    if not math.isfinite(upper):
+        leak = _leakage(lower, upper, against, witness, (NO_BOUND,))
+        return narrowed(leak, Problem(mechanism, model, against))
+    checked = CHECKED
+    if not law:
+        checked += ": every second record is relabelled for it"
+    return _leakage(lower, upper, against, witness, (checked,))
+
+
+def window_leakage(level: float, model: HiddenChain, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window, to an explicit adversary.
+
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1), length=5)
+    >>> round(window_leakage(1.0, chain, Adversary(1), 2).upper, 2)
+    3.32
+    """
+    if not isinstance(against, Adversary):
+        raise NotSupported(
+            "what is revealed about a window of records of a hidden chain is known against an "
+            "explicit Adversary; protect one record, or plan with Groups"
+        )
+    return ONE_ADVERSARY.prove(Problem(PureDP(level), model, against, Window(window)))
+
+
+def _by_state(
+    one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism
+) -> Array | None:
+    """Return what is looked at in one record weighs, by the state that it shows."""
+    if not one.attained:
+        return None
+    firsts = [model.symbols.index(state) for state in model.states]
+    return np.asarray(_weights(one, model, mechanism)[firsts])
+
+
+def _brackets(directions: list[_Direction], model: HiddenChain) -> dict[int, Bracket]:
+    """Return a bracket for every state, whatever is known; none where no bound is known."""
+    if model.size != 2 or not all(math.isfinite(one.upper) for one in directions):
+        return {}
+    try:
+        return {one.state: any_bracket(model, one.state, one.upper) for one in directions}
+    except NotSupported:
+        return {}
+
+
+@lru_cache(maxsize=64)
+def _attractive(model: HiddenChain) -> Attractiveness:
+    return is_attractive(model)
+
+
+def _leakages_attained(
+    directions: list[_Direction], model: HiddenChain, against: Against,
+    mechanism: Levelled | LocalMechanism, brackets: dict[int, Bracket],
+) -> tuple[float, Witness | None]:  # fmt: skip
+    """Return the best attack over all pairs of states, among them those of brackets."""
+    everywhere = hasattr(mechanism, "query")  # a count is of all records
+    length = model.length
+    room = None if length is None else (length // 2, length - 1 - length // 2)
+    best: tuple[float, FoundPattern | None, _Direction | None] = (0.0, None, None)
+    for one in directions:
+        if not one.attained:
+            continue
+        weights = _weights(one, model, mechanism)
+        search = PatternSearch(model, weights, one.state, one.other, room=room, all=everywhere)
+        found: FoundPattern | None = _open(search)
+        if against == "any":
+            tried = [found, search.search(REACH)]
+            if one.state in brackets:
+                read = brackets[one.state]
+                codes = (pattern_codes(p, one.state, SHOWN) for p in (read.left, read.right))
+                tried.append(search.played(*codes))
+            found = max((f for f in tried if f), key=lambda f: f.value, default=None)
+        if found is not None and found.value > best[0]:
+            best = found.value, found, one
+    value, pattern, one_best = best
+    if pattern is None or one_best is None:
+        return 0.0, None
+    return max(value - LOWER_ERROR, 0.0), _leakages_witness(pattern, one_best, model, mechanism)
+
+
+def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism) -> Array:
+    """Return the likelihood of what is looked at in one record, by hidden state."""
+    shown = model.shown
+    if isinstance(mechanism, RandomizedResponse):
+        place = mechanism.names(model.states).index(one.shown)
+        return np.asarray(mechanism.matrix[shown, place])
+    wanted = {one.state}
+    query = getattr(mechanism, "query", None)
+    if query is not None:
+        counted = {place for place, state in enumerate(model.states) if state in query.named}
+        wanted = counted if one.state in counted else {*range(model.size)} - counted
+    inside = np.isin(shown, list(wanted))
+    return np.asarray(np.exp((one.attained or 0.0) * inside))
+
+
+def _open(search: PatternSearch) -> FoundPattern:
+    """Return the attack that knows nothing, with as many records as still add something."""
+    if search.room is not None:
+        found = open_attack(search, min(search.room))
+        # a count is of all records of the series; others may be ignored
+        return found if not search.all else _whole(search)
+    records, found = 8, open_attack(search, 8)
+    while records < FARTHEST:
+        records *= 2
+        further = open_attack(search, records)
+        if further.value - found.value <= GAIN:
+            return further if further.value > found.value else found
+        found = further
+    return found
+
+
+def _whole(search: PatternSearch) -> FoundPattern:
+    """Return the attack that knows nothing on a series with so many records on either side."""
+    found = search.search(0)
+    return found or FoundPattern(0.0, (), ())
+
+
+def _leakages_witness(
+    found: FoundPattern, one: _Direction, model: HiddenChain,
+    mechanism: Levelled | LocalMechanism,
+) -> Witness:  # fmt: skip
+    place = len(found.left)
+    length = model.length or place + 1 + len(found.right)
+    if model.length is not None:
+        place = model.length // 2
+    codes = [(place - 1 - d, code) for d, code in enumerate(found.left)]
+    codes += [(place, SHOWN)]
+    codes += [(place + 1 + d, code) for d, code in enumerate(found.right)]
+    codes.sort()
+    known = tuple((record, model.states[code]) for record, code in codes if code != SHOWN)
+    shown = tuple((record, one.shown) for record, code in codes if code == SHOWN)
+    pure = mechanism.kind == PureDP.kind
+    return Witness(
+        place, length, known, model.states[one.state], model.states[one.other],
+        sets=shown if pure else (), outputs=() if pure else shown,  # type: ignore[arg-type]
+    )  # fmt: skip
+
+
+def _leakage(
+    lower: float, upper: float, against: Against, witness: Witness | None, said: tuple[str, ...]
+) -> Leakage:
+    return Leakage(
+        min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
+        citation="attractive laws and hidden chains (docs, theory-memory)",
+    )  # fmt: skip

@@ -1,1 +1,0 @@
-"""Bounds as printed in the literature: to compare with, never certified."""

@@ -1,1 +1,0 @@
-"""Chains of order two: certified bounds, and attacks that are played out."""

@@ -1,1 +1,0 @@
-"""Series shown record by record: flipped, correlated flips, erased."""

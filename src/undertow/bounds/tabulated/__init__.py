@@ -1,1 +1,0 @@
-"""Counts with noise of any shape: what a table of probabilities leaks."""

@@ -1,0 +1,250 @@
+"""``undertow compare``: what every method costs, side by side, and whom it protects."""
+
+import math
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.options import (
+    AgainstText,
+    EffortOption,
+    ForceOption,
+    JsonOption,
+    LimitText,
+    ModelText,
+    NoiseText,
+    QueryText,
+    WindowText,
+    command,
+    figure_kind,
+    misuse,
+    option,
+    read_effort,
+    several,
+)
+from undertow.cli.output import (
+    INTERRUPTED,
+    above,
+    answer,
+    in_cli_words,
+    say,
+    show,
+    show_checks,
+    show_table,
+    stated,
+    strict_json,
+    ticking,
+    waiting,
+)
+
+if TYPE_CHECKING:
+    from undertow.adversaries import Against
+    from undertow.certificate import Leakage
+    from undertow.plan import Plan
+    from undertow.planning.compare import Comparison, Row
+    from undertow.queries import AnyQuery
+
+__all__ = [
+    "compare",
+]
+
+
+_POINTS = 25
+_LOWEST, _HIGHEST = 0.1, 20.0
+"""The figure's limits, as multiples of the one asked for."""
+
+_MADE, _NOT_MADE = "These keep the guarantee", "These DO NOT keep the guarantee"
+_COMPLETE = "These keep it if no value is missing"
+_OUT = "These do not apply"
+_HEADER = ("method", "scale", "error", "95% within", "leaks", "protects against", "basis", "time")
+
+
+@command
+def compare(
+    most: LimitText,
+    model: ModelText,
+    query: QueryText,
+    who: AgainstText,
+    wanted: NoiseText,
+    whole: WindowText,
+    methods: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--method", metavar="NAME", help="Ask this method alone, to its end; may be repeated."
+        ),
+    ] = None,
+    effort: EffortOption = None,
+    figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What every method costs for a guarantee, whom it protects, and what it really leaks.
+
+    Certified methods are proved here. Published ones are bounds as printed in papers: shown to
+    compare with, never chosen by 'undertow plan'. For a count, errors are also multiples of the
+    least that any noise can have, that of 'optimal'. With --delta, Gaussian noise stands beside
+    Laplace noise: errors can be compared, a scale and a sigma cannot. Long work shows each row as
+    it is found (elsewhere than on a terminal with --progress); interrupted (Ctrl-C), it prints
+    those that there are, with exit code 130.
+
+    \b
+    Examples:
+      undertow compare --transition '0.882,0.118;0.305,0.695' --length 100 --count 1 --limit 1
+      undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
+      undertow compare --model chain.json --length 4 --histogram --limit 1 --delta 1e-6 \\
+        --releases 52
+      undertow compare --model chain.json --length 288 --histogram --limit 1 --protect-window 12
+      undertow compare --model chain.json --length 50 --count 1 --limit 1 --effort 5 --progress
+    """
+    if query.asked != 1:
+        raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
+    check_figure(figure, force=force)
+    window = whole.read()
+    limit, against, described = most.read(), who.read(), model.read()
+    asked = query.read(described)
+    from undertow.planning import compare as comparison
+
+    with waiting("comparing the methods", "--method exchange asks for one alone") as shown:
+        table = comparison.compare(
+            asked, described, limit, against, methods, protect=window, **wanted.told(),
+            each=lambda row: shown.note(_noted(row)), effort=read_effort(effort) or 1.0,
+            partial=True,
+        )  # fmt: skip
+    if table.missing:
+        say(f"interrupted; not asked: {', '.join(table.missing)}")
+        told = table.to_dict() | {"interrupted": True}
+        answer(told, lambda: _tell(table, None), as_json=as_json)
+        raise typer.Exit(INTERRUPTED)
+    if figure is not None:
+        write_bytes(figure, _draw(table, asked, figure), force=force)
+    if as_json:
+        drawn = {} if figure is None else {"figure": str(figure)}
+        typer.echo(strict_json(table.to_dict() | drawn))
+    else:
+        _tell(table, figure)
+
+
+def _tell(table: "Comparison", figure: Path | None) -> None:
+    from undertow.adversaries import words
+
+    best = table.best
+    at = f" at delta {stated(table.delta)}" if table.delta else ""
+    often, window = several(table.releases), table.secrets.window
+    whom = words(table.against, window)
+    about = f" about the history of {window} records in a row" if window > 1 else ""
+    promise = f"a leakage of at most {table.limit:g}{at}{about}"
+    facts = [
+        ("question", table.query.words()),
+        ("model", table.model.describe()),
+        ("guarantee", "; ".join([f"{promise} to {whom}{often}", *table.conditions()])),
+        ("least error", "no certified method gives it" if best is None else _named(table, best)),
+    ]
+    written = [] if figure is None else [("figure", str(figure))]
+    show("What each method costs", [*facts, *written])
+    parts = ((True, False, _MADE), (True, True, _COMPLETE), (False, None, _NOT_MADE))
+    for kept, complete, title in parts:
+        rows = [
+            _cells(row, table)
+            for row in table
+            if row.plan and row.meets is kept and complete in (None, row.complete)
+        ]
+        if rows:
+            show_table(title, _header(table), rows)
+    reasons = [
+        (_label(row, table), in_cli_words(" ".join(str(row.reason).split())))
+        for row in table
+        if row.plan is None
+    ]
+    if reasons:
+        show_table(_OUT, ("method", "why"), reasons)
+    show_checks(table.checks)
+
+
+def _noted(row: "Row") -> str:
+    """Return a row in one line, for who waits for the others."""
+    if row.plan is None:
+        return f"{row.method}: {in_cli_words(' '.join(str(row.reason).split()))}"
+    return f"{row.method}: expected error {_number(row.expected_error)}, {_time(row)}"
+
+
+def _time(row: "Row") -> str:
+    return f"{row.seconds:.2g} s" if row.seconds >= 1 else f"{1000 * row.seconds:.0f} ms"
+
+
+def _named(table: "Comparison", best: "Plan[Any]") -> str:
+    """Return the method of the best plan, with its noise where there are several kinds."""
+    return f"{best.method}, {best.noise.words} noise" if table.delta else best.method
+
+
+def _label(row: "Row", table: "Comparison") -> str:
+    return f"{row.method}, {row.noise}" if table.delta else row.method
+
+
+def _header(table: "Comparison") -> tuple[str, ...]:
+    """Return the columns; where there are kinds of noise, an amount is a scale or a sigma."""
+    amount = "noise" if table.delta else "scale"
+    times = () if table.optimum is None else ("x optimum",)
+    return (_HEADER[0], amount, *_HEADER[2:4], *times, *_HEADER[4:])
+
+
+def _amount(row: "Row", table: "Comparison") -> str:
+    if not table.delta:
+        return _number(row.scale)
+    if row.sigma is not None:
+        return f"{row.noise} sigma {_number(row.sigma)}"
+    return "table" if row.scale is None else f"{row.noise} scale {_number(row.scale)}"
+
+
+def _cells(row: "Row", table: "Comparison") -> list[str]:
+    return [
+        row.method,
+        _amount(row, table),
+        _number(row.expected_error),
+        _number(row.error_bar),
+        *([] if table.optimum is None else [_number(table.times_optimum(row))]),
+        _leaks(row.leakage),
+        _protects(row.protects),
+        "certified" if row.certified else "published",
+        _time(row),
+    ]
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else above(value, max(5, len(f"{value:.0f}")))
+
+
+def _leaks(leak: "Leakage | None") -> str:
+    """Return what is certainly the most that leaks."""
+    if leak is None or (math.isinf(leak.upper) and math.isfinite(leak.lower)):
+        return "not known"
+    return "unbounded" if math.isinf(leak.upper) else above(leak.upper, 4)
+
+
+def _protects(against: "Against") -> str:
+    if against == "any":
+        return "any attacker"
+    return f"{against} only" if isinstance(against, str) else "this attacker only"
+
+
+def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
+    """Return the file of the figure: error against the limit, for every method."""
+    from undertow.adversaries import Window
+    from undertow.figures.canvas import figure_bytes
+    from undertow.figures.costs import draw_errors
+    from undertow.planning.compare import error_curves
+
+    ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
+    grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
+    with ticking("drawing", len(grid)) as tick:
+        curves = error_curves(
+            query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases,
+            protect=Window(table.secrets.window),
+        )  # fmt: skip
+    whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
+    window = table.secrets.window
+    hidden = f", {window} records in a row" if window > 1 else ""
+    title = f"{query.words()}{hidden}, protected from {whom} attacker"
+    drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
+    return figure_bytes(drawn, figure_kind(path))

@@ -1,0 +1,109 @@
+"""``undertow robustness``: what a plan leaks if its model is not the true one."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
+from undertow.cli.options import (
+    ForceOption,
+    JsonOption,
+    command,
+    figure_kind,
+    misuse,
+    numbers,
+    option,
+)
+from undertow.cli.output import above, answer, below, show, show_checks, show_table, waiting
+
+if TYPE_CHECKING:
+    from undertow.diagnostics.robustness import ModelCase, Robustness
+    from undertow.plan import Plan
+
+__all__ = [
+    "robustness",
+]
+
+
+@command
+def robustness(
+    plan: Annotated[
+        Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
+    ],
+    others: Annotated[
+        list[Path] | None,
+        typer.Option("--other", metavar="FILE", help="A further model; may be repeated."),
+    ] = None,
+    factors: str | None = option(
+        "F,F,...", "Multiply the odds of leaving a state by these (default 0.5,0.8,1,1.25,2)."
+    ),
+    grid: bool = option(None, "Leave the grid of chains out.", False, name="--no-grid"),
+    figure: Path | None = option("FILE", "Draw it (.png or .svg)."),
+    force: ForceOption = False,
+    as_json: JsonOption = False,
+) -> None:
+    """What a plan leaks if the records follow another model than the plan's.
+
+    Tried are chains that move more or less than the planned one, whatever the checks of a fitted
+    model suggest (a longer memory, persons or times that differ), and models of your own. A limit
+    is kept where a bound proves it, broken where an attack exceeds it, open where neither is known.
+
+    \b
+    Examples:
+      undertow robustness plan.json
+      undertow robustness plan.json --other chain.json --factors 0.5,2 --figure other.png
+    """
+    if factors is not None and grid:
+        raise misuse("--factors goes with the grid, which --no-grid leaves out")
+    check_figure(figure, force=force)
+    read = read_plan(plan)
+    asked: dict[str, Any] = {"others": {str(path): read_model(path) for path in others or ()}}
+    if grid or factors is not None:
+        asked["factors"] = () if grid else tuple(numbers(str(factors), "--factors"))
+    with waiting("trying other models", "--no-grid is faster"):
+        from undertow.diagnostics.robustness import robustness as tried
+
+        table = tried(read, **asked)
+    if figure is not None:
+        from undertow.figures.canvas import figure_bytes
+        from undertow.figures.costs import draw_robustness
+
+        drawn = draw_robustness(table, f"If the model is wrong: {read.query.words()}")
+        write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
+    written = {} if figure is None else {"figure": str(figure)}
+    answer(
+        table.to_dict() | {"plan": read.fingerprint()} | written,
+        lambda: _tell(read, table, figure),
+        as_json=as_json,
+    )
+
+
+def _tell(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
+    from undertow.adversaries import words
+
+    worst = table.worst
+    rows = [
+        ("question", plan.query.words()),
+        ("model", plan.model.describe()),
+        ("limit", f"a leakage of at most {above(table.limit)} to {words(table.against)}"),
+        ("worst case", f"{worst.name}: {_end(worst, 0)} at least"),
+        *([] if figure is None else [("figure", str(figure))]),
+    ]
+    show("What the plan leaks under other models", rows)
+    cells = [[case.name, _end(case, 0), _end(case, 1), case.verdict(table.limit)] for case in table]
+    show_table("Each model by itself", ("model", "leaks at least", "at most", "limit"), cells)
+    reasons = [(case.name, case.reason) for case in table if case.reason is not None]
+    if reasons:
+        show_table("Of these no more is known", ("model", "why"), reasons)
+    show_checks(plan.checks)
+
+
+def _end(case: "ModelCase", end: int) -> str:
+    """Return one end of what a case leaks: an attack, or a bound."""
+    if case.leakage is None:
+        return "not known"
+    if end == 0:
+        return below(case.leakage.lower, 4)
+    shown = above(case.leakage.upper, 4) if case.whole else "not known"
+    return shown.replace("inf", "not known")

@@ -1,0 +1,90 @@
+"""``undertow validate``: what a curator should know about a table before releasing from it."""
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import typer
+
+from undertow.cli.local import is_local
+from undertow.cli.options import DataArgument, DataText, JsonOption, command, option
+from undertow.cli.output import show, show_table, strict_json, waiting
+from undertow.errors import InvalidInput
+
+if TYPE_CHECKING:
+    from undertow.data.problems import Problem
+    from undertow.data.table import Data, Shape
+    from undertow.plan import Plan
+    from undertow.queries import AnyQuery
+
+__all__ = [
+    "validate",
+]
+
+
+@command
+def validate(
+    data: DataArgument,
+    reading: DataText,
+    plan: Path | None = option("FILE", "The plan whose states or range must fit."),
+    as_json: JsonOption = False,
+) -> None:
+    """What is odd about a table: missing and foreign values, by column and row; look-alikes.
+
+    For the curator's eyes: it depends on the records, so do not publish it. No value is shown.
+
+    \b
+    Example:
+      undertow validate activity.csv.gz --value steps --state 'steps > 0' --plan plan.json
+    """
+    with waiting("reading the data"):
+        query: AnyQuery | None = None
+        read: Plan[Any] | None = None
+        if plan is not None:
+            from undertow.cli.files import read_plan
+            from undertow.queries import Histogram
+
+            read = read_plan(plan)
+            query = Histogram() if is_local(read) else read.noise.query
+        table = reading.read_for(data, read)
+        states, model = ((), None) if read is None else (read.states, read.model)
+        problems = table.problems(query, states, model)
+        shape = _shape(table)
+    if as_json:
+        listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
+        typer.echo(strict_json(_fields(shape) | {"problems": listed}))
+    else:
+        _tell(shape, problems)
+    if problems:
+        raise typer.Exit(1)
+
+
+def _shape(table: "Data") -> "Shape | None":
+    """Return the public facts, None where rows are so wrong that there are none."""
+    try:
+        return table.shape()
+    except InvalidInput:  # among the problems, with column and row
+        return None
+
+
+def _fields(shape: "Shape | None") -> dict[str, Any]:
+    names = ("rows", "persons", "longest", "gaps", "start", "end")
+    return {name: None if shape is None else getattr(shape, name) for name in names}
+
+
+def _tell(shape: "Shape | None", problems: "list[Problem]") -> None:
+    facts = [("records", "cannot be counted: rows do not fit together")]
+    if shape is not None:
+        facts = [
+            ("records", f"{shape.rows}, at most {shape.longest} of a person"),
+            ("persons", f"{shape.persons}"),
+            ("gaps", "there are absent steps" if shape.gaps else "none"),
+        ]
+        if shape.start is not None:
+            facts.append(("times", f"{shape.start} to {shape.end}"))
+    found = "see below; for the curator's eyes only" if problems else "none"
+    show("The table", [*facts, ("problems", found)])
+    if problems:
+        cells = [
+            (p.column or "-", "more" if p.row is None else f"{p.row}", p.what) for p in problems
+        ]
+        show_table("Problems, rows counted from 0", ("column", "row", "what"), cells)

@@ -1,0 +1,270 @@
+"""Exact answers in whole numbers: counts, or steps of a lattice, one list for each group.
+
+Whole numbers are added, never floats, so that the order of rows does not matter and replacing a
+record moves an answer by no more than its sensitivity.
+"""
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs, check_whole, feed
+from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
+from undertow.data.states import placed
+from undertow.errors import InvalidInput, UnknownState
+from undertow.queries import AnyQuery, Count, Histogram, Lattice, State, Transitions, rest_of
+
+if TYPE_CHECKING:
+    import polars as pl
+
+    from undertow.data.table import Data
+
+__all__ = [
+    "Answers",
+    "domain_of",
+    "evaluate",
+    "weighted",
+]
+
+
+_STEP, _INSIDE = "\0step", "\0inside"
+_HIGH, _LOW = "\0high", "\0low"
+_HALF = 2**27
+"""Steps are added in two parts, so that no sum of 64 bits overflows below 2**36 rows."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answers:
+    """The exact answer before noise: private.
+
+    ``groups`` is None without groups, ``numbers`` one list per group, ``rows`` the number of
+    records of each.
+    """
+
+    groups: tuple[Any, ...] | None
+    numbers: list[list[int]]
+    rows: list[int]
+
+    def __repr__(self) -> str:
+        """Return the shape of the answer, not the answer."""
+        return f"Answers(groups={self.groups!r}, rows={self.rows!r}, numbers=<private>)"
+
+
+def evaluate(
+    data: "Data", query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+) -> Answers:
+    """Return the exact answer of a query on data: see `Data.answers`."""
+    rest = rest_of(missing, states)
+    if isinstance(query, Count | Histogram):
+        return _count(data, query, states, rest)
+    if isinstance(query, Transitions):
+        return _transitions(data, query, states, rest)
+    states = states or tuple(state for state, _ in query.values or ())
+    lattice = query.valued(states).lattice()  # refused where there is none
+    step = _steps(data, lattice, states, missing)
+    gap = _gap_step(data, lattice, states)
+    return _sum(data, step, gap) if lattice.weights is None else _linear(data, lattice, step, gap)
+
+
+def _steps(data: "Data", lattice: Lattice, states: tuple[State, ...], missing: State) -> "pl.Expr":
+    """Return the step of each record: that of its state, or of the number itself without states."""
+    import polars as pl
+
+    if lattice.places is None:
+        return placed(data.record.numbers(), lattice).alias(_STEP)
+    places, otherwise = lattice.steps_of(states, missing)
+    code = data.record.positions(states, named=True)
+    step = code.replace_strict(
+        list(range(len(places))), places, default=otherwise, return_dtype=pl.Int64
+    )
+    return step.fill_null(otherwise).alias(_STEP)
+
+
+def domain_of(
+    query: Count | Histogram | Transitions, states: tuple[State, ...]
+) -> tuple[State, ...]:
+    """Return the states among which records are counted: those of the plan's model, if any."""
+    domain = states or (query.states if isinstance(query, Count) else ())
+    if not domain:
+        raise InvalidInput(f"{query.kind} needs the states of the plan's model; pass states")
+    return domain
+
+
+def _coded(
+    data: "Data", domain: tuple[State, ...], states: tuple[State, ...], rest: State | None
+) -> "pl.Expr":
+    """Return the places of the records' states; those of missing records are that of ``rest``."""
+    code = data.record.positions(domain, named=bool(states))
+    return (code if rest is None else code.fill_null(domain.index(rest))).alias(CODE)
+
+
+def _count(
+    data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
+) -> Answers:
+    domain = domain_of(query, states)
+    wanted = list(range(len(domain)))
+    if isinstance(query, Count):
+        for state in query.states:
+            if state not in domain:
+                raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
+        wanted = [place for place, state in enumerate(domain) if state in query.states]
+    filled = _filled(data, domain)
+    asked = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
+    numbers = [[0] * len(domain) for _ in asked.totals]
+    for group, place, n in asked.rows:
+        if place is not None:
+            numbers[group][place] += n
+    for group, n in enumerate(asked.absent):
+        if filled is not None:
+            numbers[group][filled] += n
+    if isinstance(query, Count):
+        numbers = [[sum(row[place] for place in wanted)] for row in numbers]
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
+    """Return the place of the state that absent steps have, None where they are no records."""
+    if not data.grid.fill:
+        return None
+    if data.gaps not in domain:
+        raise InvalidInput(f"gaps have the state {data.gaps!r}, which is not among {domain}")
+    return domain.index(data.gaps)
+
+
+def _transitions(
+    data: "Data", query: Transitions, states: tuple[State, ...], rest: State | None
+) -> Answers:
+    """Return the table of pairs of each group; a pair has both its records in the window."""
+    domain = domain_of(query, states)
+    filled, size = _filled(data, domain), len(domain)
+    code = _coded(data, domain, states, rest)
+    pairs = Pairs(data.grid, size, filled)
+    asked = _ask(data, code, [GROUP], {}, pairs)
+    if data.piece is None:
+        pairs.feed(data.in_order(code)[1])  # of each person in order of time
+    numbers = [[0] * size**2 for _ in asked.totals]
+    for key, table in pairs.tables.items():
+        if key in asked.order:
+            numbers[asked.order[key]] = [int(n) for n in table.ravel()]
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _sum(data: "Data", step: "pl.Expr", gap: int) -> Answers:
+    import polars as pl
+
+    sums = {
+        _HIGH: (pl.col(_STEP) // _HALF).sum(),
+        _LOW: (pl.col(_STEP) % _HALF).sum(),
+    }
+    asked = _ask(data, step, [GROUP], sums)
+    numbers = [[n * gap] for n in asked.absent]
+    for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
+        numbers[group][0] += high * _HALF + low
+    return Answers(asked.names, numbers, asked.totals)
+
+
+def _gap_step(data: "Data", lattice: Lattice, states: tuple[State, ...]) -> int:
+    """Return the step of an absent record: that of the gaps' state or number, or of a missing one.
+
+    Without states, a state that is no number counts as a missing value.
+    """
+    filled = _filled(data, states) if states else None
+    if lattice.places is not None and filled is not None:
+        return lattice.places[filled]
+    return lattice.missing if isinstance(data.gaps, str) else lattice.place(data.gaps)
+
+
+def _linear(data: "Data", lattice: Lattice, step: "pl.Expr", gap: int) -> Answers:
+    """Return a weighted sum for each group, which must be one person's whole series."""
+    weights = lattice.weights or ()
+    check_whole(data, "a weighted sum")
+    asked = _ask(data, step, [GROUP, PERSON], {})
+    names = (None,) if asked.names is None else asked.names
+    per_group = Counter(row[0] for row in asked.rows)  # one row for each person
+    for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
+        persons = per_group[group]
+        if persons > 1 or total != len(weights):
+            where = "the data" if asked.names is None else f"group {name!r}"
+            raise InvalidInput(
+                f"{len(weights)} weights need {len(weights)} records of one person; {where} has "
+                f"{total} of {max(persons, 1)}"
+            )
+    places: list[list[int]] = [[] for _ in asked.totals]
+    for group, inside, place, absent in _ordered(data, step, asked):
+        places[group] += [place] * inside + [gap] * absent
+    return Answers(asked.names, [[weighted(row, lattice)] for row in places], asked.totals)
+
+
+def weighted(places: Sequence[int], lattice: Lattice) -> int:
+    """Return the steps of a weighted sum: a record has |weight| of them, with the weight's sign.
+
+    Halves are rounded up. The places are those of as many records as there are weights.
+    """
+    # each product is rounded by itself: one record moves the sum by its own weight at most
+    steps, pairs = lattice.steps, zip(places, lattice.weights or (), strict=True)
+    return sum((2 * place * weight + steps) // (2 * steps) for place, weight in pairs)
+
+
+def _ordered(
+    data: "Data", step: "pl.Expr", asked: "_FoundRows"
+) -> "list[tuple[int, bool, int, int]]":
+    """Return group, presence, step and absences after it, of all rows in order of time."""
+    import polars as pl
+
+    grid, rows = data.grid, data.rows(step)
+    if grid.fill:
+        rows = grid.absences(rows).with_columns(grid.inside().alias(_INSIDE))
+    else:
+        rows = grid.windowed(rows).with_columns(
+            pl.lit(True).alias(_INSIDE), pl.lit(0).alias(ABSENT)
+        )
+        rows = rows if grid.time is None else rows.sort(TIME, maintain_order=True)
+    (found,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, _INSIDE, _STEP, ABSENT))
+    return [
+        (asked.order[group], inside, place, absent)
+        for group, inside, place, absent in found.iter_rows()
+        if group in asked.order
+    ]
+
+
+@dataclass(frozen=True, slots=True)
+class _FoundRows:
+    """What a query found: rows of the table with the group's place first, and records per group."""
+
+    names: tuple[Any, ...] | None
+    order: dict[Any, int]
+    rows: list[tuple[Any, ...]]
+    absent: list[int]
+    totals: list[int]
+
+
+def _ask(
+    data: "Data", made: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
+) -> _FoundRows:
+    """Return the rows counted by keys, the group first, after the shape was checked.
+
+    A table that is read in pieces is fed to ``also`` in the same pass.
+    """
+    grid, table = data.grid, CountTable(data.grid, keys, sums)
+    if data.piece is None:
+        queries = [grid.facts(data.rows()), table.query(data.rows(made))]
+        if grid.fill:
+            queries.append(table.gaps(grid.absences(data.rows())))
+        facts, *found = data.source.collect(*queries)
+        table.take(*found)
+        told = facts.row(0, named=True)
+    else:
+        told = feed(data, [table, *also], made).told
+    data.checked(told)
+    counted, lost = table.counted(), table.absent()
+    names, order = data.group_order([*counted[GROUP], *lost])
+    absent = [0] * len(order)
+    for group, n in lost.items():
+        absent[order[group]] = n
+    totals = list(absent)  # records of each group: absent steps, and rows
+    columns = [*keys, TOTAL, *sums]
+    rows = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
+    for row in rows:
+        totals[row[0]] += row[len(keys)]
+    return _FoundRows(names, order, rows, absent, totals)

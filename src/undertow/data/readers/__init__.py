@@ -1,0 +1,1 @@
+"""Read tables: files, frames, lists, pieces of large tables, and Spark."""

@@ -1,0 +1,1 @@
+"""Compare models, persons and plans; nothing here is needed for a release."""

@@ -1,0 +1,1 @@
+"""Fit models to series, test the fits, and describe what they stand for."""

@@ -1,0 +1,663 @@
+"""Hidden chains estimated from records, by expectation-maximisation from several starts."""
+
+import math
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import cache
+from typing import Any
+
+import numpy as np
+import numpy.typing as npt
+
+from undertow import progress
+from undertow.errors import InvalidInput, InvalidModel
+from undertow.models.chains import one_closed_class
+from undertow.models.fitting.checks import NAMES, untested
+from undertow.models.fitting.tally import MISSING, encode
+from undertow.models.hidden import HiddenChain
+from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
+from undertow.models.rows import warn_fitted
+from undertow.numerics import Array, check_count, check_flag, check_seed
+from undertow.queries import State
+
+__all__ = [
+    "MARGIN",
+    "UNDERFLOW",
+    "FittedHiddenChain",
+    "Unbroken",
+    "ascended",
+    "attractive_rows",
+    "compiled",
+    "decode",
+    "expect",
+    "fit_hidden",
+    "log_likelihood",
+    "smooth",
+    "smooth_logs",
+    "smooth_pair",
+    "unbroken",
+]
+
+
+MARGIN, LARGEST = 1e-6, 25.0
+"""Least and largest L, and the largest |b|: a law that is attractive by at least the first is so
+after rounding, and transitions e^25 times rarer than others are as good as impossible."""
+
+STEPS, ARRIVED = 30, 1e-9
+"""Newton steps (cost), and the gain for each transition that was counted at which they end."""
+
+
+@cache
+def _design(size: int) -> Array:
+    """Return du_ij / d(b, L), shape (m, m, parameters)."""
+    inner = size - 1
+    table = np.zeros((size, size, inner + inner * inner))
+    for i in range(size):
+        for j in range(1, size):
+            table[i, j, j - 1] = 1.0
+            table[i, j, inner:].reshape(inner, inner)[:i, :j] = 1.0
+    table.setflags(write=False)
+    return table
+
+
+def _rows(point: Array, size: int) -> tuple[Array, Array]:
+    """Return T (m, m), and ln T."""
+    exponents = _design(size) @ point
+    top = exponents.max(axis=1, keepdims=True)
+    logs = exponents - top - np.log(np.exp(exponents - top).sum(axis=1, keepdims=True))
+    return np.exp(logs), logs
+
+
+def attractive_rows(counts: Array, start: Array) -> Array:
+    """Return the T that makes sum c_ij ln T_ij largest among the totally positive ones.
+
+    ``counts`` (m, m) are expected transitions, ``start`` a matrix to begin at; the hidden states
+    are in their order. Of an order that ``start`` does not have the nearest one is taken. Cost
+    O(m^6) for each of a few steps.
+
+    >>> rows = attractive_rows(np.array([[3.0, 1.0], [2.0, 2.0]]), np.full((2, 2), .5))
+    >>> rows.round(6).tolist()
+    [[0.75, 0.25], [0.5, 0.5]]
+    >>> rows = attractive_rows(np.array([[1.0, 3.0], [2.0, 2.0]]), np.full((2, 2), .5))
+    >>> rows.round(4).tolist()  # a change may be no likelier than staying: equal rows
+    [[0.375, 0.625], [0.375, 0.625]]
+    """
+    size = len(counts)
+    design, visits = _design(size), counts.sum(axis=1)
+    low = np.where(np.arange(design.shape[2]) < size - 1, -LARGEST, MARGIN)
+    logs = np.log(np.maximum(start, np.finfo(np.float64).tiny))
+    second = logs[1:, 1:] + logs[:-1, :-1] - logs[1:, :-1] - logs[:-1, 1:]
+    point = np.clip(np.concatenate([logs[0, 1:] - logs[0, 0], second.ravel()]), low, LARGEST)
+    total = max(float(counts.sum()), 1.0)
+    table, logs = _rows(point, size)
+    value = float((counts * logs).sum())
+    for _ in range(STEPS):
+        slope = np.einsum("ij,ijp->p", counts - visits[:, None] * table, design)
+        free = ~(((point <= low) & (slope < 0)) | ((point >= LARGEST) & (slope > 0)))
+        mean = np.einsum("ij,ijp->ip", table, design)
+        weighed = np.einsum("i,ij,ijp->ijp", visits, table, design)
+        bend = np.einsum("ijp,ijq->pq", weighed, design) - np.einsum(
+            "i,ip,iq->pq", visits, mean, mean
+        )  # less the second derivatives: positive semidefinite
+        # rows that were never visited leave directions without any bend
+        ridge = np.diag(1e-6 * np.diag(bend) + 1e-9 * total)
+        step = np.zeros_like(point)
+        step[free] = np.linalg.solve((bend + ridge)[np.ix_(free, free)], slope[free])
+        gain, share = 0.0, 1.0
+        while share > 1e-9:
+            tried = np.clip(point + share * step, low, LARGEST)
+            table_tried, logs = _rows(tried, size)
+            gain = float((counts * logs).sum()) - value
+            if gain >= 1e-4 * float(slope @ (tried - point)) and gain >= 0:
+                break
+            share /= 2
+        else:
+            break
+        point, table, value = tried, table_tried, value + gain
+        if gain <= ARRIVED * total * 1e-3:
+            break
+    return table
+
+
+TINY = 1e-290
+"""Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
+
+UNDERFLOW = -2
+"""What a sweep returns when a probability has become too small for it."""
+
+
+@cache
+def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a loop of this module compiled, or as it is where numba is absent.
+
+    What was compiled is kept on the disk, where there is a place that can be written to.
+
+    >>> compiled(smooth_pair) is compiled(smooth_pair)
+    True
+    """
+    try:
+        from numba import njit  # type: ignore[import-untyped,unused-ignore]
+    except ImportError:
+        return loop
+    made: Callable[..., Any]
+    try:
+        made = njit(cache=True, nogil=True)(loop)
+    except RuntimeError:  # nowhere to keep it
+        made = njit(nogil=True)(loop)
+    return made
+
+
+def smooth_pair(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Fill ``out`` (records, 2) with the posteriors of two hidden states.
+
+    The way forth keeps Pr[state | outputs so far] in ``out``; the way back multiplies it by the
+    probability of the outputs still to come. Both are rescaled at every record, so nothing but
+    ``out`` grows with the records. Returns `UNDERFLOW` where a probability that is not 0
+    becomes too small.
+    """
+    first = 0
+    for end in ends:
+        # a, b: Pr[state 0, outputs so far] and Pr[state 1, outputs so far], up to a common factor
+        a, b = start[0] * emission[codes[first], 0], start[1] * emission[codes[first], 1]
+        for t in range(first, end):
+            if t > first:
+                step = (t - first - 1) * moving  # the matrix that leads from record t - 1 to t
+                a, b = (
+                    (a * steps[step, 0, 0] + b * steps[step, 1, 0]) * emission[codes[t], 0],
+                    (a * steps[step, 0, 1] + b * steps[step, 1, 1]) * emission[codes[t], 1],
+                )
+            total = a + b
+            if total < TINY:
+                return t if total == 0.0 else UNDERFLOW
+            scale = 1.0 / total
+            a *= scale
+            b *= scale
+            if (0.0 < a < TINY) or (0.0 < b < TINY):
+                return UNDERFLOW
+            out[t, 0] = a
+            out[t, 1] = b
+        # c, d: Pr[outputs after t | state] up to a common factor; after the last record, nothing
+        c, d = 1.0, 1.0
+        for t in range(end - 2, first - 1, -1):
+            step = (t - first) * moving
+            # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
+            c *= emission[codes[t + 1], 0]
+            d *= emission[codes[t + 1], 1]
+            c, d = (
+                steps[step, 0, 0] * c + steps[step, 0, 1] * d,
+                steps[step, 1, 0] * c + steps[step, 1, 1] * d,
+            )
+            scale = 1.0 / (c + d)
+            c *= scale
+            d *= scale
+            if (0.0 < c < TINY) or (0.0 < d < TINY):
+                return UNDERFLOW
+            # Pr[X_t = x | all outputs] is proportional to a_t(x) b_t(x)
+            a = out[t, 0] * c
+            b = out[t, 1] * d
+            total = a + b
+            if total < TINY:
+                return UNDERFLOW
+            scale = 1.0 / total
+            out[t, 0] = a * scale
+            out[t, 1] = b * scale
+        first = end
+    return -1
+
+
+def smooth(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Fill ``out`` (records, states) with the posteriors of any number of hidden states."""
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            total = 0.0
+            step = (t - first - 1) * moving
+            for y in range(size):
+                mass = start[y]
+                if t > first:
+                    mass = 0.0
+                    for x in range(size):
+                        mass += now[x] * steps[step, x, y]
+                # a_t(y) = Pr[z_t | y] sum_x a_{t-1}(x) P(x, y)
+                new[y] = mass * emission[codes[t], y]
+                total += new[y]
+            if total < TINY:
+                return t if total == 0.0 else UNDERFLOW
+            for y in range(size):
+                now[y] = new[y] / total
+                if 0.0 < now[y] < TINY:
+                    return UNDERFLOW
+                out[t, y] = now[y]
+        for x in range(size):
+            now[x] = 1.0  # b_{end-1}: nothing is left to come
+        for t in range(end - 2, first - 1, -1):
+            step = (t - first) * moving
+            for y in range(size):
+                # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
+                now[y] *= emission[codes[t + 1], y]
+            whole = 0.0
+            for x in range(size):
+                mass = 0.0
+                for y in range(size):
+                    mass += steps[step, x, y] * now[y]
+                new[x] = mass
+                whole += mass
+            total = 0.0
+            for x in range(size):
+                now[x] = new[x] / whole
+                if 0.0 < now[x] < TINY:
+                    return UNDERFLOW
+                total += out[t, x] * now[x]
+            if total < TINY:
+                return UNDERFLOW
+            for x in range(size):
+                out[t, x] = out[t, x] * now[x] / total  # a_t(x) b_t(x), rescaled
+        first = end
+    return -1
+
+
+def smooth_logs(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
+) -> int:
+    """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
+    size = start.size
+
+    def log_total(law: Any, step: Any) -> float:  # ln sum_x exp(law(x) + step(x))
+        peak = -np.inf
+        for x in range(size):
+            peak = max(peak, law[x] + step[x])
+        if peak == -np.inf:
+            return peak
+        mass = 0.0
+        for x in range(size):
+            mass += math.exp(law[x] + step[x] - peak)
+        return peak + math.log(mass)
+
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            top = -np.inf
+            step = (t - first - 1) * moving
+            for y in range(size):
+                mass = start[y] if t == first else log_total(now, steps[step, :, y])
+                new[y] = mass + emission[codes[t], y]  # ln a_t(y)
+                top = max(top, new[y])
+            if top == -np.inf:
+                return t
+            for y in range(size):
+                now[y] = new[y] - top
+                out[t, y] = now[y]
+        for x in range(size):
+            now[x] = 0.0  # ln b_{end-1}
+        for t in range(end - 1, first - 1, -1):
+            if t < end - 1:
+                step = (t - first) * moving
+                for y in range(size):
+                    now[y] += emission[codes[t + 1], y]
+                top = -np.inf
+                for x in range(size):
+                    new[x] = log_total(now, steps[step, x, :])  # ln b_t(x)
+                    top = max(top, new[x])
+                for x in range(size):
+                    now[x] = new[x] - top
+            best = -np.inf
+            for x in range(size):
+                best = max(best, out[t, x] + now[x])
+            total = 0.0
+            for x in range(size):
+                out[t, x] = math.exp(out[t, x] + now[x] - best)  # a_t(x) b_t(x), the largest 1
+                total += out[t, x]
+            for x in range(size):
+                out[t, x] /= total
+        first = end
+    return -1
+
+
+def expect(
+    codes: Any, ends: Any, start: Any, step: Any, owner: Any, scales: Any, ahead: Any,
+    counts: Any, begun: Any,
+) -> int:  # fmt: skip
+    """Add up Pr[S_t = s, S_{t+1} = s' | all records] over steps in ``counts``, (states, states).
+
+    ``begun`` gets the sum of Pr[S_first = s | all records] over series.
+
+    Records are seen as they are: hidden state s shows the code ``owner[s]``. ``scales`` gets
+    Pr[x_t | records before] of every record, the likelihood being their product; ``ahead``
+    (records, hidden states) is used for the way forth. The two passes are those of `smooth`; one
+    more product at each step on the way back gives the pair.
+    """
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            total = 0.0
+            for y in range(size):
+                mass = 0.0
+                if owner[y] == codes[t]:
+                    mass = start[y]
+                    if t > first:
+                        mass = 0.0
+                        for x in range(size):
+                            mass += now[x] * step[x, y]
+                new[y] = mass
+                total += mass
+            if total <= 0.0:
+                return t
+            scales[t] = total
+            for y in range(size):
+                now[y] = new[y] / total  # Pr[S_t = y | records up to t]
+                ahead[t, y] = now[y]
+        for x in range(size):
+            now[x] = 1.0  # Pr[records after t | S_t = x] / Pr[records after t | records up to t]
+        for t in range(end - 1, first, -1):
+            for x in range(size):
+                mass = 0.0
+                for y in range(size):
+                    if owner[y] == codes[t]:
+                        part = step[x, y] * now[y] / scales[t]
+                        mass += part
+                        counts[x, y] += ahead[t - 1, x] * part
+                new[x] = mass
+            for x in range(size):
+                now[x] = new[x]
+        for x in range(size):
+            begun[x] += ahead[first, x] * now[x]
+        first = end
+    return -1
+
+
+def decode(
+    codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, back: Any, path: Any
+) -> int:
+    """Fill ``path`` with the most likely hidden series; all inputs are logarithms.
+
+    ``back`` (records, states) keeps where the best way to each state came from. Of ways that are
+    equally likely, the one that comes from the lower state is taken.
+    """
+    size = start.size
+    now = np.empty(size)
+    new = np.empty(size)
+    first = 0
+    for end in ends:
+        for t in range(first, end):
+            top = -np.inf
+            step = (t - first - 1) * moving
+            for y in range(size):
+                best = start[y]
+                if t > first:
+                    came = 0
+                    # the best way to y is the best way to some x and a step (Bellman)
+                    best = now[0] + steps[step, 0, y]
+                    for x in range(1, size):
+                        way = now[x] + steps[step, x, y]
+                        if way > best:
+                            best = way
+                            came = x
+                    back[t, y] = came
+                new[y] = best + emission[codes[t], y]
+                top = max(top, new[y])
+            if top == -np.inf:
+                return t
+            for y in range(size):
+                now[y] = new[y] - top
+        last = 0
+        for y in range(1, size):
+            if now[y] > now[last]:
+                last = y
+        path[end - 1] = last
+        for t in range(end - 1, first, -1):
+            # back along the best ways
+            last = back[t, last]
+            path[t - 1] = last
+        first = end
+    return -1
+
+
+SHORT, LONG = 30, 1000
+"""Steps of every start, and of the best of them (cost)."""
+FINALISTS = 2
+"""Starts that go on after the short steps (cost)."""
+CLOSE = 1e-8
+"""Gain of log-likelihood for each record below which a start has arrived."""
+MOST_STARTS = 10_000
+"""Random starts (cost)."""
+MOST_PER_SYMBOL = 16
+"""Hidden states for each symbol (cost)."""
+
+_NEGLIGIBLE = 1e-30
+"""Transition probability below which a fitted one is 0: no record needs it. Where regimes never
+meet it is what links them."""
+
+Starts = tuple[Array, Array]
+"""The law of the first hidden state, and the transitions."""
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Unbroken:
+    """Records as numbers of states without missing ones: ``ends`` says where each series ends."""
+
+    codes: npt.NDArray[np.int64]
+    ends: npt.NDArray[np.int64]
+    states: tuple[State, ...]
+    described: RecordDescription = UNSTATED
+
+    @property
+    def begins(self) -> npt.NDArray[np.int64]:
+        """Where each series begins."""
+        return np.concatenate([[0], self.ends[:-1]])
+
+
+def unbroken(sequences: Any, states: Sequence[State] | None = None) -> Unbroken:
+    """Return series of records in memory, broken where one is missing.
+
+    >>> unbroken(["a", "b", None, "b", "a"]).ends.tolist()
+    [2, 4]
+    """
+    if getattr(sequences, "piece", None) is not None:
+        raise InvalidInput(
+            "hidden states and orders beyond two need all records in memory, and this table is "
+            "read in pieces; raise its memory limit, or fit a part of the table"
+        )
+    if isinstance(sequences, Unbroken):
+        return sequences
+    read = encode(sequences, states)
+    codes = np.asarray(read.codes, dtype=np.int64)
+    there = codes != MISSING
+    split = np.ones(codes.size, dtype=np.bool_)  # whether a record begins a series
+    split[1:] = (read.series[1:] != read.series[:-1]) | ~there[:-1]
+    kept = split[there]
+    ends = np.append(np.flatnonzero(kept)[1:], kept.size).astype(np.int64)
+    if not kept.size:
+        raise InvalidInput("there are no records to fit a model to")
+    return Unbroken(codes[there], ends, tuple(read.states), read.described)
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedHiddenChain(HiddenChain):
+    """The hidden chain with the largest likelihood that was found.
+
+    A `HiddenChain` in every respect. ``log_likelihood`` is that of all records under the
+    stationary chain; ``bic`` is m (m - 1) ln n - 2 ln L, the smaller the better [schwarz1978].
+    """
+
+    log_likelihood: float
+    sample_size: int
+    starts: int
+
+    @property
+    def parameters(self) -> int:
+        """The number of free transition probabilities."""
+        return self.hidden * (self.hidden - 1)
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return self.parameters * math.log(self.sample_size) - 2 * self.log_likelihood
+
+    @classmethod
+    def from_law_dict(cls, description: Any) -> HiddenChain:
+        """Return the plain chain described by `law_dict`: likelihoods are never written."""
+        return HiddenChain.from_law_dict(description)
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        return f"{HiddenChain.describe(self)}, fitted to records"
+
+
+def fit_hidden(
+    sequences: Any,
+    states: Sequence[State] | None = None,
+    *,
+    hidden: int = 2,
+    starts: int = 8,
+    seed: int = 0,
+    length: int | None = None,
+    public: bool = False,
+    attractive: bool = False,
+) -> FittedHiddenChain:
+    """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
+    read = unbroken(sequences, states)
+    public = check_flag(public, "public")
+    hidden = check_count(hidden, "hidden (states for each symbol)", 1)
+    starts = check_count(starts, "starts", 1, MOST_STARTS)
+    if hidden > MOST_PER_SYMBOL:
+        raise InvalidInput(f"at most {MOST_PER_SYMBOL} hidden states for each symbol, found more")
+    size = len(read.states)
+    if size < 2 or np.bincount(read.codes, minlength=size).min() == 0:
+        raise InvalidModel(
+            "a hidden chain needs records of at least two states, each of which occurs; leave "
+            "states out that never do"
+        )
+    if attractive and size != 2:
+        raise InvalidInput(
+            f"attractive=True is for records of two states, found {size}; map the states to two, "
+            "or leave it out"
+        )
+    owner = np.repeat(np.arange(size), hidden)  # (m,)
+    generator = np.random.default_rng(check_seed(seed))
+    made = [_random(read, owner, generator) for _ in range(starts)]
+    tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
+    tried.sort(key=lambda one: -one[0])
+    best = max(
+        (_climbed(read, owner, one[1], LONG, attractive) for one in tried[:FINALISTS]),
+        key=lambda one: one[0],
+    )
+    chain = _ordered(best[1][1], owner, read.states, length)
+    fitted = FittedHiddenChain.__new__(FittedHiddenChain)
+    HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
+    likelihood = log_likelihood(chain, read)
+    facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
+    for name, value in (facts | {"_origin": fitted_origin(public)}).items():
+        object.__setattr__(fitted, name, value)
+    warn_fitted(public, stacklevel=3)
+    return fitted.with_checks(untested(public, *NAMES)).with_records(read.described)
+
+
+def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:
+    """Return ln Pr of all records, series being independent; of each, ``skipped`` are given.
+
+    >>> from undertow.models.chains import MarkovChain
+    >>> chain = HiddenChain.of(MarkovChain([[.9, .1], [.3, .7]]))
+    >>> round(log_likelihood(chain, unbroken([0, 0, 1])), 6) == round(float(np.log(.75 * .09)), 6)
+    True
+    """
+    order = [read.states.index(state) for state in chain.states]
+    owner = np.array(order, dtype=np.intp)[chain.shown]
+    scales = _expected(read, (chain.initial, chain.transition), owner)[0]
+    kept = np.ones(read.codes.size, dtype=np.bool_)
+    for begin, end in zip(read.begins, read.ends, strict=True):
+        kept[begin : min(begin + skipped, end)] = False
+    return float(np.log(scales[kept]).sum())
+
+
+def ascended(
+    read: Unbroken, owner: npt.NDArray[Any], made: Starts, attractive: bool = False
+) -> tuple[float, Starts]:
+    """Return the log-likelihood of a start, and the start after one step.
+
+    Expected transitions given all records, divided by their sums [baum1970], or the totally
+    positive matrix that suits them best: the likelihood never falls.
+    """
+    scales, counts, begun = _expected(read, made, owner)
+    if attractive:
+        step = attractive_rows(counts, made[1])
+        return float(np.log(scales).sum()), (begun / begun.sum(), step)
+    sums = counts.sum(axis=1, keepdims=True)
+    # a hidden state that is never left keeps its row
+    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), made[1])
+    return float(np.log(scales).sum()), (begun / begun.sum(), step)
+
+
+def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
+    size, records = owner.size, read.codes.size
+    scales, ahead = np.empty(records), np.empty((records, size))
+    counts, begun = np.zeros((size, size)), np.zeros(size)
+    parts = (np.ascontiguousarray(made[0]), np.ascontiguousarray(made[1]), owner.astype(np.int64))
+    place = compiled(expect)(read.codes, read.ends, *parts, scales, ahead, counts, begun)
+    if place >= 0:
+        raise InvalidInput(
+            f"record {place} (counting from 0) has probability 0 under the hidden chain; "
+            "transitions that occur must be possible"
+        )
+    return scales, counts, begun
+
+
+def _climbed(
+    read: Unbroken, owner: npt.NDArray[Any], made: Starts, steps: int, attractive: bool = False
+) -> tuple[float, Starts]:
+    """Return the log-likelihood that a start reaches, and what it has become."""
+    last, least = -math.inf, CLOSE * read.codes.size
+    if attractive:  # a totally positive matrix near the start
+        made = made[0], attractive_rows(np.zeros_like(made[1]), made[1])
+    for step in range(steps):
+        progress.doing("steps of a fit", step, steps)
+        value, further = ascended(read, owner, made, attractive)
+        if value - last < least and step:
+            return value, made
+        last, made = value, further
+    return ascended(read, owner, made)[0], made
+
+
+def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Generator) -> Starts:
+    """Return a random start: the symbols' own transitions, split among regimes that persist."""
+    size, hidden = len(read.states), owner.size // len(read.states)
+    inner = np.ones(read.codes.size, dtype=np.bool_)
+    inner[read.ends - 1] = False
+    first = np.flatnonzero(inner)
+    counts = np.ones((size, size))
+    np.add.at(counts, (read.codes[first], read.codes[first + 1]), 1)
+    shares = counts / counts.sum(axis=1, keepdims=True)  # (symbol, symbol)
+    odds = np.exp(generator.normal(0.0, 1.0, (owner.size, size)))  # each regime's own preferences
+    symbol = shares[owner] * odds
+    symbol /= symbol.sum(axis=1, keepdims=True)  # (m, symbols)
+    inside = generator.dirichlet(np.ones(hidden), (owner.size, size))  # (m, symbols, regimes)
+    stays = generator.uniform(0.3, 0.95)
+    own = np.tile(np.eye(hidden), (size, 1))[:, None]  # (m, 1, regimes): the same regime
+    step = symbol[:, :, None] * (stays * own + (1 - stays) * inside)  # (m, symbols, regimes)
+    return np.full(owner.size, 1 / owner.size), step.reshape(owner.size, owner.size)
+
+
+def _ordered(
+    step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
+) -> HiddenChain:
+    """Return the chain with the hidden states of a symbol by what they show next, rising."""
+    made = np.where(step >= _NEGLIGIBLE, step, 0.0)
+    if not one_closed_class(made):  # regimes that never meet: all but impossible
+        made = np.maximum(step, _NEGLIGIBLE)
+    made = made / made.sum(axis=1, keepdims=True)
+    ahead = made @ owner  # (m,): the expected number of the next symbol
+    order = np.lexsort((ahead, owner))
+    return HiddenChain(
+        made[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
+    )

@@ -1,0 +1,847 @@
+"""The least noise for a guarantee: one method by name, or the best of the certified ones."""
+
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import replace
+from functools import partial
+from importlib import import_module
+from typing import Any, get_args, overload
+
+from undertow import progress
+from undertow.adversaries import Against, Secrets, Window, check_against, check_window
+from undertow.bounds.engine import check_fit
+from undertow.bounds.memory.missing import over_patterns, over_patterns_as_complete
+from undertow.certificate import WIDTHS, Covers, Leakage, check_covers
+from undertow.curves import check_delta
+from undertow.deprecations import renamed
+from undertow.errors import (
+    EffortSpent,
+    IncompleteSeries,
+    InvalidInput,
+    MethodRefused,
+    NothingToProtect,
+    NotSupported,
+    UnknownState,
+)
+from undertow.labels import along
+from undertow.mechanisms import Flips, Noise, Redaction, Unit
+from undertow.methods import BEST, METHODS, Method, find_method, methods_for
+from undertow.models.base import Model
+from undertow.models.fitting.checks import accepted
+from undertow.models.sets import AnyModel, ModelSet, SingleModel
+from undertow.models.standing import pointing, stands_for
+from undertow.numerics import (
+    check_choice,
+    check_count,
+    check_epsilon,
+    check_positive,
+    divide_up,
+    shown,
+    up,
+)
+from undertow.plan import Plan
+from undertow.planning.acceptance import LITTLE, Trial, admit, price, priced, quickly, under
+from undertow.planning.chains import withstood
+from undertow.planning.groups import contribution
+from undertow.planning.questions import Objective, Question, Scaled, Shape, Solution, Way, chains_of
+from undertow.queries import AnyQuery, BaseQuery, LocalQuery, Redacted, Series, State, Task
+
+__all__ = [
+    "LESS",
+    "calibrate",
+    "check_question",
+    "effort_of",
+    "least_error",
+    "named",
+    "plan_at_level",
+    "plan_by",
+    "prove",
+    "shaped",
+    "shapes_of",
+    "solve",
+    "unknown",
+]
+
+
+LESS = (
+    "the search for the least noise ended with its effort spent: less may do; effort=10 allows "
+    "ten times as much, effort=math.inf searches to the end"
+)
+"""What is said of noise whose search ended early."""
+
+
+def effort_of(method: Method, question: Question[Any]) -> float:
+    """Return how long a method takes for a question, in units of some 30 microseconds.
+
+    It is counted from the model, so the same on every machine; 0 for a method that says nothing,
+    because it has an effort limit of its own or needs no time at all.
+    """
+    return 0.0 if method.effort is None else float(named(method.effort)(question))
+
+
+def solve(method: Method, question: Question[Any]) -> Solution:
+    """Return the mechanism that a method finds for a question, or refuse.
+
+    Where families of models are mixed, each is asked by itself: the largest noise serves them
+    all, since more noise never leaks more. The question's effort is for all of them; where it is
+    spent the mechanism is a proved one, and may have more noise than need be.
+    """
+    with progress.granting(question.effort):
+        found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
+        if not progress.left():
+            found = [replace(each, notes=(*each.notes, LESS), optimal=False) for each in found]
+    return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
+
+
+def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
+    """Return what a method certifies for a mechanism: where families are mixed, the worst.
+
+    With an effort of its own, so that it can be repeated.
+    """
+    with progress.granting(question.effort):
+        found = [
+            way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
+            for way, part in _parts(method, question)
+        ]
+    if any(leak.secrets.window != question.secrets.window for leak in found):
+        raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
+    if len(found) == 1:
+        return found[0]
+    worst = max(found, key=lambda leak: leak.upper)
+    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
+    least = min(found, key=lambda leak: WIDTHS.index(leak.covers))
+    return replace(worst, lower=0.0, witness=None, assumptions=tuple(notes), covers=least.covers)
+
+
+def _told(solution: Solution, question: Question[Any]) -> Solution:
+    """Return a solution whose certificate, if there is one, says what the model does not cover."""
+    if solution.leakage is None:
+        return solution
+    leak = solution.leakage.with_assumptions(question.model.disclaimers())
+    return replace(solution, leakage=leak)
+
+
+def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
+    """Return the ways of a method, each with the part of the question that it answers."""
+    if not method.suits(question.model):
+        others = methods_for(question.model, method.task)
+        raise MethodRefused(
+            f"'{method.name}' has nothing to say about {question.model.describe()}; use "
+            f"method='{next(iter(others), 'best')}'"
+        )
+    _check_history(method, question)
+    ways = method.solver if question.shape == "laplace" else method.normal or method.solver
+    if isinstance(ways, str | Way):
+        return [(_way(ways), question)]
+    found: dict[str, list[SingleModel]] = {}
+    for member in question.model.members():
+        found.setdefault(member.family, []).append(member)
+    return [
+        (
+            _way(ways.get(family) or ways["other"]),
+            question if len(found) == 1 else replace(question, model=ModelSet(models)),
+        )
+        for family, models in found.items()
+    ]
+
+
+def _check_history(method: Method, question: Question[Any]) -> None:
+    """Refuse a window of records where the method, or the order of the records, is in the way."""
+    method.admit_secrets(question.secrets)
+    if question.secrets.window == 1 or question.families <= {"chain", "groups", "second-order"}:
+        return
+    raise MethodRefused(
+        "what is revealed about a window of records is known for chains of order one and two, "
+        f"their classes and groups, not for {question.model.describe()}; protect one record, or "
+        "plan with Groups"
+    )
+
+
+def _way(solver: str | Way) -> Way:
+    way: Way = named(solver) if isinstance(solver, str) else solver
+    return way
+
+
+def named(place: str) -> Any:
+    """Return what a name in the registry stands for, imported when it is first asked.
+
+    >>> named("chains.lange_constant").__name__
+    'lange_constant'
+    """
+    module, _, name = place.rpartition(".")
+    return getattr(import_module(f"undertow.planning.{module}"), name)
+
+
+_EVEN = 2e-10
+"""How much more noise, relatively, a proof that covers more is worth: the width of a search."""
+
+_FAR = 2.0
+"""Ratio of errors at which one kind of noise is out of the question: the sharper methods for
+Gaussian noise need at most a sixth less of it than the closed form, wherever both were run."""
+
+_TIE = 1e-9
+"""Relative difference of noise below which two plans cost the same."""
+
+_WORTH = 1e-3
+"""Relative gain in error that makes a search worth while, and a table of noise worth having:
+Laplace noise by its level has a wider proof, which serves other releases too."""
+
+_PATIENCE = 0.08
+"""Share of the effort of noise of any shape that ``best`` allows it: about two seconds."""
+
+
+@overload
+def calibrate(
+    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers | None = ..., releases: int = ..., accept: Sequence[str] = ...,
+    missing: State | None = ..., effort: float | None = ...,
+) -> Plan: ...  # fmt: skip
+@overload
+def calibrate(
+    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
+    *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
+    covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
+    accept: Sequence[str] = ..., missing: State | None = ..., effort: float | None = ...,
+) -> Plan[Noise]: ...  # fmt: skip
+@overload
+def calibrate(
+    query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    effort: float | None = ...,
+) -> Plan[Flips]: ...  # fmt: skip
+@overload
+def calibrate(
+    query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
+    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
+    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    effort: float | None = ...,
+) -> Plan[Redaction]: ...  # fmt: skip
+
+
+@renamed(epsilon="limit")
+def calibrate(
+    query: AnyQuery | LocalQuery,
+    model: AnyModel,
+    limit: float,
+    against: Against = "any",
+    method: str = "best",
+    *,
+    pairs: Any = None,
+    protect: Any = None,
+    unit: Unit = "record",
+    objective: Objective | None = None,
+    covers: Covers | None = None,
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
+    accept: Sequence[str] = (),
+    missing: State | None = None,
+    effort: float | None = None,
+) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
+    """Return the plan with the least noise whose leakage is certainly at most ``limit``.
+
+    Parameters
+    ----------
+    method
+        A name of `undertow.methods`: for a curator's answer such as ``exact`` (the leakage of
+        this very answer), ``exchange`` (what any algorithm of the same level could leak) or
+        ``group`` (any dependence whatever), for `Series` and `Redacted` their own. ``best`` has
+        the least error among the certified ones, or shows most.
+    pairs, protect
+        Pairs of states that must not be told apart, and the records (from 0) that matter; by
+        default all. Quilts and the Wasserstein distance use them; the other methods protect
+        everything. ``protect=Window(12)`` hides more than a record: the whole history of any twelve
+        records in a row, which the methods for guarantees can (``exchange``, ``closed``,
+        ``group``).
+    unit
+        ``"record"``: one record of a series is protected, given how records depend on each
+        other. ``"person"``: all records of one person at once, at most the model's length of
+        them, whatever the dependence among them; persons must be independent.
+    objective
+        For `Series`, what to spare: ``"flips"`` (default; the least expected share of false
+        records), ``"information"`` (the most about a record in its output), or the costs of
+        flipping each state. For a count with method ``optimal`` the error to make small:
+        ``"absolute"`` (default) or ``"squared"``.
+    covers
+        The shapes of data that the proof must cover: ``"windows"`` (one answer on whole series or
+        any window of each), ``"any"`` (also groups within a series, gaps, several answers on
+        disjoint records). By default whole series, and more where that costs no more noise. Say
+        ``"series"`` if this one answer on whole series is all that is ever released of them: then
+        ``best`` also tries noise of any shape (``optimal``), which errs less and has a higher DP
+        level. A release of another shape than its plan's proof covers is refused unless the noise
+        suffices all the same.
+    delta
+        0 (default) for pure leakage. Above it the leakage is to be at most ``limit`` at ``delta``:
+        odds move by more than 2 e^limit with probability at most 2 delta.
+    noise
+        ``"laplace"``, ``"gaussian"`` or ``"discrete-gaussian"`` (both need a delta); by default
+        whichever errs less. Gaussian noise pays where many answers are released.
+    releases
+        How many releases of this noise on the same records shall keep the limit together.
+    missing
+        What a record without a value in a state is. ``"any"``: the proof covers every pattern of
+        missing records, where which are missing depends on no record. ``"none"``: none is missing;
+        one that is all the same counts as the first state. A state: missing records are in it. By
+        default the state that the model was fitted with for them; else ``"any"``, but ``"none"``
+        for a method asked for by name whose proof needs complete series, and for `Series` and
+        `Redacted`, in which every record has a state.
+    effort
+        How much work each method may take, as a multiple of five to ten seconds, but counted, so
+        that the plan is the same on every machine; ``math.inf`` for any. A search that ends early
+        leaves a certified plan with more noise than need be, and says so. By default 1; a method
+        that is asked for by name and has no answer before its end works to its end.
+    accept
+        Names of failed checks of a fitted model that are taken upon oneself, such as ``("order",
+        "memory")``. Each that failed must be named, or the model is refused with `FailedChecks`;
+        the promise of the plan then begins with what the failure costs. Names that did not fail
+        are an error; ``"same-records"`` is always allowed.
+
+    >>> from undertow import Count, MarkovChain, Window, calibrate
+    >>> chain = MarkovChain([[.882, .118], [.305, .695]], ("inactive", "active"), length=15264)
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
+    >>> round(plan.mechanism.scale, 4)
+    3.9948
+    >>> published = calibrate(Count("active"), chain, 1.0, against="ignorant", method="quilt")
+    >>> round(published.mechanism.scale, 4)
+    14.813
+    >>> hour = calibrate(Count("active"), chain, limit=1.0, protect=Window(12))
+    >>> hour.method, round(hour.mechanism.scale, 3)
+    ('exchange', 14.865)
+    """
+    question = check_question(
+        query, model, limit, against, pairs, protect,
+        unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
+        missing=missing, effort=1.0 if effort is None else effort,
+    )  # fmt: skip
+    taken = admit(model, accept, lambda: _trial(question), all_of=unit == "record")
+    named: Any = method
+    chosen = None
+    if not isinstance(named, str) or named != BEST:
+        chosen = find_method(query.task, named)
+    if effort is None and chosen is not None and not chosen.early:
+        question = replace(question, effort=math.inf)
+    with pointing(model):
+        return priced(_planned_by(chosen, question, noise, objective), taken)
+
+
+def _planned_by(
+    chosen: Method | None, question: Question[Any], noise: Shape | None, objective: Objective | None
+) -> Plan[Any]:
+    """Return the plan of a method, or of the best one."""
+    shapes = shapes_of(question, noise)
+    table = chosen is not None and chosen.tabulated
+    if objective is not None and question.query.task == "answer" and not table:
+        raise InvalidInput(
+            "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
+            "method='optimal', leave it out here"
+        )
+    if chosen is not None:
+        known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
+        if not known:
+            raise MethodRefused(unknown(chosen, question, noise))
+        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
+        return _chosen(plans)
+    return _best_of(question, shapes)
+
+
+def _trial(question: Question[Any]) -> Trial:
+    """Return the plan of the first quick method that answers a question, as one to try out."""
+    asked = shaped(replace(question, effort=LITTLE), question.shape)
+    plan = _first(asked)
+
+    def elsewhere(model: AnyModel) -> Leakage:
+        other = replace(asked, model=model)
+        for method in _candidates(other):
+            with suppress(MethodRefused):
+                method.admit_secrets(other.secrets)
+                return under(plan, model, quickly=quickly(plan, model))
+        raise NotSupported("no method answers this question under this model")
+
+    return Trial(partial(price, plan=plan), elsewhere)
+
+
+def _first(question: Question[Any]) -> Plan[Any]:
+    """Return the plan of the first method that answers, those of a limited effort before others."""
+    for method in sorted(_candidates(question), key=lambda method: not method.early):
+        with suppress(MethodRefused):
+            return plan_by(method, question)
+    raise NotSupported("no method answers this question")
+
+
+def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
+    """Return the kinds of noise to try."""
+    query = question.query
+    if noise is not None or query.task != "answer" or query.selects or not question.delta:
+        return [noise or "laplace"]
+    return ["laplace", "gaussian"]
+
+
+def shaped(question: Question[Any], shape: Shape) -> Question[Any]:
+    """Return the question for one kind of noise; Laplace noise keeps a limit without any delta."""
+    return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
+
+
+def unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
+    """Return why a method has nothing to say about the noise that was asked for."""
+    if question.releases > 1 and not method.composes:
+        return (
+            f"'{method.name}' is about one answer; {question.releases} releases are accounted by "
+            "their guarantees: use method='exchange', 'sweep' or 'closed'"
+        )
+    if not question.delta:
+        return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
+    return (
+        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian "
+        "noise, 'exchange' for Laplace noise"
+    )
+
+
+def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
+    """Return the best plan over kinds of noise; a kind that has none is left out.
+
+    Gaussian noise is searched for thoroughly only where its closed form comes near Laplace noise.
+    """
+    if question.missing is None:
+        question = question.with_missing("any")
+    plans: list[Plan[Any]] = []
+    reasons = []
+    for shape in shapes:
+        asked = shaped(question, shape)
+        try:
+            plans.append(_far_behind(plans, asked) or _best(asked))
+        except NothingToProtect:
+            raise
+        except NotSupported as reason:
+            if len(shapes) == 1:
+                raise
+            reasons.append(str(reason))
+    if not plans:
+        raise NotSupported("; ".join(dict.fromkeys(reasons)))
+    return _chosen(plans)
+
+
+def _far_behind(plans: list[Plan[Any]], question: Question[Any]) -> Plan[Any] | None:
+    """Return the quick plan for another kind of noise, if it errs far more than those there are.
+
+    What is sharper than the closed form is slower to find, and never worth a factor of `_FAR`.
+    """
+    method = METHODS["answer"]["closed"]
+    if not plans or not method.knows(question.shape, question.releases):
+        return None
+    with suppress(MethodRefused):
+        quick = plan_by(method, question)
+        if quick.expected_error > _FAR * min(plan.expected_error for plan in plans):
+            return quick
+    return None
+
+
+def _chosen(plans: list[Plan[Any]]) -> Plan[Any]:
+    """Return the plan with the least error, which says by how much it errs less than the others."""
+    best = least_error(plans)
+    notes = []
+    for plan in plans:
+        if plan is not best and best.expected_error:
+            ratio = plan.expected_error / best.expected_error
+            notes.append(f"{_kind(best)} errs {ratio:.2g} times less than {_kind(plan)} would here")
+    leak = best.leakage
+    return replace(best, leakage=replace(leak, assumptions=(*leak.assumptions, *notes)))
+
+
+def _kind(plan: Plan[Any]) -> str:
+    """Return the kind of noise of a plan in words."""
+    noise = plan.noise
+    return f"{'Laplace' if noise.measure == 'scale' else noise.words} noise"
+
+
+def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
+    """Return the plan that a method makes for a question, with its proof, or refuse."""
+    return _planned(method, question)[0]
+
+
+def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
+    """Return the plan of a method, and whether no other can serve better.
+
+    Where nothing is said of missing records, any pattern of them is covered if the method's proof
+    does that, and none is assumed to be missing if it does not.
+    """
+    if question.missing is None:
+        if covers_missing(method, question):
+            with suppress(IncompleteSeries):
+                return _planned(method, question.with_missing("any"))
+        return _planned(method, question.with_missing("none"))
+    if question.missing == "any" and not covers_missing(method, question):
+        raise IncompleteSeries(_COMPLETE.format(method.name))
+    method.admit(question.against)
+    method.admit_secrets(question.secrets)
+    if question.unit == "person" and not method.persons:
+        raise MethodRefused(
+            "unit='person' hides all records of a person, whatever they are: leave method, pairs "
+            "and protect out"
+        )
+    _check_shape(method.name, method.covers, question)
+    found = solve(method, question)
+    mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
+    leak = found.leakage or prove(method, question, question.together(mechanism))
+    leak = replace(leak, delta=question.delta)
+    if (
+        question.missing == "any"
+        and question.query.task == "answer"
+        and not over_patterns(leak, mechanism, question.model)
+    ):
+        raise IncompleteSeries(_COMPLETE.format(method.name))
+    if method.certified and not leak.proves(question.limit):
+        raise NotSupported(
+            f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
+            f"proves is {leak.upper:.6g}"
+        )
+    _check_shape(method.name, leak.covers, question)
+    leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
+    plan: Plan[Any] = Plan(
+        mechanism, question.model, question.limit, leak, method.name,
+        unit=question.unit, measures=found.measures, delta=question.delta,
+        releases=question.releases, missing=question.missing,
+    )  # fmt: skip
+    tight = method.tight and leak.closed and question.secrets.everything
+    return plan, LESS not in found.notes and (found.optimal or tight)
+
+
+_COMPLETE = (
+    "the proof of '{}' needs complete series, and missing='any' leaves open which records are "
+    "missing; say missing='none', name the state that missing records have, or use "
+    "method='exchange'"
+)
+
+
+def covers_missing(method: Method, question: Question[Any]) -> bool:
+    """Return whether the proof of a method may hold for every pattern of missing records."""
+    if method.covers == "any" or method.task != "answer":
+        return True
+    if method.tabulated or question.query.selects:
+        return False
+    noise = question.noise(1.0) if question.shape == "laplace" else question.normal(1.0)
+    return over_patterns_as_complete(noise, question.model, question.against)
+
+
+def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
+    """Refuse a proof that does not cover the shapes of data that were asked for."""
+    if WIDTHS.index(covers) < WIDTHS.index(question.covers):
+        raise MethodRefused(
+            f"the proof of '{name}' covers '{covers}', not covers='{question.covers}'; use "
+            "method='exchange', which covers everything that is done with a series"
+        )
+
+
+def _best(question: Question[Any]) -> Plan[Any]:
+    """Return the certified plan with the least error, or that shows most.
+
+    What a search can win at most is asked before it is begun: a plan that no noise smaller by a
+    thousandth could replace, because an attack on that noise exceeds the limit, ends the search,
+    and so does one that nothing can improve. Where such attacks are known, the method with the
+    widest proof, which is the quickest, comes first; elsewhere it is tried at the end, with the
+    noise of the plan that is settled.
+    """
+    methods = _candidates(question)
+    if len(methods) == 1:
+        return plan_by(methods[0], question)
+    attackable = _attackable(question)
+    if attackable:
+        wider = {method.wider for method in methods}
+        methods.sort(key=lambda method: method.name not in wider)
+    alike = len(question.families) == 1
+    plans: dict[str | None, Plan[Any]] = {}
+    reasons: dict[str, list[str]] = {}
+    spent: list[str] = []
+    for method in methods:
+        if alike and question.secrets.everything and method.subsumed_by in plans:
+            continue
+        try:
+            plan, settled = _planned(method, question)
+        except NothingToProtect:
+            raise
+        except NotSupported as reason:
+            reasons.setdefault(str(reason), []).append(method.name)
+            if isinstance(reason, EffortSpent):
+                spent.append(method.name)
+            continue
+        plans[method.name] = plan
+        if settled:
+            others = [one for one in methods if one.name == method.wider and one.name not in plans]
+            best = least_error([*plans.values(), *_as_good(others, question, plan)])
+            return _any_shape(question, best)
+        if attackable and not _can_gain(question, plan):
+            break
+    if not plans:
+        told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        raise NotSupported(f"no method can keep this guarantee. {told}")
+    best = least_error(plans.values())
+    if spent:
+        note = _MORE.format(" and ".join(map(repr, spent)))
+        best = replace(best, leakage=best.leakage.with_assumptions((note,)))
+    return _any_shape(question, best)
+
+
+_MORE = (
+    "{} had its effort spent: less noise may do; effort=10 allows ten times as much, "
+    "effort=math.inf any"
+)
+
+
+def _attackable(question: Question[Any]) -> bool:
+    """Return whether attacks are known that every noise of this kind must withstand."""
+    query = question.query
+    return (
+        query.task == "answer"
+        and question.shape == "laplace"
+        and not query.selects
+        and bool(query.named or query.per_state)
+        and question.releases == 1
+        and question.unit == "record"
+        and question.secrets.everything
+        and question.families == {"chain"}
+        and bool(chains_of(question.model))
+    )
+
+
+def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
+    """Return whether a noise smaller by a thousandth might keep the limit, by some proof."""
+    smaller = question.noise(plan.noise.amount / (1 + _WORTH))
+    return withstood(question, smaller, plan.leakage)
+
+
+def _candidates(question: Question[Any]) -> list[Method]:
+    """Return the certified methods that protect what is asked and assume nothing else."""
+    return [
+        method
+        for method in METHODS[question.query.task].values()
+        if method.certified
+        and not method.whole
+        and not method.asked
+        and (method.persons or question.unit == "record")
+        and (method.histories or question.secrets.window == 1)
+        and method.guards(question.against)
+        and method.suits(question.model)
+        and method.knows(question.shape, question.releases)
+        and (question.missing != "any" or covers_missing(method, question))
+    ]
+
+
+def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
+    """Return the plan with noise of any shape, where only this answer counts and it errs less."""
+    if not question.alone:
+        return plan
+    for method in METHODS[question.query.task].values():
+        if method.asked and method.suits(question.model):
+            with suppress(MethodRefused):
+                other = plan_by(method, replace(question, patience=_PATIENCE))
+                if other.expected_error < plan.expected_error * (1 - _WORTH):
+                    plan = other
+    return plan
+
+
+def _as_good(
+    methods: list[Method], question: Question[Any], plan: Plan[Any]
+) -> Iterator[Plan[Any]]:
+    """Yield the plans of methods that keep the guarantee with the noise of a plan, or nearly."""
+    for method in methods:
+        noise = plan.noise.with_amount(up(plan.noise.amount * (1 + _EVEN)))
+        with suppress(NotSupported):
+            if prove(method, question, noise).proves(question.limit):
+                yield plan_by(method, question)
+
+
+_COST: dict[Task, Callable[[Plan[Any]], float]] = {
+    "answer": lambda plan: plan.expected_error,
+    "flip": lambda plan: plan.expected_flips,
+    "redact": lambda plan: -plan.utility,
+}
+"""What a plan should have little of."""
+
+
+def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
+    """Return the plan with the least error, or that shows most; of those that all but tie, the
+    widest proof.
+
+    Of proofs that cover the same shapes, the exact one.
+    """
+    costs = [(_COST[plan.task](plan), plan) for plan in plans]
+    least = min(cost for cost, _ in costs)
+    close = [(cost, plan) for cost, plan in costs if cost - _TIE * abs(cost) <= least]
+    width = max(WIDTHS.index(plan.leakage.covers) for _, plan in close)
+    widest = [pair for pair in close if WIDTHS.index(pair[1].leakage.covers) == width]
+    tight = [pair for pair in widest if find_method(pair[1].task, pair[1].method).tight]
+    return min(tight or widest, key=lambda pair: pair[0])[1]
+
+
+def check_question(
+    query: AnyQuery | LocalQuery,
+    model: AnyModel,
+    limit: float,
+    against: Against,
+    pairs: Any = None,
+    protect: Any = None,
+    *,
+    unit: Unit = "record",
+    objective: Objective | None = None,
+    covers: Covers | None = None,
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
+    missing: State | None = None,
+    effort: float = 1.0,
+) -> Question[Any]:
+    """Return the question if it makes sense: states that exist, records inside the series."""
+    if not isinstance(query, BaseQuery):
+        raise InvalidInput(
+            f"the first argument must be a query such as Count('active'), found "
+            f"{type(query).__name__}"
+        )
+    if not isinstance(model, Model):
+        raise InvalidInput(
+            f"the second argument must be a model such as MarkovChain(...), found "
+            f"{type(model).__name__}"
+        )
+    model = stands_for(model)
+    task = query.task
+    if noise is not None:
+        check_choice(noise, "noise", get_args(Shape))
+    check_choice(unit, "unit", ("record", "person"))
+    if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
+        raise InvalidInput(
+            "pairs, protect and unit belong to a curator's answers; a Series protects every "
+            "record, and Redacted(protect=...) names the records"
+        )
+    if task == "flip":
+        objective = along(objective, model.states, "objective")[0]
+    served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
+    costs = task != "flip" and not isinstance(objective, str | None)
+    if costs or objective not in served[task]:
+        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
+    secrets = Secrets.asked(pairs, protect)
+    query = model.valued(query.on(model.states))
+    missing = _check_missing(missing, task, model)
+    if query.values is not None and not model.states:
+        raise InvalidInput(
+            "values give the states of a model their numbers, and this model names no states: it "
+            "describes numbers themselves, leave values out"
+        )
+    question: Question[Any] = Question(
+        query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
+        covers=check_covers("series" if covers is None else covers), unit=unit,
+        alone=isinstance(covers, str) and covers == "series",
+        objective="flips" if objective is None else objective,
+        delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
+        shape=noise or "laplace", effort=progress.check_effort(effort),
+    )  # fmt: skip
+    if missing is not None:
+        question = question.with_missing(missing)
+    if task != "answer" and question.releases > 1:
+        raise InvalidInput("several releases are planned for a curator's answers, not for a series")
+    named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
+    known = model.states
+    for state in named:
+        if known and state not in known:
+            listed = ", ".join(map(repr, known[:12]))
+            raise UnknownState(f"the model has no state {state!r}; its states are {listed}")
+    for member in model.members():
+        check_fit(query, member)
+        check_window(Window(secrets.window), question.against, member.length)
+    last = max(secrets.records or (0,))
+    if question.length is not None and last >= question.length:
+        raise InvalidInput(
+            f"protect names record {last}, but the series has {question.length} records, counted "
+            "from 0"
+        )
+    return question
+
+
+def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
+    """Return what a missing record is, None if nothing is said of an answer; or refuse it."""
+    states = model.states
+    for word in ("any", "none"):
+        if word in states:
+            raise InvalidInput(
+                f"a state of the model is called {word!r}, which missing={word!r} has another "
+                f"meaning for: give that state another name, as in states=('{word}_of_them', ...)"
+            )
+    local = task != "answer"
+    if missing is None:
+        missing = model.records.missing
+    if missing is None:
+        return "none" if local else None
+    if local and isinstance(missing, str) and missing == "any":
+        raise InvalidInput(
+            "flips and erasures are of states, so a missing record needs one: say missing='none' "
+            "(one that turns up all the same counts as the first state), or name its state"
+        )
+    if isinstance(missing, str) and missing in ("any", "none"):
+        return missing
+    if not any(type(state) is type(missing) and state == missing for state in states):
+        known = ", ".join(map(repr, states[:12])) or "none, as this model names none"
+        raise UnknownState(
+            f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
+            f"states are {known}"
+        )
+    return missing  # type: ignore[no-any-return]
+
+
+def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:
+    """Return delta if the question can have one, or refuse it with the reason."""
+    delta = check_delta(delta)
+    if delta and task != "answer":
+        raise InvalidInput(
+            "flips and erasures are planned for pure leakage, which holds at every delta: leave "
+            "delta out"
+        )
+    if not delta and noise not in (None, "laplace"):
+        raise MethodRefused(
+            f"{noise} noise leaks without bound at delta 0, because far answers tell two values "
+            "apart; say how rare may be ignored, delta=1e-6 (far below 1 / number of records)"
+        )
+    return delta
+
+
+def plan_at_level(
+    query: AnyQuery, model: AnyModel, level: float, against: Against = "any",
+    unit: Unit = "record", protect: Window | None = None, accept: Sequence[str] = (),
+) -> Plan[Scaled]:  # fmt: skip
+    """Return the plan whose noise has a DP level of at most ``level``; its limit is what it leaks.
+
+    The inverse of `calibrate`: for an account in which levels are shared out. Leakages are those of
+    all algorithms of the level, so that any shape of data is covered. For persons the level is that
+    of all records of one person. ``accept`` names failed checks, as in `calibrate`.
+
+    >>> from undertow import Count, MarkovChain
+    >>> plan = plan_at_level(Count(1), MarkovChain([[.9, .1], [.3, .7]]), 0.25)
+    >>> plan.noise.scale >= 4.0, plan.noise.level_upper() <= 0.25, plan.limit < 1.1
+    (True, True, True)
+    """
+    wanted = check_positive(level, "level")
+    question = check_question(query, model, wanted, against, None, protect, unit=unit, covers="any")
+    taken = accepted(question.model.checks, accept, all_of=unit == "record")
+    noise = _noise(question, wanted)
+    method = find_method("answer", "group" if unit == "person" else "exchange")
+    proof = prove(method, question, noise)
+    if not math.isfinite(proof.upper):
+        raise NotSupported(
+            f"at a DP level of {wanted:g} nothing finite can be said about what leaks under "
+            f"{model.describe()}: some state may last for ever; state a class without zeros, or "
+            "give it a length"
+        )
+    plan = Plan(noise, question.model, proof.upper, proof, method.name, unit=unit)
+    return priced(plan, taken)
+
+
+def _noise(question: Question, level: float) -> Scaled:
+    """Return the least noise whose level, rounded up, is at most ``level``."""
+    query, length = question.query, question.length
+    if question.unit == "person":
+        return question.noise(
+            divide_up(query.person_upper(contribution(question.model), length), level)
+        )
+    noise = question.noise(query.sensitivity(length) / level)
+    while noise.level_upper(length) > level:  # a few units in the last place
+        noise = question.noise(math.nextafter(noise.scale, math.inf))
+    return noise

@@ -1,0 +1,1 @@
+"""Carry out plans on data: answers, whole series, private fits, and estimates."""

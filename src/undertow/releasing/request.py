@@ -1,0 +1,361 @@
+"""Data in, private answer out, in two phases: everything that can be refused, then the noise.
+
+`prepare` reads the shape, finds the proof that covers it, checks the question, and evaluates
+nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
+"""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from datetime import UTC, datetime
+from typing import TYPE_CHECKING, Any
+
+from undertow.accuracy import accuracy
+from undertow.certificate import Leakage
+from undertow.data.answers import Answers, weighted
+from undertow.data.codes import Lookup, Rule, standing
+from undertow.data.columns import kinds_of
+from undertow.data.readers.sources import Listed
+from undertow.data.records import check_records
+from undertow.errors import InvalidInput
+from undertow.ledger.rules import Entry
+from undertow.mechanisms import Noise, Selection
+from undertow.plan import Plan
+from undertow.planning.coverage import covering, group_conditions
+from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
+from undertow.releasing.account import (
+    account_conditions,
+    asking,
+    check_ledger,
+    level_of,
+    noise_terms,
+    reserve,
+    spend_terms,
+)
+from undertow.reporting.report import Report, brief
+from undertow.sampling.apply import lattice_amount, randomise
+from undertow.sampling.bits import Randomness, Secure, chosen
+from undertow.sampling.selection import select
+from undertow.sampling.totals import totalled
+
+if TYPE_CHECKING:
+    from undertow.data.table import Data
+    from undertow.ledger.book import Ledger
+
+__all__ = [
+    "Prepared",
+    "Release",
+    "carry_out",
+    "prepare",
+    "release",
+]
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A released answer, and what may be said about it.
+
+    ``value`` is one number, for a histogram one per state; with groups, one of these for each.
+    ``proof`` is the certificate that covers this very release. ``entry`` is the ledger's entry,
+    None where the release was not accounted; ``replayed`` says that the answer was recorded
+    earlier and is given again, ``made`` when it was drawn. ``conditions`` are what the data did
+    not say, each a clause of the guarantee's first sentence. ``window`` are the ends of the window,
+    None without one. ``sizes`` counts the records behind each group's answer (behind the one
+    answer, where there are no groups).
+
+    >>> from undertow import Count, MarkovChain, calibrate, release
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> out = release(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
+    >>> isinstance(out.value, int)
+    True
+    """
+
+    value: Any
+    plan: Plan[Noise]
+    randomness: str
+    rows: int
+    persons: int
+    release_id: str
+    entry: str | None = None
+    source: str | None = None
+    groups: tuple[Any, ...] | None = None
+    sizes: tuple[int, ...] = ()
+    made: str = ""
+    replayed: bool = False
+    window: tuple[Any, Any] | None = None
+    proof: Leakage | None = None
+    conditions: tuple[str, ...] = ()
+
+    def __str__(self) -> str:
+        """Return the answer and its guarantee for people."""
+        return brief(self)
+
+    def error_bar(self, beta: float = 0.05) -> float:
+        """Return alpha: all numbers are within alpha of the truth with probability 1 - beta.
+
+        Means of different groups err differently, in proportion to 1 / size: that of the smallest.
+        """
+        return max(self.error_bars(beta))
+
+    def error_bars(self, beta: float = 0.05) -> tuple[float, ...]:
+        """Return alpha for each group: all together hold with probability 1 - beta.
+
+        The noise of a mean is on the sum of the records, so fewer records have larger errors.
+        """
+        groups = max(1, len(self.groups or ()))
+        alpha = accuracy(self.plan.noise, beta, self.plan.numbers, groups)
+        sizes = self.sizes or (self.rows,)
+        if not isinstance(self.plan.noise.query, Mean) or self.plan.length is None:
+            return (alpha,) * len(sizes)
+        return tuple(alpha * self.plan.length / max(size, 1) for size in sizes)
+
+    def report(self) -> Report:
+        """Return what was released, how far off it may be, and what it guarantees."""
+        return Report.of(self)
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A release that nothing stands against: what will be asked, spent and proved."""
+
+    plan: Plan[Noise]
+    table: Any
+    shape: Any
+    proof: Leakage
+    entry: Entry | None
+    conditions: tuple[str, ...] = ()
+
+    @property
+    def level(self) -> float:
+        """The level that a ledger is asked for; inf for noise that has none."""
+        return level_of(self.plan, self.proof)
+
+    @property
+    def spends(self) -> dict[str, Any]:
+        """What it spends: a level, or the mu or rho of noise that has none."""
+        return noise_terms(self.plan, self.proof)
+
+
+def prepare(
+    plan: Plan[Noise],
+    data: "Data | Sequence[Any]",
+    ledger: "Ledger | None" = None,
+    *,
+    release_id: str | None = None,
+) -> Prepared:
+    """Return what a release would do, after every check that can refuse it; nothing is spent.
+
+    First whether the table can be read as declared, then whether these are the records that the
+    plan is about, then whether their types can be its states: of other records it is said what
+    differs, and not that a type does not fit.
+
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> ready = prepare(calibrate(Count("active"), chain, limit=1.0), ["idle", "active"] * 50)
+    >>> ready.proof.proves(1.0), ready.shape.rows
+    (True, 100)
+    """
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
+    lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
+    table: Any = data if hasattr(data, "answers") else _listed(data)
+    shape = table.shape()
+    if not shape.rows:
+        raise InvalidInput("there are no records: nothing to release")
+    conditions, asked = check_records(plan, table), table.asked()
+    table.check_types(plan.states)
+    ungrouped = asked.get("ungrouped", False)
+    proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
+    conditions += group_conditions(plan.model, ungrouped=ungrouped)
+    if ledger is None:
+        return Prepared(plan, table, shape, proof, None, conditions)
+    check_ledger(plan, ledger, shape.series, table)
+    entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
+    conditions += account_conditions(plan, ledger)
+    return Prepared(plan, table, shape, proof, entry, conditions)
+
+
+def release(
+    plan: Plan[Noise],
+    data: "Data | Sequence[Any]",
+    ledger: "Ledger | None" = None,
+    *,
+    release_id: str | None = None,
+    source: str | None = None,
+    insecure_seed: int | None = None,
+) -> Release:
+    """Return the private answer of a plan on data: `Data`, or one plain series of records.
+
+    The proof of the plan must cover the shape of the data: whole series, windows, groups. Where
+    another proof covers it and the noise suffices, that one is used; else the release is refused.
+    Missing and foreign values are what ``plan.missing`` says, in no state by default, and a release
+    never fails on one. Noise comes from the operating system's secure source;
+    ``insecure_seed`` makes it repeatable, gives up privacy, and is recorded in the release.
+
+    With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
+    before it is returned. A ``release_id`` that has been released returns the recorded answer and
+    spends nothing; by default it follows from the plan, the records touched, how they are read
+    and their public shape, so asking the same again is free. ``source`` says where the model came
+    from, for the report.
+
+    >>> from undertow import Count, MarkovChain, calibrate, release
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
+    >>> release(plan, ["idle", "active", None] * 9, insecure_seed=1).randomness
+    'insecure, seed 1'
+    """
+    randomness = chosen(insecure_seed, accounted=ledger is not None)
+    ready = prepare(plan, data, ledger, release_id=release_id)
+    return carry_out(ready, ledger, source=source, randomness=randomness)
+
+
+def carry_out(
+    ready: Prepared,
+    ledger: "Ledger | None" = None,
+    *,
+    source: str | None = None,
+    randomness: Randomness | None = None,
+) -> Release:
+    """Return the answer of a prepared release: reserved before it is drawn, recorded before shown.
+
+    The exact answer is evaluated before anything is reserved, so that whatever is wrong with the
+    data or the question spends nothing.
+    """
+    bits = randomness or Secure()
+    plan, asked = ready.plan, ready.entry
+    if ledger is None or asked is None:
+        return _told(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
+    found = ledger.entry(asked.release_id)
+    exact = None if found is not None and found.result is not None else _evaluated(ready)
+    reserved = reserve(asked, ready.table, ledger)
+    entry, made = reserved.entry_hash, reserved.made
+    if reserved.result is not None:
+        return _told(ready, reserved.result, bits, source, entry, made, replayed=True)
+    exact = _evaluated(ready) if exact is None else exact
+    ledger.begin(asked.release_id)
+    result, own = ledger.record(asked.release_id, _noisy(plan, exact, bits))
+    kept = ledger.entry(asked.release_id)
+    made = None if kept is None else kept.made  # the time on record, which every replay tells
+    # Where somebody else was faster, theirs is the answer. Whether this draw equals it stays here:
+    # that would be a second answer.
+    return _told(ready, result, bits, source, entry, made, replayed=not own)
+
+
+def _evaluated(ready: Prepared) -> Any:
+    """Return the exact answers, which are private; a file that changed meanwhile is refused."""
+    plan = ready.plan
+    return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
+
+
+def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
+    """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
+    groups = None if found.groups is None else list(found.groups)
+    if isinstance(plan.noise, Selection):  # places of states, which tell no count
+        return {
+            "groups": groups,
+            "numbers": select(plan.noise, found.numbers, randomness),
+            "rows": list(found.rows),
+        }
+    flat = [number for numbers in found.numbers for number in numbers]
+    noisy = randomise(plan.noise, flat, randomness, plan.length)
+    width = len(found.numbers[0]) if found.numbers else 0
+    parts = [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))]
+    query = plan.noise.query
+    if query.totalled:
+        parts = totalled(parts, found.rows, randomness)
+    return {
+        "groups": groups,
+        "numbers": [
+            query.completed(part, rows, plan.states)
+            for part, rows in zip(parts, found.rows, strict=True)
+        ],
+        "rows": list(found.rows),
+    }
+
+
+def _told(
+    ready: Prepared, result: dict[str, Any], bits: Randomness, source: str | None,
+    entry: str | None = None, made: str | None = None, *, replayed: bool = False,
+) -> Release:  # fmt: skip
+    """Return the release that a recorded result stands for."""
+    plan, shape = ready.plan, ready.shape
+    values = [
+        _value(plan, numbers, rows)
+        for numbers, rows in zip(result["numbers"], result["rows"], strict=True)
+    ]
+    groups = result["groups"]
+    value = values[0] if groups is None else dict(zip(groups, values, strict=True))
+    return Release(
+        value, plan, bits.describe(), shape.rows, shape.persons,
+        "" if ready.entry is None else ready.entry.release_id, entry, source,
+        None if groups is None else tuple(groups),
+        tuple(result["rows"]),
+        made=made or datetime.now(UTC).isoformat(timespec="seconds"),
+        replayed=replayed,
+        window=ready.table.bounds(),
+        proof=ready.proof,
+        conditions=ready.conditions,
+    )  # fmt: skip
+
+
+def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
+    query: Any = plan.noise.query
+    return (
+        query.told(numbers, plan.states)
+        if query.integral
+        else float(query.answer(numbers[0], rows))
+    )
+
+
+@dataclass(frozen=True, slots=True)
+class _Records(Listed):
+    """One plain series, read without any table library."""
+
+    records: list[Any]
+
+    def answers(
+        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
+    ) -> Answers:
+        return Answers(None, [_exact(query, self.records, states, missing)], [len(self.records)])
+
+
+def _exact(
+    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State = "any"
+) -> list[int]:
+    """Return the exact answer about one series; each record is its state, where there are any."""
+    if isinstance(query, Count | Histogram | Transitions):
+        found = query.evaluate(standing(records, states, missing), states)
+        return found if isinstance(found, list) else [found]
+    lattice = query.lattice()
+    if lattice.places is None:
+        places = [lattice.place(record) for record in records]
+    else:
+        steps, otherwise = lattice.steps_of(states, missing)
+        lookup = Lookup(Rule(states))
+        codes = [lookup.number(record) for record in records]
+        places = [otherwise if code < 0 else steps[code] for code in codes]
+    if lattice.weights is None:
+        return [sum(places)]
+    if len(places) != len(lattice.weights):
+        raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
+    return [weighted(places, lattice)]
+
+
+def _listed(data: Any) -> _Records:
+    if isinstance(data, str | bytes):
+        raise InvalidInput("a series of records is required, found one string")
+    if isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) != 1:
+        raise InvalidInput(
+            "a single series of records is required, found a table; pass one of its columns, or "
+            "Data(table, value=...)"
+        )
+    try:
+        records = data.tolist() if hasattr(data, "tolist") else list(data)
+    except TypeError as error:
+        raise InvalidInput(
+            f"a series of records is required, found {type(data).__name__}"
+        ) from error
+    if not isinstance(records, list) or not records:
+        raise InvalidInput("the series has no records")
+    kinds = kinds_of(data if hasattr(data, "dtype") else records)
+    return _Records((len(records),), records, kinds=kinds)

@@ -1,0 +1,70 @@
+"""``undertow studio``: look instead of read, in the browser of this machine."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from undertow.cli.options import KeyOption, command, misuse, option
+from undertow.rounding import visible
+
+__all__ = ["studio"]
+
+FileArgument = Annotated[
+    Path | None,
+    typer.Argument(metavar="FILE", help="A table: .csv, .csv.gz or .parquet."),
+]
+
+
+@command
+def studio(
+    data: FileArgument = None,
+    demo: bool = option(None, "Open a simulated week of activity.", False),
+    ledger: str | None = option("LEDGER", "The account that releases spend from: a file or URL"),
+    dataset: str | None = option("NAME", "... and the data set in it."),
+    key: KeyOption = None,
+    port: int = option("N", "The port of this machine; 0 takes any that is free.", 0, min=0),
+    read_only: bool = option(None, "Plan and look, but release nothing.", False),
+    no_browser: bool = option(None, "Print the address, and open no browser.", False),
+) -> None:
+    """The whole path from data to a release as pages, for the person who would rather look.
+
+    Serves pages to the browser of this machine, and to nobody else. The address that is printed
+    is good for one browser. Without a ledger nothing is released but simulated records.
+
+    \b
+    Examples:
+      undertow studio --demo
+      undertow studio activity.csv.gz --ledger year.db --dataset w25
+    """
+    from undertow_studio.serving import check_installed, serve
+    from undertow_studio.settings import Settings
+
+    if (ledger is None) != (dataset is None):
+        raise misuse("--ledger and --dataset go together")
+    if port > 65535:
+        raise misuse(f"--port is at most 65535, found {port}")
+    check_installed()
+    settings = Settings(
+        port=port, file=None if data is None else data.resolve(), demo=demo, ledger=ledger,
+        dataset=dataset, key=key, read_only=read_only,
+    )  # fmt: skip
+    _check(settings.file, ledger, dataset, key)
+    serve(settings, _tell, browser=not no_browser)
+
+
+def _check(data: Path | None, ledger: str | None, dataset: str | None, key: Path | None) -> None:
+    """Refuse a file or an account that is not there, before anything is served."""
+    if data is not None:
+        from undertow.data.readers.sources import column_names
+
+        column_names(data)
+    if ledger is not None:
+        from undertow.cli.options import open_ledger
+
+        open_ledger(ledger, dataset, key)
+
+
+def _tell(address: str) -> None:
+    typer.echo(visible(f"The studio is at {address}"))
+    typer.echo("The address is good for one browser. Ctrl-C ends the studio.")

@@ -1,0 +1,89 @@
+"""Step 2: what depends on what: the model as a picture, how memory fades, and what was tested."""
+
+import json
+from typing import Any
+
+from fastapi import APIRouter, Request
+from fastapi.responses import Response
+
+from undertow.errors import InvalidModel, NotSupported
+from undertow.models.chains import MarkovChain
+from undertow.models.gaussian import GaussianClass, MultivariateGaussian
+from undertow.models.groups import Groups
+from undertow.models.networks import Contagion
+from undertow.models.pedigrees import Pedigree
+from undertow.models.sets import AnyModel
+from undertow_studio.charts.chains import chain_picture
+from undertow_studio.charts.curves import fading_chart
+from undertow_studio.charts.families import family_picture, group_picture
+from undertow_studio.charts.matrices import correlation_picture
+from undertow_studio.code import code_for_model
+from undertow_studio.studio import studio_of, work_of
+from undertow_studio.views.fading import Fading, fading, findings
+
+__all__ = ["picture_of", "plainly", "router"]
+
+router = APIRouter()
+
+
+@router.get("/w/{name}/depends")
+async def depends(request: Request, name: str) -> Response:
+    """Show the model, how fast its memory fades, and what was tested of it."""
+    studio, work = studio_of(request), work_of(request, name)
+    model, fit = studio.model(work), studio.fit(work)
+    pictured, picture = picture_of(model)
+    faded = _fading(model)
+    return studio.page(
+        "depends", work=work, fit=fit, findings=findings(model),
+        plainly=plainly(model), described=model.describe(),
+        pictured=pictured, picture=picture, fading=faded,
+        memory=None if faded is None else fading_chart(faded), code=code_for_model(work),
+    )  # fmt: skip
+
+
+@router.get("/w/{name}/model.json")
+async def model_file(request: Request, name: str) -> Response:
+    """Return the model as a file that commands read."""
+    studio, work = studio_of(request), work_of(request, name)
+    text = json.dumps(studio.model(work).to_dict(), indent=2) + "\n"
+    headers = {"Content-Disposition": 'attachment; filename="model.json"'}
+    return Response(text, media_type="application/json", headers=headers)
+
+
+def picture_of(model: AnyModel) -> tuple[str, Any]:
+    """Return the picture of a model with its title, None where there is none."""
+    match model:
+        case MarkovChain():
+            return "What follows what", chain_picture(model)
+        case Pedigree():
+            return "Who is whose child", family_picture(model)
+        case Contagion() | Groups():
+            return "Who depends on whom", group_picture(model.size)
+        case MultivariateGaussian() | GaussianClass():
+            return "What moves together", correlation_picture(model)
+    return "", None
+
+
+def plainly(model: AnyModel) -> str:
+    """Return what a model says about its records, without a word of mathematics."""
+    match model:
+        case MarkovChain():
+            return "Each record depends on the one before it, and through it on all earlier ones."
+        case Pedigree():
+            return "Relatives share genes: what one of them carries says what others may carry."
+        case Contagion():
+            return "People who live together infect each other: who is ill says who else may be."
+        case Groups():
+            return "Records of one group may depend on each other in any way whatever."
+        case MultivariateGaussian() | GaussianClass():
+            return "Measurements move together: to know some of them narrows the others down."
+    return "Records depend on each other as the model says."
+
+
+def _fading(model: AnyModel) -> Fading | None:
+    if not isinstance(model, MarkovChain):
+        return None
+    try:
+        return fading(model)
+    except (NotSupported, InvalidModel):
+        return None

@@ -1,0 +1,75 @@
+"""Step 3: what is asked, whose secret is kept, against whom, and how much may leak."""
+
+from fastapi import APIRouter, Request
+from fastapi.responses import HTMLResponse, Response
+
+from undertow.errors import InvalidInput, UndertowError
+from undertow.models.fitting.checks import accepted, failed
+from undertow.models.sets import AnyModel
+from undertow_studio.code import code_for_plan
+from undertow_studio.questions import KINDS, AskedQuestion, kinds_for
+from undertow_studio.refusals import in_words
+from undertow_studio.rendering import render
+from undertow_studio.sessions import Work
+from undertow_studio.studio import Studio, see, studio_of, work_of
+
+__all__ = ["router"]
+
+router = APIRouter()
+
+
+@router.get("/w/{name}/question")
+async def question(request: Request, name: str) -> Response:
+    """Show the question."""
+    studio, work = studio_of(request), work_of(request, name)
+    return _page(studio, work, studio.model(work), studio.asked(work))
+
+
+@router.post("/w/{name}/question")
+async def ask(request: Request, name: str) -> Response:
+    """Take the question."""
+    studio, work = studio_of(request), work_of(request, name)
+    model, before = studio.model(work), studio.asked(work)
+    form = await request.form()
+    try:
+        asked = AskedQuestion.of_form(form, model, before)
+        if asked.kind not in kinds_for(model):
+            raise InvalidInput("this cannot be asked of records that follow such a model")
+        accepted(model.checks, asked.accept, all_of=asked.unit != "person")
+    except UndertowError as error:
+        return _page(studio, work, model, before, in_words(error), 422)
+    return see(studio.works.change(work, asked=asked, plan=None), "costs")
+
+
+@router.get("/odds")
+async def odds(limit: str = "1") -> Response:
+    """Return what a limit means, for the slider."""
+    try:
+        asked = float(limit)
+    except ValueError:
+        asked = 0.0
+    if not 0 < asked <= 100:
+        return HTMLResponse("<p>The limit must be above 0, and at most 100.</p>")
+    return HTMLResponse(render("odds", limit=asked))
+
+
+def _page(
+    studio: Studio,
+    work: Work,
+    model: AnyModel,
+    asked: AskedQuestion,
+    wrong: str = "",
+    status: int = 200,
+) -> Response:
+    persons = model.family == "chain"
+    said = (
+        "one person's value, with all that the others say about it"
+        if model.records_are_persons
+        else "one value in the table, with all that its neighbours say about it"
+    )
+    return studio.page(
+        "question", status, work=work, asked=asked, kinds=kinds_for(model), words=KINDS,
+        states=list(map(str, model.states)), windows=model.family == "chain", persons=persons,
+        record_words=said, broken=failed(model.checks), fitted=model.records.source is not None,
+        wrong=wrong, limit=asked.limit, code=code_for_plan(work, model, asked),
+    )  # fmt: skip

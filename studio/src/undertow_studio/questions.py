@@ -1,0 +1,298 @@
+"""What is asked, against whom: a form's fields, and what the library, a command and Python say."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, replace
+from typing import Any, Literal
+
+from undertow.adversaries import Adversary, Against, Window
+from undertow.errors import InvalidInput
+from undertow.models.fitting.checks import SAME_RECORDS, failed
+from undertow.models.registry import model_from_dict
+from undertow.models.sets import AnyModel
+from undertow.plan import Plan
+from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
+from undertow_studio.reading import python_text
+
+__all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "usual"]
+
+Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
+
+KINDS: dict[str, tuple[str, str]] = {
+    "count": ("How many records are in a state", "one number, with noise"),
+    "histogram": ("How many records are in each state", "one number for every state, with noise"),
+    "mean": ("The average of the records", "one number, with noise"),
+    "sum": ("The sum of the records", "one number, with noise"),
+    "series": ("The whole series", "every record, some of them changed at random"),
+    "redacted": ("The series without its secrets", "the records, those that tell too much erased"),
+}
+"""What can be released: in words, and what that gives."""
+
+
+@dataclass(frozen=True, slots=True)
+class AskedQuestion:
+    """A question as it was filled in: what, whose secret, against whom, and how much may leak.
+
+    >>> asked = AskedQuestion("count", ("active",), limit=1.0, against="ignorant")
+    >>> print(asked.options())
+    --count active --limit 1 --against ignorant
+    >>> print(asked.python())
+    plan = ut.calibrate(ut.Count("active"), model, limit=1.0, against="ignorant")
+    """
+
+    kind: Kind = "count"
+    states: tuple[State, ...] = ()
+    low: float = 0.0
+    high: float = 1.0
+    values: tuple[tuple[State, float], ...] | None = None
+    unit: Literal["record", "window", "person"] = "record"
+    window: str = ""
+    every: str = ""
+    against: Literal["any", "ignorant", "informed", "these"] = "any"
+    target: int = 0
+    known: tuple[int, ...] = ()
+    protect: int = 0
+    length: int | None = None
+    limit: float = 1.0
+    accept: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        """Refuse what no plan could be made for."""
+        if not 0 < self.limit <= 100:
+            raise InvalidInput("the limit on leakage must be above 0, and at most 100")
+        if self.kind == "count" and not self.states:
+            raise InvalidInput("choose the state to count")
+        if self.kind in ("sum", "mean") and not self.low < self.high:
+            raise InvalidInput("the lowest value must be below the highest")
+        if self.local and self.unit != "record":
+            raise InvalidInput("a whole series hides single records; choose one record")
+        self.secret()
+
+    @property
+    def local(self) -> bool:
+        """Whether the series itself is released, record by record."""
+        return self.kind in ("series", "redacted")
+
+    def query(self, model: AnyModel) -> Any:
+        """Return the library's question."""
+        match self.kind:
+            case "count":
+                return Count(self.states[0] if len(self.states) == 1 else self.states)
+            case "histogram":
+                return Histogram()
+            case "sum":
+                return Sum(self.low, self.high, self.values)
+            case "mean":
+                return Mean(self.low, self.high, self.values)
+            case "series":
+                return Series()
+        return Redacted(protect=self.protect, length=self.length or model.length)
+
+    def model(self, model: AnyModel) -> AnyModel:
+        """Return the model with the length that a redacted series needs, as commands have it."""
+        if self.kind != "redacted" or self.length is None or model.length is not None:
+            return model
+        described = model.to_dict() | {"length": self.length}
+        if "region" in described:
+            described["region"] = described["region"] | {"length": self.length}
+        return model_from_dict(described)
+
+    def attacker(self) -> Against:
+        """Return the adversary."""
+        return Adversary(self.target, self.known) if self.against == "these" else self.against
+
+    def secret(self) -> Window | None:
+        """Return the window whose history is hidden, None for one record or a person."""
+        if self.unit != "window":
+            return None
+        if not self.window:
+            raise InvalidInput("say how long the window is: a number of records, or 1h")
+        if self.window.isascii() and self.window.isdigit():
+            return Window(int(self.window))
+        if not self.every:
+            raise InvalidInput("a window of time needs the time between two records, such as 5m")
+        return Window(self.window, self.every)
+
+    def arguments(self) -> dict[str, Any]:
+        """Return what `calibrate` is told beside query, model and limit, where it is not usual."""
+        told: dict[str, Any] = {}
+        if self.against != "any":
+            told["against"] = self.attacker()
+        if self.unit == "person":
+            told["unit"] = "person"
+        secret = self.secret()
+        if secret is not None:
+            told["protect"] = secret
+        if self.accept:
+            told["accept"] = self.accept
+        return told
+
+    def options(self) -> str:
+        """Return the options of ``undertow plan`` that ask the same."""
+        parts = {
+            "count": ["--count", ",".join(map(str, self.states))],
+            "histogram": ["--histogram"],
+            "sum": ["--sum", f"{self.low:g},{self.high:g}"],
+            "mean": ["--mean", f"{self.low:g},{self.high:g}"],
+            "series": ["--series"],
+            "redacted": ["--redacted", "--protect", str(self.protect)],
+        }[self.kind]
+        if self.values is not None:
+            said = (f"{state}={number:.17g}" for state, number in self.values)
+            parts += ["--values", ",".join(said)]
+        parts += ["--limit", f"{self.limit:.17g}"]
+        if self.against == "these":
+            parts += ["--target", str(self.target)]
+            parts += ["--known", ",".join(map(str, self.known))] if self.known else []
+        elif self.against != "any":
+            parts += ["--against", self.against]
+        if self.unit == "person":
+            parts += ["--unit", "person"]
+        if self.unit == "window":
+            parts += ["--protect-window", self.window]
+            parts += [] if self.window.isdigit() else ["--every", self.every]
+        if self.accept:
+            parts += ["--accept", ",".join(self.accept)]
+        return " ".join(map(shlex.quote, parts))
+
+    def python(self) -> str:
+        """Return the Python that asks the same of a ``model``."""
+        many = ", ".join(map(python_text, self.states))
+        ends = f"{self.low!r}, {self.high!r}"
+        if self.values is not None:
+            pairs = (f"{python_text(state)}: {number!r}" for state, number in self.values)
+            ends += f", values={{{', '.join(pairs)}}}"
+        query = {
+            "count": f"ut.Count({many if len(self.states) == 1 else f'[{many}]'})",
+            "histogram": "ut.Histogram()",
+            "sum": f"ut.Sum({ends})",
+            "mean": f"ut.Mean({ends})",
+            "series": "ut.Series()",
+            "redacted": f"ut.Redacted(protect={self.protect}, length={self.length})",
+        }[self.kind]
+        told = "".join(f", {name}={_python(value)}" for name, value in self.arguments().items())
+        return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{told})"
+
+    @classmethod
+    def of_form(
+        cls, form: Mapping[str, Any], model: AnyModel, usual: "AskedQuestion"
+    ) -> "AskedQuestion":
+        """Return the question that a form asks; what it leaves out is as usual."""
+        given = {name: str(form[name]).strip() for name in form if name in cls.__slots__}
+        told: dict[str, Any] = {}
+        for name, read in _READ.items():
+            if given.get(name):
+                told[name] = read(given[name], name)
+        chosen = form.getlist("states") if hasattr(form, "getlist") else [given.get("states", "")]
+        named = {str(state): state for state in model.states}
+        told["states"] = tuple(named[text] for text in map(str, chosen) if text in named)
+        if not model.states and given.get("states"):
+            told["states"] = (given["states"],)
+        for name, allowed in _CHOICES.items():
+            if name in given:
+                if given[name] not in allowed:
+                    raise InvalidInput(f"{name} is one of {', '.join(allowed)}")
+                told[name] = given[name]
+        offered = [check.name for check in failed(model.checks)]
+        offered += [SAME_RECORDS] * (model.records.source is not None)
+        ticked = form.getlist("accept") if hasattr(form, "getlist") else []
+        told["accept"] = tuple(name for name in offered if name in ticked)
+        told["known"] = _records(given.get("known", ""))
+        for name in ("window", "every"):
+            told[name] = given.get(name, "")
+        return replace(usual, **told)
+
+
+def kinds_for(model: AnyModel) -> tuple[str, ...]:
+    """Return what can be released of records that follow a model."""
+    if model.family == "gaussian":
+        return "mean", "sum"
+    if model.family == "chain":
+        return "count", "histogram", "series", "redacted"
+    return ("count", "histogram") if model.states else ("count", "sum")
+
+
+def usual(model: AnyModel, every: str = "") -> AskedQuestion:
+    """Return the question that a form begins with.
+
+    >>> from undertow import MarkovChain
+    >>> usual(MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))).states
+    ('active',)
+    """
+    kind: Any = kinds_for(model)[0]
+    states = model.states[-1:] or ("yes",)
+    if model.family == "network":
+        states = model.states[:1] if "BB" in model.states else states
+    return AskedQuestion(kind, states, every=every, length=model.length)
+
+
+def asked_of(plan: "Plan[Any]") -> AskedQuestion:
+    """Return the question that a plan answers, as a form would ask it.
+
+    >>> from undertow import Count, MarkovChain, Window, calibrate
+    >>> chain = MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))
+    >>> asked_of(calibrate(Count("active"), chain, limit=2.0, protect=Window(3))).options()
+    '--count active --limit 2 --protect-window 3'
+    """
+    told: dict[str, Any] = {
+        "limit": plan.limit, "length": plan.length, "accept": plan.accepted
+    }  # fmt: skip
+    window, against = plan.leakage.secrets.window, plan.against
+    if isinstance(against, Adversary):
+        told |= {"against": "these", "target": against.target, "known": against.known}
+    else:
+        told["against"] = against
+    if plan.unit == "person" or window > 1:
+        told |= {"unit": "person"} if plan.unit == "person" else {"unit": "window"}
+        told["window"] = str(window) if window > 1 else ""
+    match plan.query:
+        case Count() as query:
+            told |= {"kind": "count", "states": tuple(query.named)}
+        case Histogram():
+            told["kind"] = "histogram"
+        case Sum() | Mean() as query:
+            told |= {"kind": query.kind, "low": float(query.lower), "high": float(query.upper)}
+            told["values"] = query.values
+        case Series():
+            told["kind"] = "series"
+        case Redacted() as query:
+            records = plan.leakage.secrets.records or (0,)
+            told |= {"kind": "redacted", "protect": records[0], "length": query.length}
+    return replace(usual(plan.model), **told)
+
+
+def _python(value: Any) -> str:
+    if isinstance(value, Window):
+        return f"ut.Window({value.records})"
+    if isinstance(value, Adversary):
+        known = f", known={list(value.known)}" if value.known else ""
+        return f"ut.Adversary({value.target}{known})"
+    return python_text(value)
+
+
+def _float(text: str, name: str) -> float:
+    try:
+        return float(text)
+    except ValueError:
+        raise InvalidInput(f"{name} must be a number, found {text[:40]!r}") from None
+
+
+def _whole(text: str, name: str) -> int:
+    if not (text.isascii() and text.isdigit()) or len(text) > 12:
+        raise InvalidInput(f"{name} must be the number of a record, counted from 0")
+    return int(text)
+
+
+def _records(text: str) -> tuple[int, ...]:
+    return tuple(_whole(part, "a known record") for part in text.replace(",", " ").split())
+
+
+_READ: dict[str, Any] = {
+    "low": _float, "high": _float, "limit": _float, "target": _whole, "protect": _whole,
+    "length": _whole,
+}  # fmt: skip
+_CHOICES = {
+    "kind": tuple(KINDS),
+    "unit": ("record", "window", "person"),
+    "against": ("any", "ignorant", "informed", "these"),
+}

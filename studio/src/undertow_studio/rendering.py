@@ -1,0 +1,67 @@
+"""Templates: HTML that escapes everything it is given, and the words they share."""
+
+from functools import cache
+from typing import TYPE_CHECKING, Any
+
+from undertow import __version__
+from undertow.rounding import above, below, odds, visible
+from undertow_studio.views.odds import beliefs
+
+if TYPE_CHECKING:
+    import jinja2
+
+__all__ = ["STEPS", "render"]
+
+STEPS = (
+    ("data", "Data or model", "Start"),
+    ("depends", "What depends on what", "Depends"),
+    ("question", "What is asked, against whom", "Asked"),
+    ("costs", "What it costs", "Costs"),
+    ("attacker", "Play the attacker", "Attack"),
+    ("release", "Sign and release", "Sign"),
+)
+"""The steps of the path: their place, their title, and a short one."""
+
+
+@cache
+def environment() -> "jinja2.Environment":
+    """Return the templates' environment: everything is escaped, nothing may be undefined."""
+    import jinja2
+
+    made = jinja2.Environment(
+        loader=jinja2.PackageLoader("undertow_studio"), autoescape=True,
+        undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
+    )  # fmt: skip
+    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs}
+    made.filters |= {
+        "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
+        "number": _number, "sentence": _sentence,
+    }  # fmt: skip
+    return made
+
+
+def render(template: str, **content: Any) -> str:
+    """Return a page."""
+    return environment().get_template(f"{template}.html.j2").render(**content)
+
+
+def _number(value: float | None, digits: int = 3) -> str:
+    """Return a number for people.
+
+    >>> _number(3.95341), _number(4032), _number(None)
+    ('3.95', '4,032', 'none')
+    """
+    if value is None:
+        return "none"
+    if value == int(value) and abs(value) < 1e15:
+        return f"{int(value):,}"
+    return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
+
+
+def _sentence(text: str) -> str:
+    """Return a text that begins with a capital; names in it stay as they are.
+
+    >>> _sentence("number of records in 'BB'")
+    "Number of records in 'BB'"
+    """
+    return text[:1].upper() + text[1:]
