@@ -1,6 +1,7 @@
 """What it means in leakage that persons differ: budgets under each person's own chain."""
 
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -8,6 +9,7 @@ from undertow.adversaries import Against, check_against
 from undertow.bounds.engine import leakage
 from undertow.bounds.levels.classes import chain_ceilings
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.fit import FittedChain, of_persons
@@ -27,7 +29,7 @@ _PRIOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class PersonBudgets:
+class PersonBudgets(ResultTable):
     """DP levels that keep one limit under the pooled chain, and under persons' own chains.
 
     ``pooled`` is the budget of the one chain for all, ``median`` and ``worst`` those of two persons
@@ -45,6 +47,10 @@ class PersonBudgets:
     median: float
     worst: float
     leaks: float
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the one row of numbers."""
+        return [asdict(self)]
 
     def words(self) -> str:
         """Return the finding in plain words."""
