@@ -163,7 +163,7 @@ def test_three_states_are_narrowed_by_their_contraction(tmp_path):
         ({"sequences": ["active"]}, InvalidInput, "no record has a neighbour"),
         ({"sequences": []}, InvalidInput, "no records"),
         ({"sequences": [["active", "active"], "idle"]}, InvalidInput, "pass one kind"),
-        ({"sequences": "active"}, InvalidInput, "records are required"),
+        ({"sequences": "active"}, InvalidInput, "a series of records is required"),
         ({"sequences": RECORDS[:50]}, NotSupported, "records"),
     ],
 )

@@ -51,7 +51,7 @@ from undertow.data.writing import concatenated, write_frames
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UndertowError
 from undertow.ledger.faults import sync_directory
 from undertow.releasing.account import Foretold, foretell, released, reserve
-from undertow.releasing.series import Outputs, PreparedSeries, prepare
+from undertow.releasing.series import Outputs, SeriesRequest, prepare
 from undertow.reporting.report import reason
 
 if TYPE_CHECKING:
@@ -675,7 +675,7 @@ class Task:
         return plan
 
     def _randomise(
-        self, ready: PreparedSeries, book: "Ledger | None", made: "Reservation | None"
+        self, ready: SeriesRequest, book: "Ledger | None", made: "Reservation | None"
     ) -> dict[str, Any]:
         """Draw, write everything, record the release, and only then give the files their names.
 
@@ -724,7 +724,7 @@ class Task:
         return result
 
     def _content(
-        self, role: str, path: Path, ready: PreparedSeries, shown: "FirstOutputs",
+        self, role: str, path: Path, ready: SeriesRequest, shown: "FirstOutputs",
         made: "Reservation | None",
     ) -> bytes:  # fmt: skip
         """Return what a file beside the outputs holds, by what it is."""
@@ -732,7 +732,7 @@ class Task:
             return _figure(ready.plan, shown.first(), self.reading, path)
         return self._report(ready, made, path)
 
-    def _report(self, ready: PreparedSeries, made: "Reservation | None", path: Path) -> bytes:
+    def _report(self, ready: SeriesRequest, made: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
         from undertow.reporting.sections import SeriesFacts
 
@@ -842,7 +842,7 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
     return figure_bytes(drawn, figure_kind(path))
 
 
-def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
+def _facts(task: Task, ready: SeriesRequest) -> dict[str, Any]:
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
@@ -863,7 +863,7 @@ def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
     }
 
 
-def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
+def _rows(task: Task, ready: SeriesRequest) -> list[tuple[str, str]]:
     from undertow.reporting import scope
 
     plan = ready.plan
@@ -879,7 +879,7 @@ def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
 
 
 def _tell(
-    task: Task, ready: PreparedSeries, made: "Reservation | None", result: Mapping[str, Any],
+    task: Task, ready: SeriesRequest, made: "Reservation | None", result: Mapping[str, Any],
     left: float | None,
 ) -> None:  # fmt: skip
     again = made is not None and made.result is not None
@@ -907,7 +907,7 @@ def _tell(
     show(_TITLES[task.verb], [*rows, ("written to", written)])
 
 
-def _tell_intent(task: Task, ready: PreparedSeries, asked: Foretold | None) -> None:
+def _tell_intent(task: Task, ready: SeriesRequest, asked: Foretold | None) -> None:
     if task.told.as_json:
         told = {
             "dry_run": True,

@@ -24,6 +24,7 @@ __all__ = [
     "Answers",
     "domain_of",
     "evaluate",
+    "numbers_of_states",
     "weighted",
 ]
 
@@ -88,6 +89,9 @@ def domain_of(
     domain = states or (query.states if isinstance(query, Count) else ())
     if not domain:
         raise InvalidInput(f"{query.kind} needs the states of the plan's model; pass states")
+    for state in query.states if isinstance(query, Count) else ():
+        if state not in domain:
+            raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
     return domain
 
 
@@ -103,12 +107,6 @@ def _count(
     data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
 ) -> Answers:
     domain = domain_of(query, states)
-    wanted = list(range(len(domain)))
-    if isinstance(query, Count):
-        for state in query.states:
-            if state not in domain:
-                raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
-        wanted = [place for place, state in enumerate(domain) if state in query.states]
     filled = _filled(data, domain)
     asked = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
     numbers = [[0] * len(domain) for _ in asked.totals]
@@ -118,9 +116,21 @@ def _count(
     for group, n in enumerate(asked.absent):
         if filled is not None:
             numbers[group][filled] += n
-    if isinstance(query, Count):
-        numbers = [[sum(row[place] for place in wanted)] for row in numbers]
+    numbers = [numbers_of_states(query, domain, row) for row in numbers]
     return Answers(asked.names, numbers, asked.totals)
+
+
+def numbers_of_states(
+    query: Count | Histogram, domain: tuple[State, ...], counts: list[int]
+) -> list[int]:
+    """Return the numbers of an answer from the count of each state.
+
+    >>> numbers_of_states(Count("b"), ("a", "b"), [3, 4])
+    [4]
+    """
+    if not isinstance(query, Count):
+        return counts
+    return [sum(n for n, state in zip(counts, domain, strict=True) if state in query.states)]
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:

@@ -4,7 +4,7 @@ A record that is none of the names is foreign; None, NaN and masked entries are 
 objects are never asked to compare themselves: what they would raise could quote the data.
 """
 
-from collections.abc import Callable, Iterator, Mapping, Sequence, Set
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar
@@ -12,11 +12,10 @@ from typing import TYPE_CHECKING, Any, ClassVar
 import numpy as np
 import numpy.typing as npt
 
-from undertow.data.columns import check_kinds, kinds_of
 from undertow.data.folds import pieces
 from undertow.data.grid import GROUP, PERSON, THERE, TIME, Order
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.queries import State, rest_of
+from undertow.queries import State
 
 if TYPE_CHECKING:
     import polars as pl
@@ -34,12 +33,10 @@ __all__ = [
     "Lookup",
     "Rule",
     "Survey",
-    "check_types",
     "coded",
     "coded_whole",
     "named",
     "settled",
-    "standing",
 ]
 
 
@@ -137,39 +134,9 @@ def coded(data: "Data | Any", rule: Rule) -> "Coded | CodedPieces":
     >>> coded([["b"], ["a", "b"]], Rule(("a", "b"))).lengths.tolist()
     [1, 2]
     """
-    if hasattr(type(data), "answers"):
-        from undertow.data.writing import coded_table
+    from undertow.data.readers.lists import read_records
 
-        return coded_table(data, rule)
-    return _array(data, rule) if isinstance(data, np.ndarray) else _listed(data, rule)
-
-
-def check_types(data: Any, states: Sequence[State]) -> None:
-    """Refuse series, or a table, whose records can be in no state by their types alone.
-
-    >>> check_types([["b"], ["a", None]], ("a", "b"))
-    """
-    if hasattr(type(data), "answers"):
-        data.check_types(states)
-    elif isinstance(data, np.ndarray) or _is_column(data):
-        check_kinds(kinds_of(data), states, "the series")
-    elif isinstance(data, Sequence) and not isinstance(data, str | bytes):
-        many = bool(data) and all(_is_series(item, tuple(states)) for item in data)
-        kinds = [kinds_of(item) for item in (data if many else [data])]
-        check_kinds(frozenset().union(*kinds), states, "the series")
-
-
-def standing(records: Sequence[Any], states: Sequence[State], missing: State) -> Sequence[Any]:
-    """Return the records with a state in place of missing and foreign ones, if they are one.
-
-    >>> standing(["a", None], ("a", "b"), "b")
-    ['a', 'b']
-    """
-    rest = rest_of(missing, states)
-    if rest is None:
-        return records
-    known = Lookup(Rule(tuple(states)))
-    return [rest if known.number(record) < 0 else record for record in records]
+    return read_records(data, rule.names).coded(rule)
 
 
 def coded_whole(data: "Data | Any", rule: Rule, what: str) -> Coded:
@@ -190,127 +157,6 @@ def named(names: Sequence[State], numbers: Numbers) -> list[Any]:
     ['b', 'a']
     """
     return [names[number] for number in numbers.tolist()]
-
-
-def _array(data: npt.NDArray[Any], rule: Rule) -> Coded:
-    if data.ndim not in (1, 2) or not data.size:
-        raise InvalidInput(
-            "an array of records has one dimension, or two (a row for each series), and at least "
-            f"one record; found shape {data.shape}"
-        )
-    masked = isinstance(data, np.ma.MaskedArray)
-    flat = np.asarray(np.ma.getdata(data)).reshape(-1)  # (series * records,)
-    numbers = _array_numbers(flat, rule)
-    if masked:
-        numbers = np.where(np.ma.getmaskarray(data).reshape(-1), MISSING, numbers)
-    rows, width = (1, data.size) if data.ndim == 1 else data.shape
-    labels = _numbered(rows, many=data.ndim == 2)
-    lengths = np.full(rows, width, dtype=np.int64)  # (series,)
-    codes = _settled(numbers, rule, lengths, many=data.ndim == 2)
-
-    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
-        table = _names_array(names, data.dtype)
-        plain = Rule(tuple(names)).plainly_numbered and table.dtype == found.dtype
-        values = found if plain else table[found]  # (series * records,)
-        if erased is None:
-            return values.reshape(data.shape)
-        shown = np.zeros_like(values)  # what is erased must not lie under the mask
-        shown[~erased] = values[~erased]
-        return np.ma.MaskedArray(shown, mask=erased).reshape(data.shape)
-
-    return Coded(codes, lengths, lengths, None, labels, restore)
-
-
-def _array_numbers(flat: npt.NDArray[Any], rule: Rule) -> Numbers:
-    """Return the number of each record of a flat array, negative where it has none."""
-    if flat.dtype == np.object_:
-        return _numbers(flat.tolist(), rule)
-    whole = rule.plainly_numbered and flat.dtype.kind in "ui"
-    if whole and flat.min() >= 0 and flat.max() < len(rule.names):
-        return flat if flat.dtype == np.uint8 else flat.astype(np.int64)
-    made = np.full(flat.size, FOREIGN, dtype=np.int64)
-    kinds: tuple[type, ...] = {"U": (str,), "S": (bytes,)}.get(flat.dtype.kind, (bool, int, float))
-    if flat.dtype.kind not in "USbuif":
-        return made
-    for place, name in enumerate(rule.names):
-        if isinstance(name, kinds):  # a text is not a number, not even '1'
-            made[flat == name] = place
-    if flat.dtype.kind == "f":
-        made[np.isnan(flat)] = MISSING
-    return made
-
-
-def _listed(data: Any, rule: Rule) -> Coded:
-    """Return a list or a column of records, or a list of lists of records."""
-    kind, column = type(data), _is_column(data)
-    if hasattr(kind, "columns") or isinstance(data, Mapping):
-        raise InvalidInput(
-            "records in order are required, found a table; pass Data(table, value=..., person=..., "
-            "time=...), or one of its columns"
-        )
-    if isinstance(data, str | bytes | Set) or not hasattr(kind, "__iter__"):
-        raise InvalidInput(f"records in order are required, found {kind.__name__}")
-    items = data.to_list() if column else list(data)
-    many = not column and bool(items) and all(_is_series(item, rule.names) for item in items)
-    series = [list(item) for item in items] if many else [items]
-    lengths = np.array([len(one) for one in series], dtype=np.int64)  # (series,)
-    if not lengths.sum():
-        raise InvalidInput("the series has no records")
-    flat = [record for one in series for record in one]
-    codes = _settled(_numbers(flat, rule), rule, lengths, many=many)
-
-    def restore(names: Sequence[State], found: Numbers, erased: Erased) -> Any:
-        outputs = named(names, found)
-        if erased is not None:
-            gone = zip(outputs, erased.tolist(), strict=True)
-            outputs = [None if hidden else name for name, hidden in gone]
-        if not many:
-            return _like(data, outputs, erased)
-        ends = np.cumsum(lengths).tolist()
-        parts = [slice(end - size, end) for size, end in zip(lengths, ends, strict=True)]
-        return [
-            _like(item, outputs[part], None if erased is None else erased[part])
-            for item, part in zip(items, parts, strict=True)
-        ]
-
-    labels = _numbered(len(series), many=many)
-    return Coded(codes, lengths, lengths, None, labels, restore)
-
-
-def _numbered(series: int, *, many: bool) -> Sequence[str]:
-    """Return the labels of series that nobody has named."""
-    return [str(number) for number in range(series)] if many else [""]
-
-
-def _like(item: Any, part: list[Any], erased: Erased) -> Any:
-    """Return the outputs of one series in the form that the series had."""
-    if isinstance(item, tuple):
-        return tuple(part)
-    if _is_column(item):
-        if not hasattr(item, "index"):
-            return type(item)(item.name, part)
-        kind = None if erased is None else object  # else None would make numbers of names
-        return type(item)(part, index=item.index, name=item.name, dtype=kind)
-    if not isinstance(item, np.ndarray):
-        return part
-    if erased is None:
-        return np.array(part)
-    filler = next((name for name in part if name is not None), 0)
-    blank = type(filler)()  # what is erased must not lie under the mask
-    return np.ma.MaskedArray([blank if name is None else name for name in part], mask=erased)
-
-
-def _is_series(item: Any, names: tuple[State, ...]) -> bool:
-    """Return whether an item of a list is a series: no text, no state of the plan."""
-    if isinstance(item, str | bytes | Set | Mapping) or not hasattr(type(item), "__iter__"):
-        return False
-    return getattr(item, "ndim", 1) == 1 and not (isinstance(item, tuple) and item in names)
-
-
-def _numbers(records: list[Any], rule: Rule) -> npt.NDArray[np.int64]:
-    """Return the number of each record, negative where it has none."""
-    number = Lookup(rule).number
-    return np.fromiter((number(record) for record in records), np.int64, len(records))
 
 
 class Lookup:
@@ -348,15 +194,6 @@ class Lookup:
         return number if number >= 0 else self._rule.foreign or 0
 
 
-def _settled(
-    numbers: Numbers, rule: Rule, lengths: npt.NDArray[np.int64], *, many: bool
-) -> Numbers:
-    """Return numbers of states only: unsigned bytes are such, they were checked already."""
-    if numbers.dtype == np.uint8:
-        return numbers
-    return settled(numbers, rule, lambda wrong: _where(int(np.argmax(wrong)), lengths, many))
-
-
 def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]], str]) -> Numbers:
     """Return numbers of states only: what foreign and missing records count as, or an error.
 
@@ -371,37 +208,6 @@ def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]
         if code is not None:
             numbers = np.where(numbers == kind, code, numbers)
     return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
-
-
-def _where(place: int, lengths: npt.NDArray[np.int64], many: bool) -> str:
-    ends = np.cumsum(lengths)  # (series,)
-    series = int(np.searchsorted(ends, place, side="right"))
-    record = place - int(ends[series] - lengths[series])
-    return f"record {record} of series {series}" if many else f"record {record}"
-
-
-def _names_array(names: Sequence[State], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-    """Return the names as an array, of the type that the records had if it can hold them."""
-    kinds = {type(name) for name in names}
-    same = len(kinds) == 1 or kinds <= {bool, int, float}
-    table = np.empty(len(names), dtype=np.object_)
-    table[:] = list(names)
-    if not same or dtype == np.object_:
-        return table
-    natural = np.array(list(names))
-    if natural.dtype.kind not in "USbuif":
-        return table
-    try:
-        cast = natural.astype(dtype)
-    except (TypeError, ValueError):
-        return natural
-    return cast if cast.tolist() == natural.tolist() else natural
-
-
-def _is_column(data: Any) -> bool:
-    """Return whether this is a column of pandas, which has an index, or of Polars."""
-    library = type(data).__module__.partition(".")[0]
-    return library in ("pandas", "polars") and hasattr(data, "to_list")
 
 
 Ints = npt.NDArray[np.int64]

@@ -17,6 +17,7 @@ from undertow.data.columns import column_of_name
 from undertow.data.expressions import normalised
 from undertow.data.folds import pieces
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, RecordsDiffer, SameRecords, UndertowError
 from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.models.records import (
@@ -31,7 +32,6 @@ from undertow.models.records import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from undertow.data.table import Data
     from undertow.models.base import Model
     from undertow.plan import Plan
 
@@ -499,7 +499,7 @@ def _unnamed_step(said: str | int, data: "Data", *, equal: bool) -> str | None:
 
 def check_kind(model: "Model", data: Any) -> None:
     """Refuse a table whose records are of another kind than those of the model."""
-    if not hasattr(data, "described"):
+    if not isinstance(data, Data):
         return
     found = differences(model, data)
     if found:
@@ -539,7 +539,7 @@ def check_records(plan: "Plan[Any]", table: Any) -> tuple[str, ...]:
     unless the plan accepts them. The clauses belong into the first sentence of what is released.
     """
     found: list[str] = []
-    is_table = hasattr(table, "described")
+    is_table = isinstance(table, Data)
     if is_table:
         check_kind(plan.model, table)
         if _ordered(plan.model):
@@ -648,7 +648,7 @@ def check_account(model: "Model", plan: "Plan[Any]", table: Any) -> None:
 
     Levels are exchanged under the model of the account, so these records must be its records.
     """
-    if not hasattr(table, "described") or model.records == plan.model.records:
+    if not isinstance(table, Data) or model.records == plan.model.records:
         return
     found = differences(model, table)
     if found:

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from undertow.data.answers import Answers
+    from undertow.data.codes import Coded, CodedPieces, Rule
     from undertow.data.problems import Problem
     from undertow.models.base import Model
     from undertow.models.fitting.tally import Encoded, Tally
@@ -381,6 +382,12 @@ class Data:
         from undertow.data.answers import evaluate
 
         return evaluate(self, query, tuple(states), missing)
+
+    def coded(self, rule: "Rule") -> "Coded | CodedPieces":
+        """Return the records as numbers of states, to be put back into the form of the table."""
+        from undertow.data.writing import coded_table
+
+        return coded_table(self, rule)
 
     def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.

@@ -10,20 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from undertow.data.codes import Coded, CodedPieces, Rule, coded
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.numerics import Array, check_positive
 from undertow.plan import Plan
 from undertow.queries import Count, Histogram, State
-
-if TYPE_CHECKING:
-    from undertow.data.table import Data
 
 __all__ = [
     "Estimate",
@@ -438,7 +436,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
             "Release.value and Release.error_bar"
         )
     length = mechanism.length
-    if hasattr(type(sanitised), "columns") and not hasattr(type(sanitised), "answers"):
+    if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
         from undertow.data.writing import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):

@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.data.codes import Rule
 from undertow.data.folds import feed
 from undertow.data.readers.spark import Digested, Rewriting, SpreadSeries, needed
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
 from undertow.ledger.faults import sync_directory
 from undertow.ledger.rules import Entry
@@ -28,7 +29,6 @@ from undertow.sampling.bits import Randomness, Secure
 from undertow.sampling.keyed import Key
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = [
@@ -67,7 +67,7 @@ def is_spread(data: Any) -> bool:
     >>> is_spread(["idle", "active"])
     False
     """
-    return hasattr(type(data), "answers") and data.source.spread
+    return isinstance(data, Data) and data.source.spread
 
 
 def writing_to(output: "str | Path | None", data: Any, bits: Randomness) -> Path | None:

@@ -4,24 +4,23 @@
 nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
-from undertow.data.answers import Answers, weighted
-from undertow.data.codes import Lookup, Rule, standing
-from undertow.data.columns import kinds_of
-from undertow.data.readers.sources import Listed
+from undertow.data.grid import Shape
+from undertow.data.readers.lists import PlainSeries, one_series
 from undertow.data.records import check_records
+from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
 from undertow.plan import Plan
 from undertow.planning.coverage import covering, group_conditions
-from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
+from undertow.queries import Mean
 from undertow.releasing.account import (
     account_conditions,
     asking,
@@ -38,12 +37,11 @@ from undertow.sampling.selection import select
 from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = [
-    "Prepared",
     "Release",
+    "ReleaseRequest",
     "carry_out",
     "prepare",
     "release",
@@ -114,12 +112,12 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A release that nothing stands against: what will be asked, spent and proved."""
+class ReleaseRequest:
+    """A validated release request: plan, table, shape, proof and ledger entry."""
 
     plan: Plan[Noise]
-    table: Any
-    shape: Any
+    table: Data | PlainSeries
+    shape: Shape
     proof: Leakage
     entry: Entry | None
     conditions: tuple[str, ...] = ()
@@ -137,11 +135,11 @@ class Prepared:
 
 def prepare(
     plan: Plan[Noise],
-    data: "Data | Sequence[Any]",
+    data: "Data | PlainSeries | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
     release_id: str | None = None,
-) -> Prepared:
+) -> ReleaseRequest:
     """Return what a release would do, after every check that can refuse it; nothing is spent.
 
     First whether the table can be read as declared, then whether these are the records that the
@@ -158,7 +156,7 @@ def prepare(
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
-    table: Any = data if hasattr(data, "answers") else _listed(data)
+    table = data if isinstance(data, Data | PlainSeries) else one_series(data)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
@@ -168,11 +166,11 @@ def prepare(
     proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if ledger is None:
-        return Prepared(plan, table, shape, proof, None, conditions)
+        return ReleaseRequest(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series, table)
     entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
     conditions += account_conditions(plan, ledger)
-    return Prepared(plan, table, shape, proof, entry, conditions)
+    return ReleaseRequest(plan, table, shape, proof, entry, conditions)
 
 
 def release(
@@ -210,7 +208,7 @@ def release(
 
 
 def carry_out(
-    ready: Prepared,
+    ready: ReleaseRequest,
     ledger: "Ledger | None" = None,
     *,
     source: str | None = None,
@@ -241,7 +239,7 @@ def carry_out(
     return _told(ready, result, bits, source, entry, made, replayed=not own)
 
 
-def _evaluated(ready: Prepared) -> Any:
+def _evaluated(ready: ReleaseRequest) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
     plan = ready.plan
     return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
@@ -274,7 +272,7 @@ def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, A
 
 
 def _told(
-    ready: Prepared, result: dict[str, Any], bits: Randomness, source: str | None,
+    ready: ReleaseRequest, result: dict[str, Any], bits: Randomness, source: str | None,
     entry: str | None = None, made: str | None = None, *, replayed: bool = False,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
@@ -305,57 +303,3 @@ def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
         if query.integral
         else float(query.answer(numbers[0], rows))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Records(Listed):
-    """One plain series, read without any table library."""
-
-    records: list[Any]
-
-    def answers(
-        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
-    ) -> Answers:
-        return Answers(None, [_exact(query, self.records, states, missing)], [len(self.records)])
-
-
-def _exact(
-    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State = "any"
-) -> list[int]:
-    """Return the exact answer about one series; each record is its state, where there are any."""
-    if isinstance(query, Count | Histogram | Transitions):
-        found = query.evaluate(standing(records, states, missing), states)
-        return found if isinstance(found, list) else [found]
-    lattice = query.lattice()
-    if lattice.places is None:
-        places = [lattice.place(record) for record in records]
-    else:
-        steps, otherwise = lattice.steps_of(states, missing)
-        lookup = Lookup(Rule(states))
-        codes = [lookup.number(record) for record in records]
-        places = [otherwise if code < 0 else steps[code] for code in codes]
-    if lattice.weights is None:
-        return [sum(places)]
-    if len(places) != len(lattice.weights):
-        raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
-    return [weighted(places, lattice)]
-
-
-def _listed(data: Any) -> _Records:
-    if isinstance(data, str | bytes):
-        raise InvalidInput("a series of records is required, found one string")
-    if isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) != 1:
-        raise InvalidInput(
-            "a single series of records is required, found a table; pass one of its columns, or "
-            "Data(table, value=...)"
-        )
-    try:
-        records = data.tolist() if hasattr(data, "tolist") else list(data)
-    except TypeError as error:
-        raise InvalidInput(
-            f"a series of records is required, found {type(data).__name__}"
-        ) from error
-    if not isinstance(records, list) or not records:
-        raise InvalidInput("the series has no records")
-    kinds = kinds_of(data if hasattr(data, "dtype") else records)
-    return _Records((len(records),), records, kinds=kinds)

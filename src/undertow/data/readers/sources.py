@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import (
     Column,
-    check_kinds,
     column_of_name,
     instants,
     keys,
@@ -23,7 +22,7 @@ from undertow.data.columns import (
     part_of,
     readings,
 )
-from undertow.data.grid import ROW, TIME, Shape, group_labels
+from undertow.data.grid import ROW, TIME, group_labels
 from undertow.data.readers.files import (
     blocks,
     check_content,
@@ -35,9 +34,7 @@ from undertow.data.readers.files import (
     table_bytes,
     table_name,
 )
-from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput
-from undertow.queries import State
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD",
     "AllSeen",
-    "Listed",
     "Roles",
     "Seen",
     "Source",
@@ -567,51 +563,6 @@ def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict
         parts[part_of(name, "time")] = pl.Series(times, dtype=pl.Int64)
         column = replace(column, clock=clock, zoned=zoned)
     return column, parts
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The public facts about plain series: all of them are whole, and each is a person's.
-
-    What one record is, is not asked of them: they take the model's word.
-
-    >>> Listed((3, 5)).shape().longest
-    5
-    """
-
-    lengths: Sequence[int]
-    kinds: frozenset[str] = field(default=frozenset(), kw_only=True)
-    """The types of the records, which are public."""
-
-    def check_types(self, states: Sequence[State]) -> None:
-        """Refuse records none of whose types can be a state's."""
-        check_kinds(self.kinds, states, "the list of records")
-
-    def shape(self) -> Shape:
-        """Return the public facts."""
-        sizes = [int(length) for length in self.lengths]
-        return Shape(
-            sum(sizes), len(sizes), max(sizes), gaps=False, series=max(sizes), shortest=min(sizes),
-            windowed=False, split=False,
-        )  # fmt: skip
-
-    def touched(self) -> tuple[Any, ...]:
-        """Return the fields of the scope: all records."""
-        return None, None, None, None, "time"
-
-    def scope(self) -> Scope:
-        """Return which records a release touches: all."""
-        return Scope()
-
-    def asked(self) -> dict[str, Any]:
-        """Return what is read, as JSON."""
-        return {"source": "the list of records"}
-
-    def identity(self) -> None:
-        """Return nothing: a list has neither persons nor times to be known by."""
-
-    def bounds(self) -> None:
-        """Return nothing: a list has no window."""
 
 
 def column_names(path: Path) -> dict[str, str]:
