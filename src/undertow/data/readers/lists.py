@@ -7,6 +7,7 @@ since what they raise could quote the data. Sanitised records get the form of wh
 
 from collections.abc import Callable, Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -204,17 +205,8 @@ def _array(data: npt.NDArray[Any]) -> PlainSeries:
         raise InvalidInput("the series has no records")
     rows, width = (1, data.size) if data.ndim == 1 else data.shape
 
-    def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> Any:
-        table = _names_array(names, data.dtype)
-        plain = Rule(tuple(names)).plainly_numbered and table.dtype == numbers.dtype
-        values = numbers if plain else table[numbers]  # (series * records,)
-        if erased is None:
-            return values.reshape(data.shape)
-        visible = np.zeros_like(values)  # what is erased must not lie under the mask
-        visible[~erased] = values[~erased]
-        return np.ma.MaskedArray(visible, mask=erased).reshape(data.shape)
-
     lengths = np.full(rows, width, dtype=np.int64)
+    restore = partial(_restored_array, data.dtype, data.shape)
     return PlainSeries(data.reshape(-1), lengths, data.ndim == 2, [data], restore)
 
 
@@ -234,22 +226,9 @@ def _listed(data: Any, is_series: Callable[[Any], bool]) -> PlainSeries:
     if not lengths.sum():
         raise InvalidInput("the series has no records")
 
-    def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> Any:
-        outputs = named(names, numbers)
-        if erased is not None:
-            gone = zip(outputs, erased.tolist(), strict=True)
-            outputs = [None if hidden else name for name, hidden in gone]
-        if not many:
-            return _like(data, outputs, erased)
-        ends = np.cumsum(lengths).tolist()
-        parts = [slice(end - size, end) for size, end in zip(lengths, ends, strict=True)]
-        return [
-            _like(item, outputs[part], None if erased is None else erased[part])
-            for item, part in zip(items, parts, strict=True)
-        ]
-
     records = [record for one in series for record in one]
     typed = items if many else [data if hasattr(data, "dtype") else items]
+    restore = partial(_restored_series, items, lengths) if many else partial(_restored, data)
     return PlainSeries(records, lengths, many, typed, restore)
 
 
@@ -268,6 +247,42 @@ def _table() -> InvalidInput:
         "a series of records is required, found a table; pass Data(table, value=..., person=..., "
         "time=...), or one of its columns"
     )
+
+
+def _restored_array(
+    dtype: np.dtype[Any], shape: tuple[int, ...], names: Sequence[State], numbers: Numbers,
+    erased: Erased,
+) -> npt.NDArray[Any]:  # fmt: skip
+    """Return outputs as an array of the shape that was read."""
+    table = _names_array(names, dtype)
+    plain = Rule(tuple(names)).plainly_numbered and table.dtype == numbers.dtype
+    values = numbers if plain else table[numbers]  # (series * records,)
+    if erased is None:
+        return values.reshape(shape)
+    visible = np.zeros_like(values)  # what is erased must not lie under the mask
+    visible[~erased] = values[~erased]
+    return np.ma.MaskedArray(visible, mask=erased).reshape(shape)
+
+
+def _restored(item: Any, names: Sequence[State], numbers: Numbers, erased: Erased) -> Any:
+    """Return the outputs of one series in the form that it had."""
+    outputs = named(names, numbers)
+    if erased is not None:
+        gone = zip(outputs, erased.tolist(), strict=True)
+        outputs = [None if hidden else name for name, hidden in gone]
+    return _like(item, outputs, erased)
+
+
+def _restored_series(
+    items: Sequence[Any], lengths: Ints, names: Sequence[State], numbers: Numbers, erased: Erased
+) -> list[Any]:
+    """Return the outputs of several series, each in the form that it had."""
+    ends = np.cumsum(lengths).tolist()
+    parts = [slice(end - size, end) for size, end in zip(lengths, ends, strict=True)]
+    return [
+        _restored(item, names, numbers[part], None if erased is None else erased[part])
+        for item, part in zip(items, parts, strict=True)
+    ]
 
 
 def _like(item: Any, part: list[Any], erased: Erased) -> Any:
