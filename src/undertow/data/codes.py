@@ -4,10 +4,10 @@ A record that is none of the names is foreign; None, NaN and masked entries are 
 objects are never asked to compare themselves: what they would raise could quote the data.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
@@ -26,7 +26,6 @@ __all__ = [
     "FOREIGN",
     "MISSING",
     "Coded",
-    "CodedPiece",
     "CodedPieces",
     "Coding",
     "Erased",
@@ -41,6 +40,7 @@ __all__ = [
 
 
 Numbers = npt.NDArray[Any]
+Ints = npt.NDArray[np.int64]
 Erased = npt.NDArray[np.bool_] | None
 """Which records are erased; None: none can be."""
 Restore = Callable[[Sequence[State], Numbers, Erased], Any]
@@ -90,23 +90,22 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Coded:
-    """Series as numbers of states, one series after the other.
+    """Series as numbers of states, one series after the other: all of them, or a piece.
 
-    ``lengths`` counts the records of each series and ``spans`` its steps of time, absent ones
-    included; ``places`` is the step of each record (None: no step is absent). ``labels`` tell
-    series apart: the person of a table, the number of a series in a list, an empty text for a
-    series that is alone.
+    ``lengths`` counts the records of each series and ``spans`` its steps of time up to the last
+    record here, absent ones included; ``places`` is the step of each record (None: no step is
+    absent). ``labels`` tell series apart: the person of a table, the number of a series in a list,
+    an empty text for a series that is alone. ``goes_on``: the first series began in the piece
+    before.
     """
 
     codes: Numbers
-    lengths: npt.NDArray[np.int64]
-    spans: npt.NDArray[np.int64]
-    places: npt.NDArray[np.int64] | None
+    lengths: Ints
+    spans: Ints
+    places: Ints | None
     labels: Sequence[str]
     restore: Restore
-
-    goes_on: ClassVar[bool] = False
-    """Whether the first series has records in a piece before: all of them are here."""
+    goes_on: bool = False
 
     def pieces(self, _words: str = "") -> "Iterator[Coded]":
         """Yield the series in the pieces in which they are read: all of them at once."""
@@ -119,11 +118,7 @@ class Coded:
 
     def irregular(self, length: int) -> tuple[int, int, int] | None:
         """Return the first series without exactly so many steps, its records and absent steps."""
-        wrong = np.flatnonzero((self.spans != length) | (self.lengths != self.spans))
-        if not wrong.size:
-            return None
-        one = int(wrong[0])
-        return one, int(self.lengths[one]), int(self.spans[one] - self.lengths[one])
+        return Survey.of([self], length).irregular
 
 
 def coded(data: "Data | Any", rule: Rule) -> "Coded | CodedPieces":
@@ -210,25 +205,6 @@ def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]
     return numbers.astype(np.uint8 if numbers.max() < 256 else np.uint16)
 
 
-Ints = npt.NDArray[np.int64]
-
-
-@dataclass(frozen=True, slots=True)
-class CodedPiece:
-    """Series or parts of them, one after the other; the first may go on from the piece before.
-
-    As `undertow.data.codes.Coded`, but ``places`` are always there, and ``restore`` gives the rows
-    of this piece.
-    """
-
-    codes: Numbers
-    lengths: Ints
-    places: Ints
-    labels: Sequence[str]
-    restore: Restore
-    goes_on: bool
-
-
 @dataclass(slots=True)
 class Survey:
     """What a pass shows of all series: how many, and the first that has not the ``length``.
@@ -242,11 +218,18 @@ class Survey:
     irregular: tuple[int, int, int] | None = None
     _open: tuple[int, int] = (0, 0)  # records and steps of the series that may go on
 
-    def take(self, piece: CodedPiece) -> None:
+    @classmethod
+    def of(cls, pieces: Iterable[Coded], length: int | None = None) -> "Survey":
+        """Return what all pieces show together."""
+        survey = cls(length)
+        for piece in pieces:
+            survey.take(piece)
+        survey.end()
+        return survey
+
+    def take(self, piece: Coded) -> None:
         """Take the next piece."""
-        ends = np.cumsum(piece.lengths)
-        spans = piece.places[ends - 1] + 1  # (series,): steps up to the last record here
-        lengths = piece.lengths.copy()
+        spans, lengths = piece.spans, piece.lengths.copy()
         if piece.goes_on:
             lengths[0] += self._open[0]
         elif self.series:
@@ -298,13 +281,9 @@ class CodedPieces:
 
     def survey(self, length: int | None = None) -> Survey:
         """Return what a pass over all records shows."""
-        found = Survey(length)
-        for piece in self.pieces():
-            found.take(piece)
-        found.end()
-        return found
+        return Survey.of(self.pieces(), length)
 
-    def pieces(self, words: str = "records read") -> Iterator[CodedPiece]:
+    def pieces(self, words: str = "records read") -> Iterator[Coded]:
         """Yield the series, or parts of them, in the order of the table."""
         from undertow.data.writing import made_of
 
@@ -326,18 +305,18 @@ class Coding:
         self.data, self.rule = data, rule
         self._last: tuple[str, int, int] | None = None  # label, first time, last place of a series
 
-    def take(self, rows: "pl.DataFrame") -> CodedPiece | None:
+    def take(self, rows: "pl.DataFrame") -> Coded | None:
         """Return the released ones of the next rows, None where there are none."""
         grid = self.data.grid
         kept = grid.windowed(rows.lazy()).drop_nulls(GROUP).collect()
         if not kept.height:
             return None
-        piece, self._last = self._coded(kept, self._last)
+        piece, self._last = self.code(kept, self._last)
         return piece
 
-    def _coded(
-        self, rows: "pl.DataFrame", last: tuple[str, int, int] | None
-    ) -> tuple[CodedPiece, tuple[str, int, int]]:
+    def code(
+        self, rows: "pl.DataFrame", last: tuple[str, int, int] | None = None
+    ) -> tuple[Coded, tuple[str, int, int]]:
         """Return a piece of rows, and where it ends; ``last`` is where the one before ended."""
         from undertow.data.writing import codes_of, person_labels, restored
 
@@ -348,7 +327,7 @@ class Coding:
         lengths = np.diff(np.append(begins, rows.height))
         person = None if grid.person is None else data.source.columns[grid.person]
         labels = person_labels(person, rows[PERSON].gather(begins))
-        goes_on = last is not None and last[0] == labels[0]
+        goes_on = last is not None and bool(last[0] == labels[0])
         first = 0
         if grid.step is None:
             starts = np.zeros(begins.size, np.int64)
@@ -360,5 +339,7 @@ class Coding:
             firsts[0] = last[1] if last is not None and goes_on else firsts[0]
             places = (times - np.repeat(firsts, lengths)) // grid.step
             first = int(firsts[-1])
-        piece = CodedPiece(codes, lengths, places, labels, partial(restored, data, rows), goes_on)
+        spans = places[np.cumsum(lengths) - 1] + 1  # (series,): steps up to the last record here
+        restore = partial(restored, data, rows)
+        piece = Coded(codes, lengths, spans, places, labels, restore, goes_on)
         return piece, (labels[-1], first, int(places[-1]))

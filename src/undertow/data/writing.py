@@ -4,17 +4,29 @@ import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.data.codes import FOREIGN, MISSING, Coded, CodedPieces, Erased, Numbers, Rule, settled
+from undertow.data.codes import (
+    FOREIGN,
+    MISSING,
+    Coded,
+    CodedPieces,
+    Coding,
+    Erased,
+    Numbers,
+    Rule,
+    settled,
+)
 from undertow.data.columns import Column, as_float, column_of_name, part_of
 from undertow.data.folds import CODE
-from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
+from undertow.data.grid import GROUP, PERSON, ROW, THERE, TIME
 from undertow.errors import InvalidInput, NotSupported
 from undertow.queries import State
 
@@ -143,29 +155,20 @@ def coded_table(data: "Data", rule: Rule) -> "Coded | CodedPieces":
         return SpreadSeries(data, rule)
     if data.piece is not None:
         return CodedPieces(data, rule)
-    grid = data.grid
-    _, found = data.in_order(*made, grouped=True)
-    if not found.height:
+    _, rows = data.in_order(*made, grouped=True)
+    if not rows.height:
         raise InvalidInput("there are no records")
-    codes = codes_of(data, found, rule)
-    # (persons,): rows are in order of persons, each of whom has another first row
-    begins = np.flatnonzero(np.diff(found[FIRST].to_numpy(), prepend=-1))
-    lengths = np.diff(np.append(begins, found.height))
-    spans, places = lengths, None
-    if grid.step is not None:
-        times = found[TIME].to_numpy()
-        places = (times - np.repeat(times[begins], lengths)) // grid.step  # (rows,)
-        # (persons,): the place of the last row of each
-        spans = places[np.append(begins[1:], found.height) - 1] + 1
-        places = None if (spans == lengths).all() else places
-    person = None if grid.person is None else data.source.columns[grid.person]
-    labels = person_labels(person, found[PERSON].gather(begins))
+    whole, _ = Coding(data, rule).code(rows)  # one piece, of persons one after the other
+    places = None if (whole.spans == whole.lengths).all() else whole.places
+    return replace(whole, places=places, restore=partial(_in_table_order, data, rows))
 
-    def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
-        written = restored(data, found, names, numbers, erased)
-        return written.with_columns(found[ROW]).sort(ROW).drop(ROW)
 
-    return Coded(codes, lengths, spans, places, labels, restore)
+def _in_table_order(
+    data: "Data", rows: "pl.DataFrame", names: Sequence[State], numbers: Numbers, erased: Erased
+) -> "pl.DataFrame":
+    """Return rows with their outputs, in the order of the table."""
+    written = restored(data, rows, names, numbers, erased)
+    return written.with_columns(rows[ROW]).sort(ROW).drop(ROW)
 
 
 def made_of(data: "Data", rule: Rule) -> "list[pl.Expr]":

@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow import errors
-from undertow.data.codes import CodedPiece, CodedPieces, Coding, Numbers, Rule, Survey
+from undertow.data.codes import Coded, CodedPieces, Coding, Numbers, Rule, Survey
 from undertow.data.columns import Column, kind_of
 from undertow.data.folds import (
     CODE,
@@ -100,7 +100,7 @@ class SpreadSeries(CodedPieces):
                 "and records outside a window or its groups included; plan for this length"
             )
 
-    def pieces(self, words: str = "records read") -> Iterator[CodedPiece]:
+    def pieces(self, words: str = "records read") -> Iterator[Coded]:
         """Yield outputs, a partition after the other; records are never brought to this machine."""
         if not self.rule.outputs:
             check_whole(self.data, "a list of records")
@@ -132,7 +132,7 @@ class Digested:
         if piece is not None:
             self.add(piece, piece.codes)
 
-    def add(self, piece: CodedPiece, codes: Numbers) -> None:
+    def add(self, piece: Coded, codes: Numbers) -> None:
         """Take the next series, with numbers of their states or of their outputs."""
         self.records += codes.size
         self.series += len(piece.labels) - piece.goes_on
