@@ -288,9 +288,9 @@ class CodedPieces:
         from undertow.data.writing import made_of
 
         data = self.data
-        made = [*made_of(data, self.rule), data.record.there.alias(THERE)]
+        columns = [*made_of(data, self.rule), data.record.there.alias(THERE)]
         order, coding = Order(data.grid, most=data.memory // 4), Coding(data, self.rule)
-        for rows in pieces(data, *made, words=words):
+        for rows in pieces(data, *columns, words=words):
             order.feed(rows)
             piece = coding.take(rows)
             if piece is not None:

@@ -148,14 +148,14 @@ def coded_table(data: "Data", rule: Rule) -> "Coded | CodedPieces":
     the outputs in the column of the records, last; rows are in the order of the table. A table
     that is read in pieces is coded in pieces.
     """
-    made = made_of(data, rule)
+    columns = made_of(data, rule)
     if data.source.spread:
         from undertow.data.readers.spark import SpreadSeries
 
         return SpreadSeries(data, rule)
     if data.piece is not None:
         return CodedPieces(data, rule)
-    _, rows = data.in_order(*made, grouped=True)
+    _, rows = data.in_order(*columns, grouped=True)
     if not rows.height:
         raise InvalidInput("there are no records")
     whole, _ = Coding(data, rule).code(rows)  # one piece, of persons one after the other
@@ -222,16 +222,16 @@ def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
     if column.kind != "objects":
         return [_label(person) for person in persons]
     mixed = len({isinstance(person, str) for person in persons}) > 1
-    made = [
+    labels = [
         f"\0{_label(person)}" if mixed and not isinstance(person, str) else _label(person)
         for person in persons
     ]
-    if len(set(made)) < len(made):
+    if len(set(labels)) < len(labels):
         raise InvalidInput(
             f"two persons of column {column.name!r} are written alike, such as a time and its "
             "number; name persons by texts"
         )
-    return made
+    return labels
 
 
 def _label(person: Any) -> str:
@@ -271,33 +271,33 @@ def _title(data: "Data", kept: Sequence[str]) -> str:
     return title
 
 
-def codes_of(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
+def codes_of(data: "Data", table: "pl.DataFrame", rule: Rule) -> Numbers:
     """Return the number of each row's record, or refuse the first that has none, by its row."""
     if rule.foreign is not None and rule.missing is None:  # all of them count as one state
-        numbers = found[CODE].fill_null(rule.foreign).to_numpy()
+        numbers = table[CODE].fill_null(rule.foreign).to_numpy()
         return numbers.astype(np.uint8 if numbers.max(initial=0) < 256 else np.uint16)
-    rows, codes = found[ROW].to_numpy(), found[CODE].fill_null(-1).to_numpy().astype(np.int64)
-    none = np.where(found[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
+    rows, codes = table[ROW].to_numpy(), table[CODE].fill_null(-1).to_numpy().astype(np.int64)
+    none = np.where(table[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
     numbers = np.where(codes < 0, none, codes)
     words = data.record.words
     return settled(numbers, rule, lambda wrong: f"row {int(rows[wrong].min())} of {words}")
 
 
-def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "pl.Series":
+def _given(column: Column, name: str, rows: "pl.DataFrame", data: "Data") -> "pl.Series":
     """Return a column as it was; Python objects as what they were read as."""
     import polars as pl
 
     if column.kind != "objects":
-        return found[part_of(name, "kept")]
+        return rows[part_of(name, "kept")]
     if name == data.grid.time:
-        times = found[TIME]
+        times = rows[TIME]
         zone = "UTC" if data.grid.zoned else None
         return times.cast(pl.Datetime("us", zone)) if data.grid.clock else times
     key = PERSON if name == data.grid.person else GROUP
     names: Sequence[Any] = column.labels
     if key == GROUP:
         names = column.groups if data.groups is None else data.groups
-    return pl.Series([names[place] for place in found[key]], strict=False)
+    return pl.Series([names[place] for place in rows[key]], strict=False)
 
 
 def _outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":

@@ -169,9 +169,9 @@ class PairCounts:
                 one, p, pp = (quantile**2 * float(part[place]) for part in squares)
                 pair, row = float(self.pairs[place]), float(rows[place])
                 # Fieller: a quadratic in p
-                found = _between(row**2 - pp, -2 * pair * row - p, pair**2 - one)
-                low[place] = np.fmin(low[place], found[0])
-                high[place] = np.fmax(high[place], found[1])
+                root = _between(row**2 - pp, -2 * pair * row - p, pair**2 - one)
+                low[place] = np.fmin(low[place], root[0])
+                high[place] = np.fmax(high[place], root[1])
         unknown = ~(rows > 0)
         return shares, np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
 
@@ -358,11 +358,11 @@ def estimate(
     read, survey = _read(sanitised, plan, ordered=False), _ReadSurvey()
     wanted = _wanted(plan, query)
     kinds = _kinds(plan, survey.over(read))
-    found = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
+    intervals = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
     hidden = survey.records - kinds.records
     if query is not None and query.named:
-        return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
-    value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
+        return Estimate(*intervals[0], confidence, kinds.records, plan.states, hidden)
+    value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*intervals))  # noqa: B905
     return Estimate(value, low, high, confidence, kinds.records, plan.states, hidden)
 
 
@@ -618,13 +618,13 @@ def _redacted(
         (mechanism.length, *kinds.weights.shape[1:])
     )  # 0 where a record cannot be told
     weights[places] = kinds.weights
-    told = np.zeros(mechanism.length, dtype=np.bool_)
-    told[places] = True
+    public = np.zeros(mechanism.length, dtype=np.bool_)
+    public[places] = True
     sums, number = WeightSums(weights.shape[-1]), 0
     for window in windows:
         where = window.places
         # both records of a pair can be told
-        both = window.begins & told[where] & told[(where + 1) % mechanism.length]
+        both = window.begins & public[where] & public[(where + 1) % mechanism.length]
         product_sums(window.codes, weights, both, where, sums=sums, limit=window.limit)
         survey.pairs += window.pairs
         number += int(both[: window.limit].sum())

@@ -100,7 +100,7 @@ def outputs_digest(data: "Data", rule: Rule) -> str:
     """Return the digest of outputs, by persons in any order, that a ledger has recorded."""
     SpreadSeries(data, rule)  # refuses what is no output
     shown = Digested(data, rule)
-    data.checked(feed(data, [shown], *needed(data, rule)).told)
+    data.checked(feed(data, [shown], *needed(data, rule)).summary)
     return shown.result().hex()
 
 
@@ -116,15 +116,15 @@ def write(task: ClusterTask, ledger: "Ledger | None") -> Path:
             _draw(task, drafts, key, key)
             drafts.publish()
         return task.target
-    made, name = reserve(task.entry, task.data, ledger), task.entry.release_id
-    called = _name(made.entry_hash)
-    if made.result is not None:
-        _publish_again(task, called, made.result, name)
+    reservation, name = reserve(task.entry, task.data, ledger), task.entry.release_id
+    called = _name(reservation.entry_hash)
+    if reservation.result is not None:
+        _publish_again(task, called, reservation.result, name)
         return task.target
     ledger.begin(name)
     key = ledger.release_key(name)
     before = Digested(task.data, task.rule, key.exported())
-    task.data.checked(feed(task.data, [before], *needed(task.data, task.rule)).told)
+    task.data.checked(feed(task.data, [before], *needed(task.data, task.rule)).summary)
     with _drafts(task, called) as drafts:
         result = _draw(task, drafts, key.for_input(before.result()), key, before.result())
         drafts.keep = True  # from here on it may be recorded, even if the answer is lost
@@ -152,7 +152,7 @@ def _draw(
     source: Any = task.data.source
     data, keys = task.data, (flips.exported(), digest.exported())
     work = Rewriting(data, task.rule, task.plan.mechanism, task.names, *keys)
-    data.checked(source.write(data, work, drafts.folder(task.target)).told)
+    data.checked(source.write(data, work, drafts.folder(task.target)).summary)
     if wanted is not None and work.read.result() != wanted:
         raise source.changed()
     drafts.settle()

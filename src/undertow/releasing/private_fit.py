@@ -33,7 +33,7 @@ from undertow.models.records import RecordDescription
 from undertow.numerics import check_positive
 from undertow.planning.calibrate import plan_at_level
 from undertow.queries import State, Transitions
-from undertow.releasing.account import asking, check_ledger, spend_terms
+from undertow.releasing.account import check_ledger, entry_for, spend_terms
 from undertow.releasing.request import ReleaseRequest, carry_out, prepare
 from undertow.rounding import above
 from undertow.sampling.bits import chosen
@@ -112,11 +112,11 @@ def private_fit(
     return PrivateFit(
         noisy, names, level=ready.level, scale=noise.amount, sample_size=shape.rows,
         confidence=sure, within=stated, prior=prior or 0.5, length=length,
-        release_id=_asked(ready).release_id,
+        release_id=_entry_of(ready).release_id,
     ).with_records(described)  # fmt: skip
 
 
-def _asked(ready: ReleaseRequest) -> Entry:
+def _entry_of(ready: ReleaseRequest) -> Entry:
     if ready.entry is None:
         raise InvalidInput("a private fit needs a ledger")
     return ready.entry
@@ -124,11 +124,11 @@ def _asked(ready: ReleaseRequest) -> Entry:
 
 def _counts(ready: ReleaseRequest, ledger: "Ledger", insecure_seed: int | None) -> Any:
     """Return the noisy table: recorded earlier, or drawn now and paid for."""
-    asked, size = _asked(ready), len(ready.plan.states)
-    found = ledger.entry(asked.release_id)
-    if found is not None and found.result is not None:
-        check_same(found, asked)
-        return np.array(found.result["numbers"][0]).reshape(size, size)
+    entry, size = _entry_of(ready), len(ready.plan.states)
+    recorded = ledger.entry(entry.release_id)
+    if recorded is not None and recorded.result is not None:
+        check_same(recorded, entry)
+        return np.array(recorded.result["numbers"][0]).reshape(size, size)
     if ledger.narrowed:
         raise LedgerConflict(
             "a private fit has narrowed this account already, and only one does: plan under "
@@ -159,7 +159,7 @@ def _states(states: Sequence[State] | None, ledger: "Ledger") -> tuple[State, ..
 def _named(ready: ReleaseRequest, fitted: dict[str, Any], release_id: str | None) -> ReleaseRequest:
     """Return the prepared release with an entry that says, before any noise, what it is for."""
     terms = spend_terms(ready.plan, ready.proof)
-    entry = asking(ready.plan, ready.table, ready.shape, release_id, **terms)
+    entry = entry_for(ready.plan, ready.table, ready.shape, release_id, **terms)
     text = json.dumps([entry.release_id, fitted], sort_keys=True, default=str)
     name = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
     about = {**entry.about, "fit": fitted}

@@ -23,8 +23,8 @@ from undertow.planning.coverage import covering, group_conditions
 from undertow.queries import Mean
 from undertow.releasing.account import (
     account_conditions,
-    asking,
     check_ledger,
+    entry_for,
     level_of,
     noise_terms,
     reserve,
@@ -160,15 +160,15 @@ def prepare(
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    conditions, asked = check_records(plan, table), table.asked()
+    conditions, reading = check_records(plan, table), table.reading()
     table.check_types(plan.states)
-    ungrouped = asked.get("ungrouped", False)
-    proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
+    ungrouped = reading.get("ungrouped", False)
+    proof = covering(plan, shape, person=reading.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if ledger is None:
         return ReleaseRequest(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series, table)
-    entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
+    entry = entry_for(plan, table, shape, release_id, **spend_terms(plan, proof))
     conditions += account_conditions(plan, ledger)
     return ReleaseRequest(plan, table, shape, proof, entry, conditions)
 
@@ -193,7 +193,7 @@ def release(
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
     before it is returned. A ``release_id`` that has been released returns the recorded answer and
     spends nothing; by default it follows from the plan, the records touched, how they are read
-    and their public shape, so asking the same again is free. ``source`` says where the model came
+    and their public shape, so entry_for the same again is free. ``source`` says where the model came
     from, for the report.
 
     >>> from undertow import Count, MarkovChain, calibrate, release
@@ -220,23 +220,23 @@ def carry_out(
     data or the question spends nothing.
     """
     bits = randomness or Secure()
-    plan, asked = ready.plan, ready.entry
-    if ledger is None or asked is None:
-        return _told(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
-    found = ledger.entry(asked.release_id)
-    exact = None if found is not None and found.result is not None else _evaluated(ready)
-    reserved = reserve(asked, ready.table, ledger)
-    entry, made = reserved.entry_hash, reserved.made
+    plan, request = ready.plan, ready.entry
+    if ledger is None or request is None:
+        return _release_of(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
+    recorded = ledger.entry(request.release_id)
+    exact = None if recorded is not None and recorded.result is not None else _evaluated(ready)
+    reserved = reserve(request, ready.table, ledger)
+    entry, time = reserved.entry_hash, reserved.made
     if reserved.result is not None:
-        return _told(ready, reserved.result, bits, source, entry, made, replayed=True)
+        return _release_of(ready, reserved.result, bits, source, entry, time, replayed=True)
     exact = _evaluated(ready) if exact is None else exact
-    ledger.begin(asked.release_id)
-    result, own = ledger.record(asked.release_id, _noisy(plan, exact, bits))
-    kept = ledger.entry(asked.release_id)
-    made = None if kept is None else kept.made  # the time on record, which every replay tells
+    ledger.begin(request.release_id)
+    result, own = ledger.record(request.release_id, _noisy(plan, exact, bits))
+    kept = ledger.entry(request.release_id)
+    time = None if kept is None else kept.made  # the time on record, which every replay tells
     # Where somebody else was faster, theirs is the answer. Whether this draw equals it stays here:
     # that would be a second answer.
-    return _told(ready, result, bits, source, entry, made, replayed=not own)
+    return _release_of(ready, result, bits, source, entry, time, replayed=not own)
 
 
 def _evaluated(ready: ReleaseRequest) -> Any:
@@ -245,35 +245,35 @@ def _evaluated(ready: ReleaseRequest) -> Any:
     return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
 
 
-def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
+def _noisy(plan: Plan[Noise], exact: Any, randomness: Randomness) -> dict[str, Any]:
     """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
-    groups = None if found.groups is None else list(found.groups)
+    groups = None if exact.groups is None else list(exact.groups)
     if isinstance(plan.noise, Selection):  # places of states, which tell no count
         return {
             "groups": groups,
-            "numbers": select(plan.noise, found.numbers, randomness),
-            "rows": list(found.rows),
+            "numbers": select(plan.noise, exact.numbers, randomness),
+            "rows": list(exact.rows),
         }
-    flat = [number for numbers in found.numbers for number in numbers]
+    flat = [number for numbers in exact.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
-    width = len(found.numbers[0]) if found.numbers else 0
+    width = len(exact.numbers[0]) if exact.numbers else 0
     parts = [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))]
     query = plan.noise.query
     if query.totalled:
-        parts = totalled(parts, found.rows, randomness)
+        parts = totalled(parts, exact.rows, randomness)
     return {
         "groups": groups,
         "numbers": [
             query.completed(part, rows, plan.states)
-            for part, rows in zip(parts, found.rows, strict=True)
+            for part, rows in zip(parts, exact.rows, strict=True)
         ],
-        "rows": list(found.rows),
+        "rows": list(exact.rows),
     }
 
 
-def _told(
+def _release_of(
     ready: ReleaseRequest, result: dict[str, Any], bits: Randomness, source: str | None,
-    entry: str | None = None, made: str | None = None, *, replayed: bool = False,
+    entry: str | None = None, time: str | None = None, *, replayed: bool = False,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
     plan, shape = ready.plan, ready.shape
@@ -288,7 +288,7 @@ def _told(
         "" if ready.entry is None else ready.entry.release_id, entry, source,
         None if groups is None else tuple(groups),
         tuple(result["rows"]),
-        made=made or datetime.now(UTC).isoformat(timespec="seconds"),
+        made=time or datetime.now(UTC).isoformat(timespec="seconds"),
         replayed=replayed,
         window=ready.table.bounds(),
         proof=ready.proof,

@@ -34,8 +34,8 @@ from undertow.plan import Plan
 from undertow.planning.coverage import check_groups, check_proof, group_conditions, group_size
 from undertow.releasing.account import (
     account_conditions,
-    asking,
     check_ledger,
+    entry_for,
     local_terms,
     released,
     reserve,
@@ -97,7 +97,7 @@ def sanitize(
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
     recorded before they are returned. A run that was interrupted before that is repeated with the
-    same outputs, if the records are the same. After it asking again is refused: a second draw is
+    same outputs, if the records are the same. After it entry_for again is refused: a second draw is
     a second release.
 
     >>> from undertow import MarkovChain, Series, calibrate
@@ -198,18 +198,18 @@ def prepare(
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(read.longest, int(shape.series)))
-    asked = table.asked()
-    ungrouped = asked.get("ungrouped", False)
+    reading = table.reading()
+    ungrouped = reading.get("ungrouped", False)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if not ungrouped:
-        whose = "series" if isinstance(table, PlainSeries) else asked.get("person")
+        whose = "series" if isinstance(table, PlainSeries) else reading.get("person")
         check_groups(plan.model, int(shape.series), person=whose)
     check_places(read.longest)
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series, table)
         conditions += account_conditions(plan, ledger)
-        entry = asking(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
+        entry = entry_for(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
     return SeriesRequest(plan, table, shape, read, entry, conditions)
 
 
@@ -251,8 +251,8 @@ def draw(
         numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
     else:
         series = (read.labels, read.lengths, read.codes, read.places)
-        made = randomised(mechanism, _key(ready, ledger), *series)
-        numbers, erased = made.numbers, made.erased
+        drawn = randomised(mechanism, _key(ready, ledger), *series)
+        numbers, erased = drawn.numbers, drawn.erased
     outputs = OutputDigest(names)
     outputs.feed(read.lengths, numbers, erased)
     result = {
@@ -284,15 +284,15 @@ class Outputs:
         names = mechanism.names(ready.plan.states)
         outputs = OutputDigest(names)
         for piece in read.pieces("records randomised"):
-            made = randomised(
+            drawn = randomised(
                 mechanism, self._key, piece.labels, piece.lengths, piece.codes, piece.places, carry
             )
-            carry = made.carry
+            carry = drawn.carry
             records += int(piece.lengths.sum())
             series += len(piece.lengths) - piece.goes_on
             if self._recorded:
-                outputs.feed(piece.lengths, made.numbers, made.erased, goes_on=piece.goes_on)
-            yield piece.restore(names, made.numbers, made.erased)
+                outputs.feed(piece.lengths, drawn.numbers, drawn.erased, goes_on=piece.goes_on)
+            yield piece.restore(names, drawn.numbers, drawn.erased)
         self.result = {
             "records": records, "series": series, "sha256": outputs.result()
         }  # fmt: skip

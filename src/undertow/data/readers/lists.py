@@ -81,7 +81,7 @@ class PlainSeries:
         """Return which records a release touches: all."""
         return Scope()
 
-    def asked(self) -> dict[str, Any]:
+    def reading(self) -> dict[str, Any]:
         """Return what is read, as JSON."""
         return {"source": "the list of records"}
 
