@@ -304,20 +304,6 @@ def test_what_the_model_never_said_is_in_the_first_sentence(every, said):
     assert out.conditions[0] in out.report().to_dict()["promise"]["words"]
 
 
-def test_unequal_steps_are_told_and_never_called_equal():
-    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(False, True))
-    plan = ut.calibrate(ut.Count(True), chain, limit=3.0)
-    gaps = [0, 7, 54, 61, 100]
-    rows = pl.DataFrame(
-        {"id": ["a"] * 5, "ts": [LATER + dt.timedelta(minutes=n) for n in gaps], "steps": [1] * 5}
-    )
-    for read in (data(rows, None), data(rows, None).changed(piece=2)):
-        said, _ = ut.release(plan, read).conditions
-        assert "7 to 47 minutes apart" in said
-    alone = data(rows.drop("ts"), None, time=None)
-    assert "whatever the time between rows" in ut.release(plan, alone).conditions[0]
-
-
 def test_rows_tell_the_step_of_a_fit_that_nobody_named():
     """Equal steps are held against others; unequal ones are told, in the model and the promise."""
     fit = ut.MarkovChain.fit(data(wearers(FIRST, HALF), None), public=True)

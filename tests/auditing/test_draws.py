@@ -52,7 +52,6 @@ def test_laws_of_chains_are_exact(chain, length, first, fixed):
         assert found == pytest.approx(probability, abs=1e-14)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("chain", "length", "first", "fixed"), CASES)
 def test_draws_follow_the_law(chain, length, first, fixed):
     """Null: the conditional law; 40,000 draws, chi-square, false alarms below 1e-6 in all.
@@ -88,7 +87,6 @@ def test_impossible_values_are_refused():
         absorbing.given({4: 0})
 
 
-@pytest.mark.statistical
 def test_gaussian_draws():
     """Null: the conditional mean and covariance; 200,000 draws, 5 standard errors (1e-6)."""
     root = np.array([[1.0, 0, 0], [0.5, 1.2, 0], [-0.4, 0.3, 0.8]])
@@ -107,7 +105,6 @@ def test_gaussian_draws():
     ]).all()  # fmt: skip
 
 
-@pytest.mark.statistical
 def test_network_draws():
     """Null: the conditional joint; 40,000 draws, chi-square, false alarms below 1e-6."""
     cpds = {

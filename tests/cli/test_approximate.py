@@ -15,7 +15,6 @@ __all__ = ["scenario"]
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 GAUSSIAN = ("--count", "active", "--limit", 1, "--delta", 1e-6, "--noise", "gaussian")
 CLOSED = ("--method", "closed")
-PNG = b"\x89PNG"
 
 
 @pytest.fixture
@@ -177,19 +176,6 @@ def test_nothing_can_leak():
         assert "whatever you like" in result.stdout
 
 
-# --- figures --------------------------------------------------------------------------------------
-
-
-def test_the_curve_is_drawn(couples, tmp_path):
-    path = tmp_path / "curve.png"
-    asked = ("leakage", *couples, "--mu", 0.1, "--delta", 1e-6, "--figure", path)
-    assert call_json(*asked)["figure"] == str(path)
-    assert path.read_bytes().startswith(PNG)
-    assert call(*asked).exit_code == 1
-    result = call(*asked, "--force")
-    assert str(path) in rows(result)["figure"]
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 
@@ -218,39 +204,6 @@ def test_a_plan_with_discrete_noise_says_rho():
     said = rows(call("plan", *NAMED, *GAUSSIAN[:-1], "discrete-gaussian", *CLOSED))
     assert said["zCDP"].strip().startswith("rho 0.00174")
     assert "discrete Gaussian" in said["noise"]
-
-
-def test_the_best_says_why():
-    asked = ("plan", *NAMED, "--count", "active", "--limit", 1, "--delta", 1e-6)
-    assert (
-        "Laplace noise errs 3.4 times less than Gaussian noise would here"
-        in (rows(call(*asked))["assumes"])
-    )
-
-
-def test_a_series_has_no_delta():
-    result = call("plan", *NAMED, "--series", "--limit", 1, "--delta", 1e-6)
-    assert result.exit_code == 2
-    assert "--delta goes with a curator's question" in " ".join(result.stderr.split())
-
-
-# --- comparisons ----------------------------------------------------------------------------------
-
-
-def test_a_comparison_names_the_noise():
-    short = (*NAMED, "--length", 4)
-    asked = ("compare", *short, *GAUSSIAN[:-1], "discrete-gaussian", "--releases", 9)
-    result = call(*asked)
-    assert "at most 1 at delta 1e-6 to an attacker" in result.stdout
-    assert "by 9 releases together" in result.stdout
-    assert "discrete-gaussian sigma" in result.stdout
-    assert "exact, discrete-gaussian" in result.stdout
-    found = call_json(*asked)
-    assert (found["delta"], found["releases"]) == (1e-6, 9)
-    assert {row["noise"] for row in found["rows"]} == {"discrete-gaussian"}
-    kept = {row["method"]: row["sigma"] for row in found["rows"] if row["meets"]}
-    assert kept["closed"] > 9
-    assert found["best_noise"] == "discrete-gaussian"
 
 
 # --- from a plan to an answer ---------------------------------------------------------------------

@@ -2,12 +2,10 @@
 
 import json
 
-import numpy as np
 import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
-from undertow.cli import compare as compare_command
 from undertow.methods import methods_for
 from undertow.planning import compare as comparison
 
@@ -32,11 +30,6 @@ def sections(text):
             cells = [cell.strip() for cell in line.strip().split("  ") if cell.strip()]
             found[heading][cells[0]] = cells[1:]
     return found
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(compare_command, "_POINTS", 2)
 
 
 def without_time(fields):
@@ -131,16 +124,6 @@ def test_queries(arguments):
     assert "exchange" in sections(result.stdout)[SECTIONS[0]]
 
 
-def test_no_method_may_keep_the_guarantee():
-    copies = ("--transition", "0,0.5,0.5;1,0,0;1,0,0", "--count", 1, "--limit", 1)
-    result = call("compare", *copies)
-    assert result.exit_code == 0
-    assert "no certified method gives it" in result.stdout
-    assert sections(result.stdout).keys() == {"What each method costs", SECTIONS[2]}
-    assert call_json("compare", *copies)["best"] is None
-
-
-@pytest.mark.usefixtures("quick")
 @pytest.mark.parametrize(("name", "start"), [("a.png", b"\x89PNG"), ("a.SVG", b"<?xml")])
 def test_figure(tmp_path, name, start):
     path = tmp_path / name
@@ -152,7 +135,6 @@ def test_figure(tmp_path, name, start):
     assert [p.name for p in tmp_path.iterdir()] == [name]
 
 
-@pytest.mark.usefixtures("quick")
 def test_a_figure_is_not_replaced_unless_forced(tmp_path):
     path = tmp_path / "a.svg"
     path.write_text("mine")
@@ -163,28 +145,6 @@ def test_a_figure_is_not_replaced_unless_forced(tmp_path):
     found = call_json(*ASKED, "--figure", path, "--force")
     assert found["figure"] == str(path)
     assert "Number of records in 'active', protected from any attacker" in path.read_text()
-
-
-def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
-    grids = []
-
-    def fake(query, model, epsilons, against, tick, **more):
-        assert more == {"delta": 0.0, "releases": 1, "protect": ut.Window(1)}
-        for _ in epsilons:
-            tick()
-        grids.append(np.array(epsilons))
-        return comparison.ErrorCurves(
-            limits=grids[0],
-            errors={"exact": 1 / grids[0]},
-            protects={"exact": "any"},
-            certified={"exact": True},
-        )
-
-    monkeypatch.setattr(comparison, "error_curves", fake)
-    assert call(*ASKED[:-1], 2, "--figure", tmp_path / "a.svg").exit_code == 0
-    assert grids[0][[0, -1]] == pytest.approx([0.2, 40.0])
-    assert len(grids[0]) == 25
-    assert np.diff(np.log(grids[0])) == pytest.approx(np.log(200) / 24)
 
 
 REFUSED = {
@@ -219,23 +179,6 @@ def test_wrong_usage(arguments):
     assert result.exit_code == 2
     assert "Error" in result.stderr
     assert not result.stdout
-
-
-def test_without_matplotlib_nothing_is_computed(tmp_path, monkeypatch):
-    from undertow.errors import NotSupported
-    from undertow.figures import canvas
-
-    def missing():
-        raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")
-
-    def never(*_, **__):
-        raise AssertionError("computed in vain")
-
-    monkeypatch.setattr(canvas, "_matplotlib", missing)
-    monkeypatch.setattr(comparison, "compare", never)
-    result = call(*ASKED, "--figure", tmp_path / "a.png")
-    assert result.exit_code == 1
-    assert "undertow[plot]" in result.stderr
 
 
 def test_a_terminal_gets_a_table():

@@ -98,18 +98,6 @@ def test_prior_confidence_and_length(table):
     assert found["intervals"] == chain.intervals(0.8).tolist()
 
 
-def test_names_of_false_and_true(table):
-    named = fit_json(table, "--value", "steps", "--state", "steps > 0", "--states", "idle,busy")
-    assert named["states"] == ["idle", "busy"]
-    plain = fit_json(table, "--value", "steps", "--state", "steps > 0")
-    assert plain["states"] == [False, True]
-    assert named["transition"] == plain["transition"]
-    assert model_from_dict(plain["model"]).to_dict()["states"] == [False, True]
-    result = call("fit", table, "--value", "steps", "--state", "steps > 0", "--states", "a,b,c")
-    assert result.exit_code == 2
-    assert "two names, found 3" in result.stderr
-
-
 def test_the_order_of_states_is_that_of_their_names(table):
     turned = fit_json(table, "--value", "word", "--states", "yes,no")
     assert turned["states"] == ["yes", "no"]
@@ -306,21 +294,6 @@ def test_a_table_without_records(tmp_path):
     result = call("fit", path, "--value", "x")
     assert result.exit_code == 1
     assert "two different" in result.stderr
-
-
-def test_a_place_is_refused_before_anything_is_read(table, tmp_path, monkeypatch):
-    def never(*_, **__):
-        raise AssertionError("read in vain")
-
-    monkeypatch.setattr("undertow.data.table.Data.sequences", never)
-    assert call("fit", table, "--value", "word", "--output", tmp_path).exit_code == 1
-
-
-def test_a_terminal_gets_tables(table):
-    env = {"FORCE_COLOR": "1", "TERM": "xterm"}
-    result = call("fit", table, "--value", "word", env=env)
-    assert "\x1b[" in result.stdout
-    assert "from yes" in result.stdout
 
 
 @needs_activity

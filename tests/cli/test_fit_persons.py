@@ -120,7 +120,8 @@ def test_a_population_is_a_model_that_says_for_whom_it_holds(nine, tmp_path):
     held: Any = model_from_dict(json.loads(model.read_text()))
     assert {one.kind for one in held.models} == {"box"}
     plan = tmp_path / "plan.json"
-    made = call("plan", "--model", model, "--count", "busy", "--limit", 1, "--output", plan)
+    made = call("plan", "--model", model, "--count", "busy", "--limit", 1, "--accept", "memory",
+                "--output", plan)  # fmt: skip
     assert made.exit_code == 0, made.output
     report = ut.load_plan(plan) if hasattr(ut, "load_plan") else None
     text = plan.read_text() if report is None else str(report.leakage.assumptions)

@@ -138,12 +138,6 @@ def test_length_and_start():
     assert named == short
 
 
-def test_fractions_make_exact_rows():
-    rows = ";".join(["1/3,1/3,1/3"] * 3)
-    found = call_json("leakage", "--transition", rows, "--epsilon", 1)
-    assert found["upper"] == pytest.approx(1.0)
-
-
 def test_states_are_strings_when_named_and_numbers_when_not():
     named = call_json("leakage", *CHAIN, "--states", "0,1", "--count", "1", "--scale", 4)
     bare = call_json("leakage", *CHAIN, "--count", "1", "--scale", 4)
@@ -225,13 +219,6 @@ def test_groups_have_a_general_bound(tmp_path):
     found = call_json("leakage", "--model", path, "--epsilon", 1)
     assert found["upper"] == pytest.approx(3.0)
     assert found["witness"] is None
-
-
-def test_a_terminal_gets_a_table():
-    wide = call("leakage", *NAMED, "--epsilon", 1, env={"FORCE_COLOR": "1", "TERM": "xterm"})
-    assert "\x1b[" in wide.stdout
-    assert "3.474874" in wide.stdout
-    assert "\x1b[" not in call("leakage", *NAMED, "--epsilon", 1).stdout
 
 
 def test_markup_in_a_name_is_only_text():

@@ -7,14 +7,12 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import NAMED, call, call_json, rows, strict
-from undertow.cli.local import runs
 from undertow.cli.plan import plan_rows
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 SERIES = ("plan", *NAMED, "--series", "--limit", 2)
 COUNT = ("plan", *NAMED, "--count", "active", "--limit", 1)
-EVEN = "0.65,0.35;0.35,0.65"
 
 
 def said(*arguments):
@@ -54,14 +52,6 @@ def test_words():
     assert found["leakage"].endswith("; 2 is allowed")
     assert "an attacker who knows any other records" in found["guarantee"]
     assert "NOT covered" not in found
-
-
-def test_a_reference_number():
-    """The least flips of theory, section 13: 30 records, transition 0.35, a leakage of 1."""
-    found = call_json("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)
-    assert found["measures"]["expected flips"] == pytest.approx(0.364992, abs=1e-6)
-    row = said("plan", "--transition", EVEN, "--length", 30, "--series", "--limit", 1)["flips"]
-    assert row == "either state with probability 0.364992"
 
 
 def test_the_ignorant_attacker_is_named_and_so_is_who_is_left_out():
@@ -106,42 +96,6 @@ def test_methods(method):
 def by_hand(mechanism, chain=ACTIVITY, **options):
     leak = ut.Leakage(1.0, 2.0, "exact", "any")
     return ut.Plan(mechanism, chain, 2.0, leak, "exact", **options)
-
-
-THREE = ut.MarkovChain([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]], states=("a", "b", "c"))
-
-
-def test_channels_of_many_states_in_few_words(capsys):
-    from undertow.cli.local import show_probabilities
-
-    even = by_hand(RandomizedResponse.symmetric(3, 0.25), THREE)
-    assert (
-        dict(plan_rows(even))["flips"]
-        == "every state with probability 0.25, to each other state alike"
-    )
-    show_probabilities(even)
-    assert not capsys.readouterr().out
-    channel = [[0.8, 0.1, 0.1], [0.2, 0.5, 0.3], [0.1, 0.3, 0.6]]
-    odd = by_hand(RandomizedResponse(channel), THREE)
-    assert dict(plan_rows(odd))["flips"] == "see the table"
-    show_probabilities(odd)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0] == "How likely each state is shown as each output"
-    assert lines[1].split() == ["shown", "as", "a", "shown", "as", "b", "shown", "as", "c"]
-    assert lines[3].split() == ["b", "0.2", "0.5", "0.3"]
-    silent = by_hand(RandomizedResponse([[0.5, 0.5], [0.5, 0.5]]))
-    assert "does not depend on the record" in dict(plan_rows(silent))["flips"]
-    named = by_hand(RandomizedResponse([[0.9, 0.1], [0.2, 0.8]], outputs=("low", "high")))
-    show_probabilities(named)
-    assert "shown as high" in capsys.readouterr().out
-    big = ut.MarkovChain(np.full((30, 30), 1 / 30))
-    wide = np.full((30, 30), 0.01)
-    np.fill_diagonal(wide, 0.71)
-    wide[0, :2] = 0.7, 0.02
-    show_probabilities(by_hand(RandomizedResponse(wide), big))
-    lines = capsys.readouterr().out.splitlines()
-    assert "the first 12 of each; the plan file has all" in lines[0]
-    assert len(lines) == 14
 
 
 def test_noise_in_runs_and_flips_without_a_level():
@@ -196,29 +150,6 @@ def test_erasures_in_words(capsys):
     assert lines[1].split() == ["record", "if", "inactive", "if", "active"]
     assert lines[2].split() == ["28", "0.25", "0.5"]
     assert len(lines) == 6
-
-
-def test_many_erasures_are_cut_short(capsys):
-    from undertow.cli.local import show_probabilities
-
-    plan = erasing({100: 1} | {r: (0.5, 0.5) for r in range(40, 200, 2) if r != 100}, 200)
-    assert dict(plan_rows(plan))["erased at times"].endswith("50 and 73 more runs")
-    show_probabilities(plan)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[0].endswith("(the nearest 20 of 79)")
-    assert [line.split()[0] for line in lines[2:]] == [
-        str(r) for r in range(80, 121, 2) if r != 100
-    ]
-    only = erasing({3: 1, 4: 1}, 9)
-    assert dict(plan_rows(only))["erased at times"] == "none"
-    assert dict(plan_rows(only))["always erased"] == "records 3 to 4"
-    show_probabilities(only)
-    assert not capsys.readouterr().out
-
-
-def test_runs():
-    assert runs([]) == ""
-    assert runs([5, 4, 3, 9]) == "records 3 to 5, 9"
 
 
 def test_a_redaction_for_the_ignorant_says_whom_it_leaves_out():

@@ -103,29 +103,6 @@ def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     assert "nothing is guaranteed" in said["NOT covered"]
 
 
-def test_figures():
-    done(redact(*OUT, "--figure", "out.svg"))
-    drawn = Path("out.svg").read_text()
-    assert f"record {SECRET}" in drawn
-    erased = sum(row["erased"] == "true" for row in table("out.csv")[:HOURS])
-    assert f"{erased} of {HOURS}" in drawn
-    done(redact("--output", "b.csv", "--figure", "b.png"))
-    assert Path("b.png").read_bytes().startswith(b"\x89PNG")
-    lines = Path("steps.csv").read_text().splitlines()[1 : HOURS + 1]
-    numbered = [f"{hour},{line.split(',')[3]}" for hour, line in enumerate(lines)]
-    Path("numbered.csv").write_text("\n".join(["t,steps", *numbered]))
-    options = ("--time", "t", "--every", "1", "--value", "steps", "--state", "steps > 0")
-    done(redact("--output", "c.csv", "--figure", "c.svg", data="numbered.csv", options=options))
-    assert f"of {HOURS}" in Path("c.svg").read_text()
-
-
-def test_a_report():
-    done(redact(*OUT, "--report", "r.txt", account=WIDE))
-    text = " ".join(Path("r.txt").read_text().split())
-    assert f"{SECRET} (protected)" in text
-    assert ledger("wide.db").entries()[0].hash in text.replace(" ", "")
-
-
 def test_json():
     said = strict(done(redact(*OUT, "--json", account=WIDE)).stdout)
     assert said["measures"]["utility"] == LOCAL["erasures"].utility
@@ -176,12 +153,6 @@ def test_a_ledger_for_more_attackers_or_less_leakage_refuses():
 # --- refusals -------------------------------------------------------------------------------------
 
 
-def test_plans_of_another_kind_name_the_right_command():
-    assert "use it with 'undertow release'" in refused(redact(*OUT, plan="count.plan"))
-    assert "use it with 'undertow sanitize'" in refused(redact(*OUT, plan="flips.plan"))
-    assert not names()
-
-
 def test_series_of_another_length_are_refused():
     lines = Path("steps.csv").read_text().splitlines()
     Path("short.csv").write_text("\n".join(lines[:-1]))
@@ -218,21 +189,6 @@ def test_a_figure_that_cannot_be_written_keeps_the_table_back(monkeypatch):
     Path("out.png").write_text("mine")
     assert "out.png exists" in refused(redact(*OUT, "--figure", "out.png", account=WIDE))
     assert names() == ["out.png"]
-    assert not ledger("wide.db").entries()
-
-
-def test_figures_need_matplotlib(monkeypatch):
-    import builtins
-
-    real = builtins.__import__
-
-    def without(name, *rest, **options):
-        if name.partition(".")[0] == "matplotlib":
-            raise ImportError(name)
-        return real(name, *rest, **options)
-
-    monkeypatch.setattr(builtins, "__import__", without)
-    assert "figures need matplotlib" in refused(redact(*OUT, "--figure", "f.png", account=WIDE))
     assert not ledger("wide.db").entries()
 
 

@@ -80,13 +80,6 @@ def test_the_ending_says_the_form(name):
     assert names() == [name]
 
 
-def test_two_runs_draw_two_series():
-    """Equal with probability below 2**-100."""
-    done(sanitize(*OUT))
-    done(sanitize("--output", "again.csv"))
-    assert Path("out.csv").read_bytes() != Path("again.csv").read_bytes()
-
-
 def test_noise_in_runs_and_windows_and_no_columns_at_all():
     done(sanitize(*OUT, "--window", "2025-01-06,2025-01-07", plan="runs.plan"))
     assert len(table("out.csv")) == 4 * 24
@@ -169,16 +162,6 @@ def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     told = strict(done(sanitize("--json", plan="ignorant.plan")).stdout)
     assert told["against"] == "ignorant"
     assert "knows some or all other records" in told["not_covered"][0]
-
-
-def test_a_report():
-    source = ("--source", "a diary study")
-    done(sanitize(*OUT, "--report", "r.txt", *source, plan="ignorant.plan", account=()))
-    text = " ".join(Path("r.txt").read_text().split())
-    assert "a diary study" in text
-    assert "knows some or all other records" in text
-    done(sanitize("--output", "b.csv", "--report", "r.html", account=ACCOUNT))
-    assert ledger().entries()[0].hash in Path("r.html").read_text()
 
 
 # --- the account ----------------------------------------------------------------------------------

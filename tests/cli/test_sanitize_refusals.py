@@ -222,7 +222,6 @@ def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
 ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OUT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"),
     [
@@ -248,7 +247,6 @@ def test_a_killed_process_is_repaired_by_the_same_command(module, name):
     assert after.result["sha256"] == fingerprint(data, LOCAL["flips"])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_summary_that_cannot_be_printed_is_an_error():
     told = apart(*ASKED, prepare=(full_output,))

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.sets import model_from_dict
@@ -84,58 +84,6 @@ def test_bad_names_and_lengths_of_a_box_are_refused():
         ChainBox(LOW, HIGH, length=1)
     with pytest.raises(InvalidInput, match="numbers are required"):
         ChainBox("low", HIGH)
-
-
-def test_two_states_have_up_to_four_corners():
-    box = ChainBox(LOW, HIGH, ("a", "b"), length=9)
-    corners = box.corners()
-    assert {(round(c.transition[0, 1], 12), round(c.transition[1, 0], 12)) for c in corners} == {
-        (0.11, 0.29),
-        (0.11, 0.32),
-        (0.13, 0.29),
-        (0.13, 0.32),
-    }
-    assert all((c.states, c.length, c.start) == (("a", "b"), 9, "stationary") for c in corners)
-    assert all((c.transition >= box.lower).all() for c in corners)
-    assert all((c.transition <= box.upper).all() for c in corners)
-
-
-def test_a_row_that_is_known_halves_the_corners():
-    exact = ChainBox(LOW, [[0.89, 0.13], [0.32, 0.68]])
-    assert len(exact.corners()) == 2
-    point = [[0.882, 0.118], [0.305, 0.695]]
-    assert ChainBox(point, point).corners() == [ut.MarkovChain(point)]
-
-
-def test_corners_of_three_states_are_extreme_points_of_each_row():
-    free = ChainBox(np.zeros((3, 3)), np.ones((3, 3)))
-    # every row at a unit vector, save the choices with several closed classes
-    found = {tuple(c.transition.argmax(axis=1)) for c in free.corners()}
-    assert (1, 2, 0) in found
-    assert (0, 1, 2) not in found
-    low = np.full((3, 3), 0.2)
-    corners = ChainBox(low, np.full((3, 3), 0.5)).corners()
-    assert len(corners) == 6**3
-    rows = {tuple(np.round(c.transition[0], 9)) for c in corners}
-    assert rows == {
-        (0.2, 0.3, 0.5),
-        (0.2, 0.5, 0.3),
-        (0.3, 0.2, 0.5),
-        (0.3, 0.5, 0.2),
-        (0.5, 0.2, 0.3),
-        (0.5, 0.3, 0.2),
-    }
-
-
-def test_corners_without_a_stationary_law_are_left_out():
-    box = ChainBox([[0.9, 0.0], [0.0, 0.8]], [[1.0, 0.1], [0.2, 1.0]])
-    assert len(box.corners()) == 3
-
-
-@pytest.mark.parametrize("size", [5, 30])
-def test_too_many_corners_are_refused(size):
-    with pytest.raises(NotSupported, match="pass a ModelSet"):
-        ChainBox(np.zeros((size, size)), np.full((size, size), 0.9)).corners()
 
 
 def test_boxes_survive_a_file():

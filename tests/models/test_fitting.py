@@ -148,23 +148,6 @@ def test_pandas_series():
         fit(pd.DataFrame({"a": [0, 1]}))
 
 
-@pytest.mark.parametrize(
-    ("series", "states"),
-    [
-        (np.array([True, False, True, True]), (False, True)),
-        ([np.True_, np.False_, np.True_, np.True_], (False, True)),
-        (np.array(["b", "a", "b", "b"]), ("a", "b")),
-        (np.array([2.5, 1.5, 2.5, 2.5], dtype=np.float32), (1.5, 2.5)),
-        (np.array([7, 3, 7, 7], dtype=np.uint8), (3, 7)),
-    ],
-)
-def test_names_are_plain_python(series, states):
-    chain = fit(series)
-    assert chain.states == states
-    assert [type(name) for name in chain.states] == [type(name) for name in states]
-    assert model_from_dict(json.loads(json.dumps(chain.to_dict()))) == chain
-
-
 def test_the_order_of_states():
     assert fit([3, 1, 2, 1, 3]).states == (1, 2, 3)
     assert fit(["b", 1, "a", 1, "b"]).states == ("b", 1, "a")  # no order among them: as they came
@@ -427,30 +410,6 @@ def test_bad_confidence_is_refused(confidence):
 
 
 # --- the order ------------------------------------------------------------------------------------
-
-
-def test_the_order_test_adds_up_independence_given_the_middle():
-    chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
-    fitted = fit(chain.simulate(500, seed=5))
-    found = fitted.order_test()
-    assert fitted.triples is not None
-    tables = [
-        stats.chi2_contingency(fitted.triples[:, y], correction=False, lambda_="log-likelihood")
-        for y in range(3)
-    ]
-    assert found.statistic == pytest.approx(sum(table.statistic for table in tables))
-    assert found.degrees == sum(table.dof for table in tables) == 12
-    assert found.p_value == pytest.approx(stats.chi2.sf(found.statistic, 12))
-
-
-def test_degrees_count_only_what_was_seen():
-    # b is reached from a and c, and followed by a and c: one degree. a and c are reached from b.
-    chain = fit(["a", "b", "c", "b", "a", "b", "a", "b", "c", "b", "c", "b", "a"])
-    assert chain.order_test().degrees == 1
-    straight = fit(["a", "b", "a", "b", "a"])
-    assert straight.order_test() == OrderTest(Difference(0.0, 0, 1.0))
-    assert "cannot be tested" in straight.order_test().words()
-    assert fit([["a", "b"], ["b", "a"]]).order_test().degrees == 0
 
 
 def test_the_order_is_told_in_words():

@@ -7,7 +7,6 @@ import os
 from pathlib import Path
 from typing import Any
 
-import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -262,25 +261,3 @@ def test_real_files(name, people, families, largest, latent):
     assert max(family.length for family in found) == largest
     assert sum(sum(family.latent) for family in found) == latent
     assert len({family.shape() for family in found}) <= 16
-
-
-def test_a_large_study(tmp_path):
-    """A file like the Minnesota study's, simulated: blank sexes, several generations."""
-    rng = np.random.default_rng(0)
-    lines = ["famid,id,fatherid,motherid,sex"]
-    for family in range(60):
-        people = [(1, 0, 0, "M"), (2, 0, 0, "F")]
-        for number in range(3, 12):
-            father = int(rng.choice([p for p, _, _, sex in people if sex == "M"]))
-            mother = int(rng.choice([p for p, _, _, sex in people if sex == "F"]))
-            people.append((number, father, mother, str(rng.choice(["M", "F", ""]))))
-        lines += [f"{family},{p},{f},{m},{s}" for p, f, m, s in people]
-    pedigree = Pedigree.read(written(tmp_path, "\n".join(lines), "study.csv"))
-    assert pedigree.length == 660
-    assert {family.length for family in pedigree.families()} == {11}
-
-
-def test_minnesota_study():
-    pedigree = Pedigree.read(real("pedigree/minnbreast.csv.gz"))
-    assert pedigree.length == 28_081
-    assert sum(1 for pair in pedigree.parents.values() if all(pair)) == 15_360

@@ -40,7 +40,6 @@ def test_pairs_are_a_markov_chain_of_the_same_law():
     assert pairs.between(0, 2)[0, 3] == pytest.approx(0.1 * 0.6)
 
 
-@pytest.mark.statistical
 def test_simulation_and_fit_find_the_transitions_again():
     """Null: the stated chain; 40,000 records, 4 standard errors for 4 rows: false alarms < 3e-4."""
     drawn = LONG.simulate(40_000, seed=5)
