@@ -227,7 +227,7 @@ def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
 
 
 def _check_room(ledger: "Ledger", wanted: Entry) -> None:
-    """Refuse what the ledger would refuse to reserve, without entry_for it to."""
+    """Refuse what the ledger would refuse to reserve, without asking it to."""
     entries = [entry for entry in ledger.entries() if entry.status != "cancelled"]
     redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
