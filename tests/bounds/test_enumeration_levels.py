@@ -32,10 +32,9 @@ def test_short_activity_chains(n, exact):
     places = tuple(record for record, _ in worst.known)
     values = tuple(value for _, value in worst.known)
     assert worst.target is not None
-    assert worst.value is not None
-    assert worst.other is not None
-    pair = worst.value, worst.other
-    again = pure_dp_adversary(joint, 1.0, worst.target, places, values, *pair)
+    assert isinstance(worst.value, int)
+    assert isinstance(worst.other, int)
+    again = pure_dp_adversary(joint, 1.0, worst.target, places, values, worst.value, worst.other)
     assert again == worst.leakage
     count = additive_noise_likelihood([0, 1], scale=1.0, n=n)  # positive correlation: the worst
     assert mechanism_leakage(joint, count).leakage == pytest.approx(worst.leakage, abs=1e-10)

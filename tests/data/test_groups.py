@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.data.grid import look_alikes
 from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
@@ -222,18 +221,6 @@ def test_groups_that_are_dates_are_released_and_confirmed(tmp_path):
     data = Data(frame, value="v", person="p", by="day", groups=["20250106"])
     spent = as_scope(data.scope()).groups
     assert spent == ("2025-01-06",)
-
-
-def test_names_that_look_alike():
-    said = look_alikes(["A", "a", "b", "\uff22", "c", "\u0441", "d\u200b", "d", "e e", 1, 2])
-    assert said == [
-        "'A' and 'a' look alike: one name misspelt, or two?",
-        "'b' and '\\uff22' look alike: one name misspelt, or two?",
-        "'c' and '\\u0441' look alike: one name misspelt, or two?",
-        "'d\\u200b' and 'd' look alike: one name misspelt, or two?",
-    ]
-    assert look_alikes([f"{n}{case}" for n in range(40) for case in "aA"])[-1].startswith("30 more")
-    assert look_alikes([]) == look_alikes(["x", 1, "y"]) == []
 
 
 # --- one column, two roles ------------------------------------------------------------------------

@@ -193,8 +193,8 @@ def release(
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
     before it is returned. A ``release_id`` that has been released returns the recorded answer and
     spends nothing; by default it follows from the plan, the records touched, how they are read
-    and their public shape, so asking the same again is free. ``source`` says where the model came
-    from, for the report.
+    and their public shape, so that the same request is free. ``source`` says where the model
+    came from, for the report.
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
