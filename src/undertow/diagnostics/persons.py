@@ -1,7 +1,8 @@
 """What it means in leakage that persons differ: budgets under each person's own chain."""
 
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
@@ -10,6 +11,7 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.levels.classes import chain_ceilings
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.fit import FittedChain, of_persons
@@ -31,7 +33,7 @@ _PRIOR = 0.5
 
 
 @dataclass(frozen=True, slots=True)
-class PersonBudgets:
+class PersonBudgets(ResultTable):
     """DP levels that keep one limit under the pooled chain, and under persons' own chains.
 
     ``pooled`` is the budget of the one chain for all, ``median`` and ``worst`` those of two persons
@@ -49,6 +51,10 @@ class PersonBudgets:
     median: float
     worst: float
     leaks: float
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the one row of numbers."""
+        return [asdict(self)]
 
     def words(self) -> str:
         """Return the finding in plain words."""
