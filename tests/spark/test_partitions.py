@@ -164,7 +164,7 @@ def test_erasures_are_those_of_a_frame_in_memory():
 
 
 def check_outputs(held, far, rule, plan):
-    from undertow.data.writing import coded_table
+    from undertow.data.codes import coded_table
 
     read: Any = coded_table(held, rule)
     series = (read.labels, read.lengths, read.codes, read.places)
@@ -195,7 +195,7 @@ def check_outputs(held, far, rule, plan):
         facts.merge(facts.load(seen))
         work.merge(work.load(kept))
     assert work.read.result() == digest.result()
-    assert facts.told["rows"] == held.shape().rows
+    assert facts.summary["rows"] == held.shape().rows
 
 
 def test_failures_of_workers_quote_nothing_but_our_own_words():

@@ -389,7 +389,7 @@ class Data:
 
     def coded(self, rule: "Rule") -> "Coded | CodedPieces":
         """Return the records as numbers of states, to be put back into the form of the table."""
-        from undertow.data.writing import coded_table
+        from undertow.data.codes import coded_table
 
         return coded_table(self, rule)
 

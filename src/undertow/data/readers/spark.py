@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow import errors
-from undertow.data.codes import Coded, CodedPieces, Coding, Numbers, Rule, Survey
+from undertow.data.codes import (
+    ERASED,
+    Coded,
+    CodedPieces,
+    Coding,
+    Numbers,
+    Rule,
+    Survey,
+    made_of,
+    restored,
+)
 from undertow.data.columns import Column, kind_of
 from undertow.data.folds import (
     CODE,
@@ -37,7 +47,6 @@ from undertow.data.folds import (
 )
 from undertow.data.grid import EARLIEST, GROUP, PERSON, ROW, THERE, TIME, Grid
 from undertow.data.readers.sources import Roles, Source, check_columns
-from undertow.data.writing import ERASED, made_of, restored
 from undertow.errors import InvalidInput, NotSupported, UndertowError
 from undertow.mechanisms import LocalMechanism
 from undertow.progress import doing
