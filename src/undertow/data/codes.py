@@ -1,7 +1,7 @@
 """Series of states as numbers, from lists, arrays, columns and tables, and back into the same form.
 
 A record that is none of the names is foreign; None, NaN and masked entries are missing. Foreign
-objects are never asked to compare themselves: what they would raise could quote the data.
+objects are never compared: what their methods raise could quote the data.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -40,7 +40,7 @@ __all__ = [
     "coded_table",
     "coded_whole",
     "codes_of",
-    "made_of",
+    "coding_columns",
     "named",
     "person_labels",
     "restored",
@@ -297,7 +297,7 @@ class CodedPieces:
     def pieces(self, words: str = "records read") -> Iterator[Coded]:
         """Yield the series, or parts of them, in the order of the table."""
         data = self.data
-        columns = [*made_of(data, self.rule), data.record.there.alias(THERE)]
+        columns = [*coding_columns(data, self.rule), data.record.there.alias(THERE)]
         order, coding = Order(data.grid, most=data.memory // 4), Coding(data, self.rule)
         for rows in pieces(data, *columns, words=words):
             order.feed(rows)
@@ -359,7 +359,7 @@ def coded_table(data: "Data", rule: Rule) -> "Coded | CodedPieces":
     the outputs in the column of the records, last; rows are in the order of the table. A table
     that is read in pieces is coded in pieces.
     """
-    columns = made_of(data, rule)
+    columns = coding_columns(data, rule)
     if data.source.spread:
         from undertow.data.readers.spark import SpreadSeries
 
@@ -382,7 +382,7 @@ def _in_table_order(
     return written.with_columns(rows[ROW]).sort(ROW).drop(ROW)
 
 
-def made_of(data: "Data", rule: Rule) -> "list[pl.Expr]":
+def coding_columns(data: "Data", rule: Rule) -> "list[pl.Expr]":
     """Return the columns that a row needs to be replaced, or refuse a table that cannot be."""
     if data.grid.fill:
         raise NotSupported(

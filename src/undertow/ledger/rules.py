@@ -164,7 +164,7 @@ class Entry:
         return {name: part for name, part in named.items() if part is not None}
 
     def body(self) -> dict[str, Any]:
-        """Return what is asked for, JSON-ready: equal bodies are the same request."""
+        """Return the JSON-ready body of the request: equal bodies are the same request."""
         return {
             "kind": self.kind, "level": self.level, "leakage": self.leakage,
             "scope": self.scope.to_dict(), "about": dict(self.about), **self.parts,
@@ -340,7 +340,7 @@ def _differences(recorded: Entry, wanted: Entry) -> list[str]:
 
 
 def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return what is asked under the names of its parts, how it is read, and the public shape."""
+    """Return the parts of a request by name: how records are read, and the public shape."""
     about, scope = dict(entry.about), entry.scope
     read, shape = (dict(about.pop(name, None) or {}) for name in ("asked", "shape"))
     parts = {
@@ -373,7 +373,7 @@ def exact_level(level: Any, what: str = "the DP level of a release") -> float:
 
 
 _NOTHING = 1e-9
-"""The part of a budget below which people are told that nothing is left."""
+"""Share of a budget below which nothing is reported to be left."""
 
 _FAINT = 1e-5
 """The part of a budget below which people are told that no mu is left: nobody wants that noise."""
