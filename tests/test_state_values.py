@@ -135,13 +135,6 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
     assert level <= noise.level_upper(6) <= level * (1 + 1e-6)
 
 
-def test_planned_values_are_in_the_plan_file():
-    plan = ut.calibrate(ut.Mean(0, 6), BINS, limit=1)
-    read = ut.Plan.from_json(plan.to_json())
-    assert read == plan
-    assert read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
-
-
 # --- types that can fit no state ------------------------------------------------------------------
 
 TRUTHS = ut.MarkovChain(CHAIN.transition, states=(False, True))
@@ -180,22 +173,6 @@ def test_fields_of_a_csv_file_are_no_truth_values(tmp_path):
     with pytest.raises(ut.errors.InvalidInput, match="--state"):
         ut.release(TRUE, ut.Data(path, value="steps"))
     assert isinstance(ut.release(TRUE, ut.Data(path, value="steps", state="steps > 0")).value, int)
-
-
-@pytest.mark.parametrize(
-    ("plan", "data"),
-    [
-        (NAMED, ["Move"] * 300),  # the type fits: which values occur is private
-        (NAMED, [None] * 9),
-        (NAMED, ["rest", 3.5, None]),
-        (NUMBERED, [True, False]),
-        (NUMBERED, ut.Data(pl.DataFrame({"x": [0.0, 1.0, 0.5]}), value="x")),  # a float of Parquet
-        (TRUE, ut.Data(pl.DataFrame({"x": [True, None]}), value="x")),
-        (NAMED, ut.Data(pl.DataFrame({"x": [1.0, 2.0]}), value="x", state="x > 1")),
-    ],
-)
-def test_types_that_fit_are_answered(plan, data):
-    assert isinstance(ut.release(plan, data).value, int)
 
 
 def test_validate_tells_how_many_records_are_foreign():
