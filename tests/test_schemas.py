@@ -2,6 +2,7 @@
 
 import json
 from importlib.resources import files
+from typing import Any
 
 import jsonschema
 import pytest
@@ -21,7 +22,7 @@ REGISTRY = Registry().with_resources(
 LONG = plan_gallery.LONG
 FITTED = ut.MarkovChain.fit(LONG.simulate(3000, seed=1), LONG.states, public=True)
 SECOND = ut.SecondOrderChain.of(LONG)
-MODELS = {
+MODELS: dict[str, Any] = {
     "order two": SECOND,
     "hidden": ut.HiddenChain.of(LONG),
     "class of Gaussian models": plan_gallery.CLASS,
