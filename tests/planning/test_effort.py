@@ -136,12 +136,12 @@ def test_more_effort_never_proves_less_of_a_budget():
     assert levels[0] <= levels[1] * (1 + 1e-3) <= levels[2] * (1 + 2e-3)
 
 
-@pytest.mark.parametrize(
-    "guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.ZCDP(0.001), ut.GDP(0.03), ut.PureDP(0.1)]
-)
+@pytest.mark.parametrize("guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.PureDP(0.1)])
 def test_a_guarantee_at_a_delta_keeps_what_was_proved_before_its_effort_ended(guarantee):
     chain = random_chain(13, 1)
-    leaks = [ut.leakage(guarantee, chain, delta=1e-5, effort=effort) for effort in (1e-3, 0.05, 1)]
+    leaks = [
+        ut.leakage(guarantee, chain, delta=1e-5, effort=effort) for effort in (1e-3, 0.01, 0.05)
+    ]
     assert leaks[0].unfinished
     assert all(leak.upper < math.inf for leak in leaks)
     for less, more in pairwise(leaks):
