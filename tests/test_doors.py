@@ -1,6 +1,7 @@
 """Doors in and out: what other libraries guarantee, and a plan as a measurement of OpenDP."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -211,3 +212,15 @@ def test_what_has_no_measurement_says_why():
     with pytest.raises(NotSupported, match="enable_features"):
         plan.to_opendp()
     assert math.isclose(plan.rho, plan.dp_epsilon**2 / 2, rel_tol=1e-12)
+
+
+def test_without_opendp_plans_and_reports_work_and_the_rest_names_the_extra(monkeypatch):
+    measurement = dp.t.make_count(INTEGERS, dp.symmetric_distance()) >> dp.m.then_laplace(scale=4.0)
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    report = ut.release(plan, ["active", "inactive"] * 20).report()
+    assert "opendp" not in (report.text() + report.html() + report.to_json()).lower()
+    for use in (lambda: ut.from_opendp(measurement), plan.to_opendp):
+        with pytest.raises(NotSupported, match=r"pip install 'undertow\[opendp\]'$"):
+            use()

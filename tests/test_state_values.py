@@ -9,12 +9,12 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from undertow.bounds.enumeration import (
+from undertow.models.records import RecordDescription, StateRule
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
 )
-from undertow.models.records import RecordDescription, StateRule
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("rest", "move"))
 VALUES = {"rest": 0.2, "move": 1.6}

@@ -11,16 +11,16 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.oracles.memory import conditional
-from undertow.bounds.enumeration import (
-    additive_noise_likelihood,
-    chain_joint,
-    mechanism_leakage,
-)
 from undertow.bounds.memory.attractive import (
     metric_values,
     ordered_leakage,
 )
 from undertow.errors import InvalidModel, MethodRefused
+from undertow.testing.enumeration import (
+    additive_noise_likelihood,
+    chain_joint,
+    mechanism_leakage,
+)
 
 ERROR = 1e-11
 """What enumerations of five records may be off (either side)."""

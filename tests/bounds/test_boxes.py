@@ -14,13 +14,13 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.facts import ACTIVITY
 from tests.grids import each, law, pairwise
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
 from undertow.bounds.levels.classes import box_leakage, contraction_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.classes import ChainBox
 from undertow.numerics import GAP
+from undertow.testing.enumeration import chain_joint, pure_dp_leakage
 
 WIDE = 1.001e-3
 

@@ -8,13 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidInput
+from undertow.mechanisms import MetricDP
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
 )
-from undertow.errors import InvalidInput
-from undertow.mechanisms import MetricDP
 from undertow_papers.definitions import (
     dp_level,
     free_lunch_law,

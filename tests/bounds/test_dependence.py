@@ -24,8 +24,8 @@ from undertow.bounds.dependent import (
     separation_upper,
     weak_pair,
 )
-from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.errors import InvalidInput, NothingToProtect
+from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 PAIR = [[0.4, 0.1], [0.1, 0.4]]

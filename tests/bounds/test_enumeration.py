@@ -6,7 +6,7 @@ import math
 import numpy as np
 import pytest
 
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     LargestLeak,
     additive_noise_likelihood,
     adversaries,

@@ -9,7 +9,8 @@ import pytest
 
 from tests.bounds.test_enumeration import ACTIVITY, ACTIVITY_START, EVEN, TWINS, flips, random_chain
 from tests.grids import each
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidInput
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     adversaries,
     chain_joint,
@@ -19,7 +20,6 @@ from undertow.bounds.enumeration import (
     pure_dp_adversary,
     pure_dp_leakage,
 )
-from undertow.errors import InvalidInput
 
 # --- every epsilon-DP algorithm -------------------------------------------------------------------
 
@@ -29,11 +29,12 @@ def test_short_activity_chains(n, exact):
     joint = chain_joint(ACTIVITY_START, ACTIVITY, length=n)
     worst = pure_dp_leakage(joint, 1.0)
     assert worst.leakage == pytest.approx(exact, abs=5e-5)
-    facts = tuple(record for record, _ in worst.known), tuple(value for _, value in worst.known)
+    places = tuple(record for record, _ in worst.known)
+    values = tuple(value for _, value in worst.known)
     assert worst.target is not None
-    assert worst.value is not None
-    assert worst.other is not None
-    again = pure_dp_adversary(joint, 1.0, worst.target, *facts, worst.value, worst.other)
+    assert isinstance(worst.value, int)
+    assert isinstance(worst.other, int)
+    again = pure_dp_adversary(joint, 1.0, worst.target, places, values, worst.value, worst.other)
     assert again == worst.leakage
     count = additive_noise_likelihood([0, 1], scale=1.0, n=n)  # positive correlation: the worst
     assert mechanism_leakage(joint, count).leakage == pytest.approx(worst.leakage, abs=1e-10)

@@ -12,15 +12,15 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.enumeration import (
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.second_order import SecondOrderChain
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
     pure_dp_leakage,
 )
-from undertow.bounds.memory.second_order import PairSide, second_order_leakage
-from undertow.errors import InvalidInput, NotSupported
-from undertow.models.second_order import SecondOrderChain
 
 LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])
 FLIPS = ut.RandomizedResponse.binary(0.356, 0.335)

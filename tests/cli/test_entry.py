@@ -54,7 +54,7 @@ def test_version():
 def test_version_is_light_and_a_leakage_loads_no_more_than_it_needs():
     heavy = {"numpy", "matplotlib", "scipy", "opendp", "polars", "jinja2", "sqlalchemy", "narwhals"}
     assert not loaded("--version") & heavy
-    assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy", "networkx"}
+    assert not loaded(*LEAKAGE) & {"matplotlib", "opendp", "polars", "sqlalchemy"}
 
 
 @pytest.mark.parametrize("command", COMMANDS)

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 import undertow as ut
 from tests.contracts.chains import Example, example
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     pure_dp_leakage,

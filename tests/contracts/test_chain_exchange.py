@@ -18,7 +18,7 @@ from tests.contracts.chain_truths import (
 )
 from tests.contracts.chains import FAMILIES, adversary, example
 from tests.grids import each
-from undertow.bounds.enumeration import pure_dp_leakage
+from undertow.testing.enumeration import pure_dp_leakage
 
 
 @each(

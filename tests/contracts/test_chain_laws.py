@@ -20,7 +20,7 @@ from tests.contracts.chain_truths import (
 )
 from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
 from tests.grids import each, law
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     pure_dp_leakage,
 )
 

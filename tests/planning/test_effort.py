@@ -15,15 +15,15 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call, strict
 from undertow import progress
-from undertow.bounds.enumeration import (
+from undertow.errors import EffortSpent, EffortWarning, InvalidInput
+from undertow.numerics import GAP
+from undertow.planning.coverage import check_proof
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.errors import EffortSpent, EffortWarning, InvalidInput
-from undertow.numerics import GAP
-from undertow.planning.coverage import check_proof
 
 TURNS = [[0.1, 0.9], [0.8, 0.2]]
 EFFORTS = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)

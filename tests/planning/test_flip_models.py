@@ -7,7 +7,6 @@ from tests.grids import each
 from tests.planning.flips import OPTIMUM, THREE, calibrate_series, rates, truth, two
 from undertow.adversaries import Adversary
 from undertow.bounds.engine import leakage
-from undertow.bounds.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import XorNoise
 from undertow.models.chains import MarkovChain
@@ -16,6 +15,7 @@ from undertow.models.sets import ModelSet
 from undertow.plan import Plan
 from undertow.planning.flips import even_channel, largest_even_level
 from undertow.planning.questions import information
+from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 # --- more states, correlated noise ----------------------------------------------------------------
 

@@ -52,7 +52,6 @@ def test_the_answer_its_error_bar_and_its_guarantee():
         COUNT.fingerprint(),
         "not accounted in a ledger",
         f"undertow {ut.__version__}, Python",
-        "opendp",
     ):
         assert said in text, said
     assert "10, of 1 person" in text

@@ -461,7 +461,6 @@ def gather(release: "Release") -> Facts:
             "undertow": __version__,
             "Python": platform.python_version(),
             "numpy": metadata.version("numpy"),
-            "opendp": metadata.version("opendp"),
         },
     )
 

@@ -7,8 +7,8 @@ import numpy as np
 
 import undertow as ut
 from undertow.accuracy import failure_floor, impossible_alpha
-from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigrees import MENDEL, hardy_weinberg
+from undertow.testing.enumeration import mechanism_leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow_papers.lange2024.common import KEY, grid, shown, shown_values
