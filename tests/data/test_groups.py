@@ -262,16 +262,16 @@ def test_what_is_asked_is_json_and_one_text(tmp_path):
     path.parent.mkdir()
     path.write_text("id,t,ward,steps\na,0,N,1\n")
     data = Data(path, person="id", time="t", value="steps", state="steps > 0", every=1, by="ward")
-    assert data.asked() == {
+    assert data.reading() == {
         "source": "steps.csv", "value": "steps", "state": "steps > 0", "person": "id", "time": "t",
         "every": 1, "gaps": "split", "by": "ward",
     }  # fmt: skip
-    assert Data([1, 2]).asked()["source"] == "the list of records"
-    mapped = Data([1, 2], state={2: "b", 1: "a", None: None, math.inf: "c"}).asked()["state"]
-    assert mapped == Data([1], state={math.inf: "c", None: None, 1: "a", 2: "b"}).asked()["state"]
+    assert Data([1, 2]).reading()["source"] == "the list of records"
+    mapped = Data([1, 2], state={2: "b", 1: "a", None: None, math.inf: "c"}).reading()["state"]
+    assert mapped == Data([1], state={math.inf: "c", None: None, 1: "a", 2: "b"}).reading()["state"]
     assert [1, "a"] in mapped
     clock = pl.DataFrame({"t": [dt.datetime(2025, 1, 6)], "x": [1]})
-    steps = [Data(clock, value="x", time="t", every=e).asked()["every"] for e in ("300s", "5m")]
+    steps = [Data(clock, value="x", time="t", every=e).reading()["every"] for e in ("300s", "5m")]
     assert steps == ["5m", "5m"]
 
 
