@@ -490,8 +490,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("undertow/ledger/rules.py", "if layout.clock in (None, scope.clock):", "if True:", RULES),
     (
         "undertow/ledger/rules.py",
-        "if found.body() != wanted.body():",
-        "if found.level != wanted.level:",
+        "if recorded.body() != wanted.body():",
+        "if recorded.level != wanted.level:",
         RULES,
     ),
     (
@@ -504,8 +504,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ("undertow/ledger/entries.py", "self._sizes[own] = len(cells)", "self._sizes[own] = 1", RULES),
     (
         "undertow/ledger/entries.py",
-        "found.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))",
-        "found.append(Change([*where.fresh], [], [*new]))",
+        "changes.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))",
+        "changes.append(Change([*where.fresh], [], [*new]))",
         LEDGER,
     ),
     (
@@ -528,8 +528,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/ledger/checks.py",
-        "if known.seq > found.head.seq:",
-        "if known.seq > found.head.seq + 1:",
+        "if checked.seq > snapshot.head.seq:",
+        "if checked.seq > snapshot.head.seq + 1:",
         TAMPERING,
     ),
     (
@@ -558,8 +558,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/ledger/rules.py",
-        "return max(known) if len(known) == len(spreads) else None",
-        "return min(known) if len(known) == len(spreads) else None",
+        "return max(widths) if len(widths) == len(spreads) else None",
+        "return min(widths) if len(widths) == len(spreads) else None",
         CURRENCY,
     ),
     (
@@ -648,9 +648,9 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         RELEASES,
     ),
     (
-        "undertow/releasing/request.py",
-        "ledger.begin(asked.release_id)",
-        "ledger.entry(asked.release_id)",
+        "undertow/releasing/outputs.py",
+        "ledger.begin(name)",
+        "ledger.entry(name)",
         ACCOUNTS,
     ),
     (
