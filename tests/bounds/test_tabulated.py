@@ -155,36 +155,6 @@ def test_witnesses_attain_the_lower_end():
     assert attained(leak.witness, chain_joint(chain), noise) == pytest.approx(leak.lower, abs=1e-11)
 
 
-def test_witnesses_on_networks():
-    tables = {"a": [0.3, 0.7], "b": [[0.9, 0.1], [0.4, 0.6]], "c": [[0.2, 0.8], [0.5, 0.5]]}
-    fork = ut.BayesianNetwork([("a", "b"), ("a", "c")], tables)
-    joint = np.einsum("a,ab,ac->abc", *(np.array(table) for table in tables.values()))
-    for seed in range(4):
-        noise = random_noise(np.random.default_rng(seed), ut.Count(1), 5)
-        leak = ut.leakage(noise, fork)
-        assert attained(leak.witness, joint, noise) == pytest.approx(leak.lower, abs=1e-11)
-
-
-def test_other_adversaries_and_models_go_through_the_level():
-    noise = random_noise(np.random.default_rng(2), ut.Count(1), 5)
-    level = noise.level_upper()
-    chain = ut.MarkovChain(ACTIVITY, length=4)
-    assert ut.leakage(noise, chain, "informed").upper == level
-    some = ut.leakage(noise, chain, ut.Adversary(1, (0,)))
-    assert some.upper == ut.leakage(noise, chain).upper
-    assert some.lower == 0
-    assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
-    started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=400)
-    bound = ut.leakage(noise, started)
-    assert bound.covers == "any"
-    assert bound.upper == ut.leakage(ut.PureDP(level), started).upper
-    windows = ut.leakage(noise, chain, covers="windows")
-    assert windows.upper == ut.leakage(ut.PureDP(level), chain).upper
-    certain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1.0, 0.0])
-    assert ut.leakage(noise, certain).upper == 0
-    assert ut.leakage(noise, chain, delta=1e-6).upper <= ut.leakage(noise, chain).upper
-
-
 def test_a_chain_of_long_memory_is_refused():
     noise = random_noise(np.random.default_rng(2), ut.Count(1), 5)
     slow = ut.MarkovChain([[0.9999, 0.0001], [0.0001, 0.9999]])
