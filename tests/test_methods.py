@@ -10,6 +10,7 @@ import typer
 from typer.testing import CliRunner
 
 import undertow as ut
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.methods import METHODS, Method, find_method, method_names, methods_for
 from undertow.planning.calibrate import named
@@ -33,7 +34,7 @@ def toy(monkeypatch):
     """A method that is known from its entry alone."""
     method = Method(
         "toy", "answer", "twice the noise that is needed", "no paper",
-        noise_way(twice, prove_group), covers="any", quick=True,
+        noise_way(twice, prove_group), valid_for="any", quick=True,
     )  # fmt: skip
     monkeypatch.setitem(METHODS["answer"], "toy", method)
     return method
@@ -92,7 +93,7 @@ def test_the_best_may_be_new(toy, monkeypatch):
 
 
 def leak(question):
-    return ut.Leakage(0.0, question.limit, "toy", question.against, covers="any")
+    return Leakage(0.0, question.limit, "toy", question.against, valid_for="any")
 
 
 @pytest.mark.parametrize("task", METHODS)
@@ -151,7 +152,7 @@ def test_the_table_of_the_documentation_is_the_registry():
     ]
     expected = [
         [name, {"answer": "answer", "flip": "series", "redact": "redaction"}[task],
-         ", ".join(m.protects), m.basis, m.covers]
+         ", ".join(m.protects), m.basis, m.valid_for]
         for task, known in METHODS.items() for name, m in known.items()
     ]  # fmt: skip
     assert [[*row[:3], *row[-2:]] for row in rows] == expected

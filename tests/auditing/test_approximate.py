@@ -14,6 +14,7 @@ import undertow as ut
 from tests.grids import each, thinned
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput
 from undertow.models.groups import Groups
 
@@ -24,7 +25,7 @@ SEEDS = thinned([pytest.param(10, 4, id="10"), pytest.param(200, 20, id="200")],
 
 def claimed(mechanism, model=ACTIVITY, epsilon=1.0, delta=0.01, against="any", releases=1):
     """A plan as it is sold, whatever it leaks."""
-    claim = ut.Leakage(epsilon, epsilon, "as sold", against, delta=delta)
+    claim = Leakage(epsilon, epsilon, "as sold", against, delta=delta)
     return ut.Plan(mechanism, model, epsilon, claim, "exact", delta=delta, releases=releases)
 
 

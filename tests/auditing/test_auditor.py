@@ -12,6 +12,7 @@ from tests.grids import thinned
 from undertow.auditing import auditor, blackbox
 from undertow.auditing.auditor import Audit, audit, prepare
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
+from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
 from undertow.models.classes import MixingClass
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -31,10 +32,10 @@ AUDITS = pytest.mark.parametrize(
 )
 
 
-def claimed(mechanism, model, epsilon, against="any", secrets=None, witness=None):
+def claimed(mechanism, model, epsilon, against="any", secret=None, witness=None):
     """A plan as it is sold, whatever it leaks."""
-    kept = {} if secrets is None else {"secrets": secrets}
-    claim = ut.Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
+    kept = {} if secret is None else {"secrets": secret}
+    claim = Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
     methods = {ut.RandomizedResponse: "chakrabarti", ut.XorNoise: "chakrabarti"}
     return ut.Plan(mechanism, model, epsilon, claim, methods.get(type(mechanism), "lange"))
 
@@ -245,7 +246,7 @@ def test_noise_is_the_code_of_a_release(monkeypatch):
         assert blackbox.release_code(plan, plan.states)(series)[0].tolist() == wanted
     plan = erased(0.5)
     plan = replace(plan, limit=99.0, leakage=ut.leakage(plan.mechanism, plan.model), method="mq")
-    wanted = ut.redact(plan, series[0, :11].tolist(), insecure_seed=7)
+    wanted = ut.sanitize(plan, series[0, :11].tolist(), insecure_seed=7)
     shown = blackbox.release_code(plan, plan.states)(series[:, :11])[0].tolist()
     assert [None if one == 2 else one for one in shown] == wanted
     plan = count(chain=LAZY)
@@ -275,8 +276,8 @@ def test_attacks_respect_the_adversary():
 
 def test_attacks_respect_the_secrets():
     three = ut.MarkovChain(np.full((3, 3), 1 / 3), states=("a", "b", "c"), length=9)
-    secrets = ut.adversaries.Secrets(pairs=[("a", "c")], records=[2])
-    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secrets=secrets)
+    secret = ut.Pairs([("a", "c")], records=[2])
+    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secret=secret)
     found = attacks(plan, drawn_models(plan)[0])
     assert {one.target for one in found} == {2}
     assert {frozenset((one.value, one.other)) for one in found} == {frozenset("ac")}
@@ -286,15 +287,15 @@ def test_attacks_respect_the_secrets():
 
 
 def test_the_witness_comes_first():
-    witness = ut.Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
+    witness = Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
     found = attacks(count(witness=witness), DrawnModel(ACTIVITY, 60))
     assert (found[0].target, dict(found[0].known)[3], found[0].value) == (12, 1, 0)
     assert set(dict(found[0].known)) == {*range(4), *range(20, 60)}
     assert found[1].known == witness.known
     assert len(found) <= MOST_ATTACKS
-    local = flips(FLIPS, 4.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
+    local = flips(FLIPS, 4.0, witness=Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
     assert attacks(local, drawn_models(local)[0])[0].known == ((0, 1), (16, 1))
-    foreign = count(witness=ut.Witness(12, 60, (), "x", "y"))
+    foreign = count(witness=Witness(12, 60, (), "x", "y"))
     assert attacks(foreign, DrawnModel(ACTIVITY, 60))[0].target == 30
 
 
@@ -419,12 +420,12 @@ def test_people_are_numbered_as_in_the_pedigree():
     (drawn,) = drawn_models(plan)
     assert isinstance(drawn.model, ut.BayesianNetwork)
     assert drawn.model.observed == ("bob", "ann", "kim") != drawn.order == family.people
-    trial = prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
+    trial = prepare(plan, drawn, Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
     bob = trial.draws[1](200, np.random.default_rng(1))
     assert (bob[:, :2] == [1, 0]).all()  # kim is Bb, bob BB, so ann has a b to pass on
     assert set(bob[:, 2].tolist()) == {1, 2}
     with pytest.raises(InvalidInput, match="cannot occur together"):
-        prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
+        prepare(plan, drawn, Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
 
 
 @pytest.mark.parametrize("records", thinned([504, 1008, 4032], keep=1))
@@ -434,7 +435,7 @@ def test_long_series(records):
 
 
 def test_more_draws_go_to_the_promising_attacks():
-    plan = flips(0.2, 9.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
+    plan = flips(0.2, 9.0, witness=Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
     found = audit(plan, 40_000, seed=1)
     assert found.series < 2 * 40_000 * found.attacks
     assert found.draws == 40_000

@@ -48,7 +48,7 @@ def test_it_is_at_most_three_percent_worse_than_viterbi(epsilon):
     on, where Viterbi is far above the prior (.55).
     """
     truth = np.array(HIGH.simulate(8000, seed=5))
-    plan = ut.calibrate(ut.Series(), HIGH, epsilon, "ignorant", "chakrabarti")
+    plan = ut.calibrate(ut.Series(), HIGH, epsilon, "ignorant", method="chakrabarti")
     shown = flipped(truth, plan.mechanism.matrix, 7)
     path = np.asarray(viterbi(shown, plan.mechanism, HIGH))
     wanted = (path == truth).mean() - 0.03
@@ -89,7 +89,7 @@ def test_three_states_and_erasures():
 
 
 def test_it_stands_beside_the_other_attackers():
-    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", "chakrabarti")
+    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", method="chakrabarti")
     truth = [HIGH.simulate(700, seed=seed) for seed in (1, 2)]
     shown = ut.sanitize(plan, truth, insecure_seed=4)
     found = attack(shown, plan, truth, attackers=["viterbi", lstm_attacker(TINY)])

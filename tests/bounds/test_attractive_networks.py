@@ -17,6 +17,7 @@ from undertow.bounds.networks.counts import count_finding
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.errors import NotSupported
+from undertow.models import is_attractive
 from undertow.models.attractive import attractive_order
 from undertow.models.networks import eliminate
 
@@ -166,7 +167,7 @@ def test_counts_beyond_enumeration():
     unknown = theorem(0.5, network, ut.Adversary(20))
     assert max(level.upper, unknown.upper) < 0.5 * 38 / 4  # all records that are not known together
     # a chain of order two, were it not for its first records
-    two = ut.SecondOrderChain(np.array(cpds[5]), length=400)
+    two = ut.MarkovChain.second_order(np.array(cpds[5]), length=400)
     far = ut.leakage(ut.PureDP(0.5), two, ut.Adversary(200))
     assert unknown.upper == pytest.approx(far.upper, abs=0.02)
 
@@ -267,6 +268,6 @@ def test_tables_too_large_to_go_through():
         odds = np.exp(rise * (ones - 6.0))
         table = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=-1)
         cpds = {**{parent: [0.5, 0.5] for parent in range(parents)}, parents: table}
-        found = ut.is_attractive(ut.BayesianNetwork(edges, cpds))
+        found = is_attractive(ut.BayesianNetwork(edges, cpds))
         assert bool(found) is attractive
         assert found.margin == 0.0 if attractive else found.margin < -0.01

@@ -28,6 +28,7 @@ from undertow.bounds.memory.attractive import (
     sum_values,
 )
 from undertow.errors import InvalidModel, MethodRefused
+from undertow.models import is_attractive
 
 ERROR = 1e-11
 """What enumerations of five records may be off (either side)."""
@@ -238,7 +239,7 @@ def test_what_is_not_added_by_states_goes_by_its_level():
     falling = ut.Sum(0, 2, {"low": 0, "mid": 2, "high": 1})  # its order is another than the steps'
     assert ut.leakage(ut.Laplace(falling, 4.0), named).upper == pytest.approx(level.upper)
     crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
-    assert not ut.is_attractive(crossed)
+    assert not is_attractive(crossed)
     assert metric_values(ut.MetricDP(1.0), (0, 10**400)) is None
     assert metric_values(ut.MetricDP(1.0), (0, math.inf)) is None
     values = by_rate(1.0)
@@ -263,8 +264,8 @@ def test_plans_for_sums_whose_steps_are_the_states():
     assert plan.noise.scale < 0.95 * 2 / level
     assert plan.leakage.upper <= 1.0
     assert ut.leakage(ut.Laplace(query, plan.noise.scale * (1 - 1e-6)), chain).lower > 1.0 - 1e-9
-    windows = ut.calibrate(query, chain, limit=1.0, covers="windows", method="exact")
-    assert (windows.method, windows.leakage.covers) == ("exact", "windows")
+    windows = ut.calibrate(query, chain, limit=1.0, valid_for="windows", method="exact")
+    assert (windows.method, windows.leakage.valid_for) == ("exact", "windows")
     again = ut.Plan.from_json(plan.to_json())
     assert ut.release(again, [0, 1, 2, 1] * 5).plan.method == "exact"
     fine = ut.calibrate(ut.Sum(0, 2), chain, limit=1.0)

@@ -8,8 +8,10 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
+from undertow import diagnostics
 from undertow.bounds.memory.attractive import ignorant_value, perron
 from undertow.errors import NotSupported
+from undertow.models import SecondOrderChain
 from undertow.models.attractive import hidden_margin, is_attractive, order_margin
 
 RISING = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
@@ -23,7 +25,7 @@ REGIMES = [
 
 def second(a, b, c, d):
     """The chain of order two with these probabilities of 1 after 00, 01, 10, 11."""
-    return ut.SecondOrderChain([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
+    return ut.MarkovChain.second_order([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
 
 
 def enumerated(law, likelihoods, target, known=()):
@@ -189,7 +191,7 @@ def test_margins_of_order_two(table, margin):
 
 
 def test_order_one_has_a_margin_of_exactly_nothing():
-    chain = ut.SecondOrderChain.of(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]))
+    chain = SecondOrderChain.of(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]))
     assert order_margin(chain.transition) == 0.0
     assert is_attractive(ut.HiddenChain.of(chain))
     assert RISING.order_table() is None
@@ -254,7 +256,7 @@ def test_robustness_tries_longer_memories():
     regimes = [[0.97, 0.02, 0.01, 0], [0.05, 0.6, 0.3, 0.05], [0.05, 0.3, 0.6, 0.05],
                [0, 0.01, 0.02, 0.97]]  # fmt: skip
     others = {"regimes": ut.HiddenChain(regimes, (0, 0, 1, 1)), "two": second(0.1, 0.5, 0.2, 0.8)}
-    table = ut.robustness(plan, factors=(), others=others)
+    table = diagnostics.robustness(plan, factors=(), others=others)
     assert table.verdicts["regimes"] == "broken"
     assert table["regimes"].to_dict()["upper"] is None
     assert table["two"].leakage.lower > 0

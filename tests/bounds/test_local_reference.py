@@ -252,7 +252,7 @@ def test_xor_noise_attains_the_level_of_theorem_1(epsilon, xor, independent, mem
 
 def redacted(method, epsilon, against="ignorant", n=10, p=1, alpha=0.01, beta=0.8):
     chain = ut.MarkovChain(rows(alpha, beta), length=n)
-    return calibrate(ut.Redacted(p - 1), chain, epsilon, against, method)
+    return calibrate(ut.Redacted(p - 1), chain, epsilon, against, method=method)
 
 
 def test_example_1():
@@ -379,7 +379,7 @@ def test_algorithm_1_erases_one_record_too_many():
 def test_the_window_bound_needs_positive_correlation():
     """Where neighbours differ more often than not a window beats both forms of Theorem 2."""
     chain = ut.MarkovChain([[0.15, 0.85], [0.95, 0.05]], length=10)
-    plan = ut.calibrate(ut.Redacted(protect=4, length=10), chain, 2.4652, "ignorant", "mq")
+    plan = ut.calibrate(ut.Redacted(protect=4, length=10), chain, 2.4652, "ignorant", method="mq")
     measures = dict(plan.measures)
     assert measures["window bound printed"] < plan.utility
     assert "window bound" not in measures

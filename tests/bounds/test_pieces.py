@@ -118,7 +118,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     for n in (2, 3, 5 if k == 2 else 4):
         assert oracle(chain, counted, scale, n, against)[0] <= leak.upper + ROUNDING
     assert 0 <= leak.lower <= leak.upper
-    assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
+    assert (leak.method, leak.valid_for, leak.against) == ("exact", "windows", against)
 
 
 @pytest.mark.parametrize("seed", thinned(range(8), keep=1))
@@ -290,7 +290,7 @@ def test_the_informed_see_the_dp_level():
     chain = ut.MarkovChain(ACTIVITY, length=2)
     leak = window_leakage(2.0, marked(2, 0), chain, "informed")
     assert leak.lower <= 0.5 <= leak.upper
-    assert (leak.covers, leak.against) == ("windows", "informed")
+    assert (leak.valid_for, leak.against) == ("windows", "informed")
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
@@ -354,7 +354,7 @@ def test_witnesses_without_a_window_are_written_as_before():
     assert "window" not in attack.to_dict()
     assert Witness.from_dict(attack.to_dict()) == attack
     assert "count of" not in attack.words()
-    assert Leakage(0.0, 1.0, "exchange", "any").covers == "series"
+    assert Leakage(0.0, 1.0, "exchange", "any").valid_for == "series"
 
 
 def test_what_cannot_happen_shows_nothing():

@@ -204,7 +204,7 @@ def test_quilts_of_any_length_are_those_of_a_long_series(epsilon, any_, exact, a
 
 def test_an_ignorant_quilt_is_no_protection_against_any():
     """MQMExact at epsilon 8 leaks 8.6326 to someone who knows other records."""
-    plan = ut.calibrate(ACTIVE, OBSERVED, 8.0, "ignorant", "quilt")
+    plan = ut.calibrate(ACTIVE, OBSERVED, 8.0, "ignorant", method="quilt")
     assert plan.leakage.upper <= 8.0
     assert ut.leakage(plan.mechanism, OBSERVED).lower == pytest.approx(8.6326, abs=5e-5)
 
@@ -239,7 +239,7 @@ def test_activity_wasserstein_near_the_ends():
     """In exact arithmetic record 7 of 100 is at distance 5, of 200 and of 1,600 at 4."""
     last = ACTIVITY["observed_length"] - 1
     ends = [
-        scale(ACTIVE, OBSERVED, 1.0, "ignorant", "wasserstein", protect=[record])
+        scale(ACTIVE, OBSERVED, 1.0, "ignorant", "wasserstein", secret=ut.Records([record]))
         for record in (0, 1, 7, 12, last - 12, last - 7, last)
     ]
     assert ends == pytest.approx([3, 4, 4, 5, 5, 4, 3], rel=1e-9)
@@ -291,7 +291,9 @@ def test_wasserstein_distances_beyond_direct_convolution(length):
     ):
         model, middle = ut.MarkovChain(matrix, length=length), length // 2
         exact = oracles.wasserstein_of_count(model, (1,), [0, middle])
-        found = scale(ut.Count(1), model, 1.0, "ignorant", "wasserstein", protect=[0, middle])
+        found = scale(
+            ut.Count(1), model, 1.0, "ignorant", "wasserstein", secret=ut.Records([0, middle])
+        )
         assert found >= exact * (1 - 1e-9)
         assert not tight or found == pytest.approx(exact, rel=1e-9)
 

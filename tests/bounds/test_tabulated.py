@@ -12,6 +12,7 @@ from undertow.bounds.counts import tables as chains
 from undertow.bounds.counts.tables import table_leakage
 from undertow.bounds.levels.sides import ordered_pairs
 from undertow.errors import NotSupported
+from undertow.mechanisms import TabulatedNoise
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 
@@ -131,7 +132,7 @@ def test_the_discrete_laplace_law_in_a_table_leaks_what_it_leaks():
     inner = [int(share * ratio ** abs(z)) for z in range(-3, 4)]
     tail = (2**128 - sum(inner)) // 2
     weights = (tail, *inner, 2**128 - sum(inner) - tail)
-    noise = ut.TabulatedNoise(ut.Count(1), -4, weights, ratio)
+    noise = TabulatedNoise(ut.Count(1), -4, weights, ratio)
     for against in ("any", "ignorant"):
         chain = ut.MarkovChain(ACTIVITY, length=30)
         expected = ut.leakage(ut.DiscreteLaplace(ut.Count(1), 4.0), chain, against).upper
@@ -154,7 +155,7 @@ def test_a_short_reach_is_charged_for(monkeypatch):
     charge for longer sides the bound would not cover it."""
     chain = ut.MarkovChain([[0.95, 0.05], [0.1, 0.9]], length=9)
     ratio = round(np.exp(-0.2) * 2**48) / 2**48
-    noise = ut.TabulatedNoise(ut.Count(1), -1, (2**126, 2**127, 2**126), ratio)
+    noise = TabulatedNoise(ut.Count(1), -1, (2**126, 2**127, 2**126), ratio)
     truth = enumerated(noise, chain_joint(chain), {1}, "any")
     monkeypatch.setattr(chains, "_reach", lambda *_: 1)
     short = table_leakage(noise, chain, "any").upper
@@ -223,9 +224,9 @@ def test_other_adversaries_and_models_go_through_the_level():
     assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
     started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=400)
     bound = ut.leakage(noise, started)
-    assert bound.covers == "any"
+    assert bound.valid_for == "any"
     assert bound.upper == ut.leakage(ut.PureDP(level), started).upper
-    windows = ut.leakage(noise, chain, covers="windows")
+    windows = ut.leakage(noise, chain, valid_for="windows")
     assert windows.upper == ut.leakage(ut.PureDP(level), chain).upper
     certain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1.0, 0.0])
     assert ut.leakage(noise, certain).upper == 0

@@ -66,7 +66,7 @@ def test_boxes_searched_together_and_apart(level):
     assert joint.upper >= max(leak.lower for leak in apart)
     assert joint.lower >= max(leak.lower for leak in apart) * (1 - 3e-3)
     found = ut.leakage(ut.PureDP(level), ut.ModelSet(boxes))
-    assert (found.upper, found.covers) == (joint.upper, "any")
+    assert (found.upper, found.valid_for) == (joint.upper, "any")
     noisy = ut.leakage(ut.Laplace(ut.Count(1), 1 / level), ut.ModelSet(boxes))
     assert (noisy.lower, noisy.witness) == (0.0, None)
     assert noisy.upper == pytest.approx(joint.upper, rel=1e-9)

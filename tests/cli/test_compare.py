@@ -169,7 +169,7 @@ def test_the_figure_spans_the_epsilon_asked_for(tmp_path, monkeypatch):
     grids = []
 
     def fake(query, model, epsilons, against, tick, **more):
-        assert more == {"delta": 0.0, "releases": 1, "protect": ut.Window(1)}
+        assert more == {"delta": 0.0, "releases": 1, "secret": ut.Window(1)}
         for _ in epsilons:
             tick()
         grids.append(np.array(epsilons))

@@ -13,6 +13,7 @@ from tests.processes import small_files
 from undertow.errors import InvalidPlan
 from undertow.methods import METHODS as REGISTRY
 from undertow.methods import method_names, methods_for
+from undertow.queries import BinaryHistogram
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ("plan", *NAMED, "--count", "active", "--limit", 1)
@@ -47,7 +48,7 @@ NUMBERS = {"inactive": 0.5, "active": 3}
         (("--histogram",), ut.Histogram()),
         (
             ("--histogram", "--missing", "inactive"),
-            ut.BinaryHistogram("active", rest="inactive"),
+            BinaryHistogram("active", rest="inactive"),
         ),
         (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
         (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
@@ -120,7 +121,7 @@ def test_methods(method):
     found = call_json(*asked)
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
-    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method)
+    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method=method)
     told = plan.mechanism.to_dict()
     assert {name: found[name] for name in told} == told
     said = rows(call(*asked))["method"].strip()
@@ -131,11 +132,14 @@ def test_methods(method):
 def test_pairs_and_protected_records():
     asked = (*ASKED, "--length", 20, "--method", "quilt")
     found = call_json(*asked, "--pairs", "inactive:active", "--protect", "0,1")
-    assert found["leakage"]["pairs"] == [["inactive", "active"]]
-    assert found["leakage"]["protect"] == [0, 1]
+    assert found["leakage"]["secret"] == {
+        "kind": "pairs",
+        "pairs": [["inactive", "active"]],
+        "records": [0, 1],
+    }
     plan = ut.calibrate(
         ut.Count("active"), SHORT, 1.0, method="quilt",
-        pairs=[("inactive", "active")], protect=[0, 1],
+        secret=ut.Pairs([("inactive", "active")], [0, 1]),
     )  # fmt: skip
     assert found["scale"] == plan.mechanism.scale
     assert found["scale"] < call_json(*asked)["scale"]
@@ -143,7 +147,7 @@ def test_pairs_and_protected_records():
     assert "between 'active' and 'inactive' of record 1 by at most" in said
     numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
     found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
-    assert found["leakage"]["pairs"] == [[0, 1]]
+    assert found["leakage"]["secret"]["pairs"] == [[0, 1]]
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
@@ -161,7 +165,7 @@ def test_one_attacker():
 
 def test_the_guarantee_of_a_person_is_about_histories():
     asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
-    plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
+    plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, secret=ut.Person())
     assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
     said = rows(call(*asked, "--unit", "person"))
     assert "between any two histories of one person" in said["guarantee"]
@@ -173,13 +177,15 @@ def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
     asked = []
     calibrate = search.calibrate
 
-    def record(*arguments, covers="series", **options):
-        asked.append(covers)
+    def record(*arguments, valid_for="series", **options):
+        asked.append(valid_for)
         plan = calibrate(*arguments, **options)
-        return dataclasses.replace(plan, leakage=dataclasses.replace(plan.leakage, covers=covers))
+        return dataclasses.replace(
+            plan, leakage=dataclasses.replace(plan.leakage, valid_for=valid_for)
+        )
 
     monkeypatch.setattr(search, "calibrate", record)
-    said = [rows(call(*ASKED, "--covers", name))["proved for"] for name in ("windows", "any")]
+    said = [rows(call(*ASKED, "--valid-for", name))["proved for"] for name in ("windows", "any")]
     assert [*asked, rows(call(*ASKED))["proved for"].strip()] == [
         "windows", "any", "each whole series of any length, in one answer",
     ]  # fmt: skip
@@ -187,7 +193,7 @@ def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
     assert "any windows and groups" in said[1]
 
 
-@pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
+@pytest.mark.parametrize("option", [("--valid-for", "any"), ("--unit", "person")])
 def test_a_series_has_neither_shape_nor_unit(option):
     result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2

@@ -329,7 +329,7 @@ def redaction():
 
 def test_a_redacted_series_shows_what_is_left_and_how_likely_that_was():
     plan = redaction()
-    shown = ut.redact(plan, ["low"] * 60, insecure_seed=1)
+    shown = ut.sanitize(plan, ["low"] * 60, insecure_seed=1)
     series, probabilities = sorted(
         draw_redaction(plan, shown, "A title").axes, key=lambda a: -a.get_position().y0
     )

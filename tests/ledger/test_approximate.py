@@ -25,6 +25,7 @@ from undertow.errors import (
 from undertow.ledger import book
 from undertow.ledger.amounts import Spend, highest, root_up, worst
 from undertow.ledger.rules import Room, SpendCurve, Terms, exchanged_at_delta
+from undertow.secrets import Person
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ut.dp_budget(CHAIN, 1.0, delta=1e-6)
@@ -78,7 +79,7 @@ def test_terms_with_a_delta_are_checked(sqlite_place):
 
 
 def test_persons_spend_the_limit_itself(place):
-    ledger = opened(place, unit="person")
+    ledger = opened(place, secret=Person())
     assert (ledger.budget, ledger.room().terms.small) == (1.0, 1e-6)
     alone = ut.GDP(0.2, unit="person").curve()
     ledger.reserve("a", ut.GDP(0.2, unit="person"), week(0))
@@ -421,7 +422,7 @@ def test_accounts_without_a_delta_are_bit_by_bit_as_they_were(sqlite_place: Plac
     ledger.bind("0f3a")
     ledger.set_limit(2.0)
     ledger.reserve("four", 0.3)
-    sqlite_place.open("persons", limit=1.5, unit="person").reserve("x", 0.5)
+    sqlite_place.open("persons", limit=1.5, secret=ut.Person()).reserve("x", 0.5)
     sqlite_place.open("red").reserve("r", None, kind="redaction", leakage=0.5)
     assert sqlite_place.forge("SELECT seq, hash FROM undertow_ledger") == [(14, CHAINED)]
     rows = [

@@ -9,6 +9,7 @@ import pytest
 
 import undertow as ut
 from tests.grids import thinned
+from undertow import diagnostics
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.fitting import fit as module
 from undertow.models.fitting.fit import NOT_PRIVATE, persons_needed, population
@@ -259,7 +260,7 @@ def test_budgets_of_persons_rank_them_by_their_own_chains():
     chains = [ut.MarkovChain([[1 - a, a], [0.3, 0.7]]) for a in (0.02, 0.1, 0.1, 0.1, 0.2)]
     series = [chain.simulate(3000, seed=4) for chain in chains]
     fit = ut.MarkovChain.fit(series, public=True)
-    found = ut.person_budgets(fit, limit=1.0)
+    found = diagnostics.persons(fit, limit=1.0)
     own = sorted(
         ut.dp_budget(ut.MarkovChain.from_counts(table, prior=0.5, public=True), 1.0)
         for table in fit.tally.persons
@@ -269,9 +270,9 @@ def test_budgets_of_persons_rank_them_by_their_own_chains():
     assert found.leaks > 1
     assert "worst of 5" in found.words()
     three = ut.MarkovChain.fit([list("abcabbcca" * 20), list("aabbcc" * 30)], public=True)
-    assert ut.person_budgets(three).persons == 2
+    assert diagnostics.persons(three).persons == 2
     with pytest.raises(NotSupported, match="no person has"):
-        ut.person_budgets(fit, least=10**6)
+        diagnostics.persons(fit, least=10**6)
 
 
 def test_the_report_says_for_whom_it_holds():

@@ -188,7 +188,7 @@ def test_a_passed_fit_and_a_model_by_hand_say_what_they_know():
 
 def test_persons_and_informed_attackers_do_not_depend_on_the_checks():
     fitted = ut.MarkovChain(PLAIN.transition, length=5).with_checks([MEMORY])
-    plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, secret=ut.Person())
     assert plan.guarantee().startswith("an attacker")
     plan.check_accepted()
     plan = ut.calibrate(ut.Count(1), UNBOUNDED, 1.0, "informed", accept=["order", "memory"])
@@ -215,7 +215,7 @@ def test_nothing_is_released_from_a_plan_that_does_not_accept():
     with pytest.raises(FailedChecks):
         ut.sanitize(replace(flips, accepted=()), [0, 1] * 50)
     with pytest.raises(FailedChecks):
-        ut.stream(replace(flips, accepted=()))
+        replace(flips, accepted=()).stream()
     table = ut.compare(
         ut.Count(1), UNBOUNDED, 1.0, methods=["exchange"], accept=["order", "memory"]
     )
@@ -343,8 +343,8 @@ def test_the_refusal_offers_only_what_it_has_tried(fit):
     longer = ut.MarkovChain.fit(LONGER.simulate(4000, seed=2), order=2, public=True)
     assert ut.calibrate(ut.Count(1), longer, limit=1.0, accept=broken(longer)).leakage.proves(1.0)
     with pytest.raises(FailedChecks) as refusal:
-        ut.calibrate(ut.Count(1), fit, limit=1.0, protect=ut.Window(12))
-    hours: Any = {"protect": ut.Window(12), "accept": broken(longer)}
+        ut.calibrate(ut.Count(1), fit, limit=1.0, secret=ut.Window(12))
+    hours: Any = {"secret": ut.Window(12), "accept": broken(longer)}
     offered = "order=2" in str(refusal.value)
     assert offered
     assert ut.calibrate(ut.Count(1), longer, 1.0, **hours).leakage.proves(1.0)

@@ -93,7 +93,7 @@ def test_the_sweep_of_a_short_series_lies_between():
         for method in ("exact", "sweep", "closed")
     )
     assert exact.mechanism.sigma <= plan.mechanism.sigma <= closed.mechanism.sigma
-    assert plan.leakage.covers == "any"
+    assert plan.leakage.valid_for == "any"
     assert check_proof(plan).proves(4.0)
 
 
@@ -101,7 +101,7 @@ def test_the_sweep_of_a_short_series_lies_between():
 def test_the_sweep_lies_between():
     plan = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="sweep")
     assert 16.50 < plan.mechanism.sigma < 16.59
-    assert plan.leakage.covers == "any"
+    assert plan.leakage.valid_for == "any"
     assert check_proof(plan).proves(1.0)
 
 

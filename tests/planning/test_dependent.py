@@ -14,7 +14,6 @@ from tests.oracles import chains as oracles
 from tests.oracles.exact import ACTIVITY, ACTIVITY_START, chain_law, noisy
 from tests.oracles.exact import leakage as oracle
 from tests.strategies import chains, joint
-from undertow.adversaries import EVERYTHING
 from undertow.bounds import dependent as total_dependence
 from undertow.bounds.dependent import chain_total, fixed_point_scale, gaussian_total
 from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
@@ -27,6 +26,7 @@ from undertow.planning import dependent as module
 from undertow.planning.budget import Search
 from undertow.planning.dependent import dependent, prove_dependent
 from undertow.planning.questions import Question
+from undertow.secrets import ONE_RECORD
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 ROWS = [[0.882, 0.118], [0.305, 0.695]]
@@ -45,7 +45,7 @@ XOR = BayesianNetwork(
 
 
 def solve(query, model, epsilon=1.0, against="any"):
-    question = Question(query, model, epsilon, against, EVERYTHING)
+    question = Question(query, model, epsilon, against, ONE_RECORD)
     mechanism = dependent(question)
     leak = prove_dependent(question, mechanism)
     assert leak.proves(epsilon)
@@ -248,7 +248,7 @@ def test_every_plan_keeps_its_guarantee(chain, epsilon, against):
 
 def test_a_coarse_search_is_safe_too():
     chain = ut.MarkovChain(EVEN, length=50)
-    asked = Question(ut.Count(1), chain, 1.0, "any", EVERYTHING)
+    asked = Question(ut.Count(1), chain, 1.0, "any", ONE_RECORD)
     fine, rough = dependent(asked), replace(asked, search=Search(1e-3))
     coarse = dependent(rough)
     assert fine.scale <= coarse.scale <= fine.scale * 1.01

@@ -158,8 +158,8 @@ def test_intervals_of_many_states_hold_the_leakage_and_narrow_with_effort(chain)
 
 def test_a_window_of_records_and_chains_that_change_have_intervals_too():
     chain = random_chain(12, 3)
-    wide = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3), effort=1e-4)
-    truth = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3))
+    wide = ut.leakage(ut.PureDP(0.1), chain, secret=ut.Window(3), effort=1e-4)
+    truth = ut.leakage(ut.PureDP(0.1), chain, secret=ut.Window(3))
     assert wide.unfinished
     assert wide.lower <= truth.upper <= wide.upper * (1 + 10 * GAP)
     steps = np.random.default_rng(1).dirichlet(np.ones(3), size=(5, 3))
@@ -187,7 +187,7 @@ def test_blocks_and_ceilings_bound_what_is_enumerated():
         chain = ut.MarkovChain(rows, start=start)
         for epsilon in (0.05, 0.8, 3.0):
             for window in (1, 2):
-                truth = ut.leakage(ut.PureDP(epsilon), chain, protect=ut.Window(window)).lower
+                truth = ut.leakage(ut.PureDP(epsilon), chain, secret=ut.Window(window)).lower
                 reduced = chain.visited() or chain
                 assert block_upper(epsilon, reduced, window) >= truth
                 assert ceiling_of_all(reduced, epsilon, window) >= truth
@@ -307,7 +307,7 @@ def test_flips_of_many_states_have_intervals_within_their_effort(against):
 
 def test_chains_of_order_two_have_intervals_within_their_effort():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), (4, 4))
-    chain = ut.SecondOrderChain(rows, length=6)
+    chain = ut.MarkovChain.second_order(rows, length=6)
     leaks = [ut.leakage(ut.PureDP(0.1), chain, effort=effort) for effort in (1e-4, 0.02, 0.5)]
     assert leaks[0].unfinished
     assert len({leak.upper for leak in leaks}) == 1  # which needs no attack

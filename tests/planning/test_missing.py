@@ -20,6 +20,7 @@ from tests.oracles.missing import (
 )
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused, NotSupported, UnknownState
 from undertow.planning.coverage import check_proof
+from undertow.queries import BinaryHistogram
 
 STICKY, LIVELY, RESTLESS, FLICKERING = (
     [[stay, 1 - stay], [1 - stay, stay]] for stay in (0.9, 0.3, 0.1, 0.02)
@@ -37,7 +38,7 @@ ROWS = {
     "exact": (LIVELY, 9, ut.Count(1), {"method": "exact"}, 2.0, 2.5899),
     "restless": (RESTLESS, 9, ut.Count(1), {"method": "exact"}, 3.0, 6.4511),
     "flickering": (FLICKERING, 9, ut.Count(1), {"method": "exact"}, 3.0, 9.8073),
-    "windows": (RESTLESS, 7, ut.Count(1), {"method": "exact", "covers": "windows"}, 2.0, 4.3992),
+    "windows": (RESTLESS, 7, ut.Count(1), {"method": "exact", "valid_for": "windows"}, 2.0, 4.3992),
     "histogram": (RESTLESS, 7, ut.Histogram(), {"method": "exact"}, 2.0, 4.3992),
 }
 
@@ -84,8 +85,8 @@ def test_a_table_of_noise_is_about_complete_series():
     assert table_leakage(joint, likelihood) == pytest.approx(2.5399, abs=1e-3)
     with pytest.raises(MethodRefused, match="complete series"):
         ut.calibrate(ut.Count(1), chain, 2.0, method="optimal", missing="any")
-    assert ut.calibrate(ut.Count(1), chain, 2.0, covers="series").method != "optimal"
-    alone = ut.calibrate(ut.Count(1), chain, 2.0, covers="series", missing="none")
+    assert ut.calibrate(ut.Count(1), chain, 2.0, valid_for="series").method != "optimal"
+    alone = ut.calibrate(ut.Count(1), chain, 2.0, valid_for="series", missing="none")
     assert (alone.missing, alone.method) in [("none", "optimal"), ("none", "exact")]
 
 
@@ -157,7 +158,7 @@ def test_every_pattern_of_a_chain_is_covered(seed):
         asked, ("best", "exact", "exchange", "wasserstein", "quilt")
     ):
         try:
-            plan = ut.calibrate(query, chain, limit, against, method)
+            plan = ut.calibrate(query, chain, limit, against, method=method)
         except NotSupported:
             continue
         check_proof(plan)
@@ -233,7 +234,7 @@ def test_series_need_a_state_for_missing_records(query):
     chain = ut.MarkovChain(STICKY, states=NAMES, length=4)
     with pytest.raises(InvalidInput, match="needs one"):
         ut.calibrate(query, chain, 3.0, missing="any")
-    verb = ut.redact if isinstance(query, ut.Redacted) else ut.sanitize
+    verb = ut.sanitize if isinstance(query, ut.Redacted) else ut.sanitize
     for missing, rest in ((None, "rest"), ("none", "rest"), ("move", "move")):
         plan = ut.calibrate(query, chain, 3.0, missing=missing)
         assert plan.rest == rest
@@ -299,8 +300,8 @@ def test_histograms_of_two_states_are_one_count_where_every_record_has_a_state()
     chain = ut.MarkovChain(STICKY, states=NAMES)
     plans = [ut.calibrate(ut.Histogram(), chain, 1.0, missing=m) for m in ("any", "none", "move")]
     assert [plan.query for plan in plans] == [
-        ut.Histogram(), ut.BinaryHistogram("move", rest="rest"),
-        ut.BinaryHistogram("rest", rest="move"),
+        ut.Histogram(), BinaryHistogram("move", rest="rest"),
+        BinaryHistogram("rest", rest="move"),
     ]  # fmt: skip
     assert plans[0].noise.scale == pytest.approx(2 * plans[1].noise.scale)
     out = ut.release(plans[2], HOLED, insecure_seed=1)

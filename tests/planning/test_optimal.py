@@ -120,20 +120,20 @@ def test_random_chains(seed):
 def test_best_takes_any_shape_where_the_answer_stands_alone(monkeypatch):
     """Told that this is all, and only where it pays and is not too much work."""
     chain = ut.MarkovChain(ACTIVITY["transition"], length=5)
-    plan = ut.calibrate(ut.Count(1), chain, 1.0, covers="series", missing="none")
+    plan = ut.calibrate(ut.Count(1), chain, 1.0, valid_for="series", missing="none")
     assert plan == planned(chain, 1.0)
-    for covers in (None, "windows", "any"):
-        usual = ut.calibrate(ut.Count(1), chain, 1.0, covers=covers)
+    for valid_for in (None, "windows", "any"):
+        usual = ut.calibrate(ut.Count(1), chain, 1.0, valid_for=valid_for)
         assert usual.method in ("exact", "exchange")
         assert usual.expected_error > 1.05 * plan.expected_error
     single = ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=5)
     assert (
-        ut.calibrate(ut.Count(1), single, 1.0, covers="series", missing="none").noise.measure
+        ut.calibrate(ut.Count(1), single, 1.0, valid_for="series", missing="none").noise.measure
         == "scale"
     )
     monkeypatch.setattr(optimal, "MOST", 1e4)
     optimal.solve_optimal.forget()
-    found = ut.calibrate(ut.Count(1), chain, 1.0, covers="series", missing="none")
+    found = ut.calibrate(ut.Count(1), chain, 1.0, valid_for="series", missing="none")
     assert found.method in ("exact", "exchange")
 
 
@@ -179,7 +179,7 @@ def test_a_plan_is_proved_again_and_survives_its_file():
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
     assert check_proof(again).upper == plan.leakage.upper
-    assert plan.leakage.covers == "series"
+    assert plan.leakage.valid_for == "series"
     assert "tabulated" in str(plan)
     assert 0 < plan.dp_epsilon <= 1.0  # whoever knows all other records is an adversary too
 
@@ -196,8 +196,8 @@ def test_what_it_does_not_know_is_refused(monkeypatch):
         planned(CHAIN, 1.0, "informed")
     with pytest.raises(NotSupported, match="proved against 'any' and 'ignorant'"):
         planned(CHAIN, 1.0, ut.Adversary(1, (0,)))
-    with pytest.raises(MethodRefused, match="covers 'series', not covers='any'"):
-        ut.calibrate(ut.Count(1), CHAIN, 1.0, method="optimal", covers="any")
+    with pytest.raises(MethodRefused, match="covers 'series', not valid_for='any'"):
+        ut.calibrate(ut.Count(1), CHAIN, 1.0, method="optimal", valid_for="any")
     with pytest.raises(MethodRefused, match="is about one answer"):
         ut.calibrate(ut.Count(1), CHAIN, 1.0, method="optimal", releases=2)
     with pytest.raises(NothingToProtect):

@@ -12,13 +12,13 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
-from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
-from undertow.diagnostics.robustness import ModelCase, Robustness, robustness
+from undertow.diagnostics.other_models import ModelCase, Robustness, robustness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.costs import draw_robustness
 from undertow.models.second_order import SecondOrderChain
+from undertow.secrets import Records
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
@@ -175,8 +175,8 @@ def test_what_cannot_be_checked_is_refused():
     with pytest.raises(InvalidInput, match="Plan"):
         robustness(CHAIN)  # type: ignore[arg-type]
     with pytest.raises(NotSupported, match="persons"):
-        robustness(replace(plan, unit="person"))
-    some = replace(plan.leakage, secrets=Secrets(records=[3]))
+        robustness(replace(plan, leakage=replace(plan.leakage, secret=ut.Person())))
+    some = replace(plan.leakage, secret=Records([3]))
     with pytest.raises(NotSupported, match="some values"):
         robustness(replace(plan, leakage=some))
     with pytest.raises(InvalidInput, match="factor"):

@@ -11,6 +11,7 @@ from undertow.bounds.channels.quilts import quilt_search
 from undertow.bounds.channels.wasserstein import Distance
 from undertow.bounds.engine import leakage
 from undertow.bounds.published import lange_constant, zhao_budget, zhao_constant
+from undertow.certificate import Leakage
 from undertow.errors import Infeasible, MethodRefused, NotSupported
 from undertow.methods import METHODS
 from undertow.planning import chains
@@ -25,7 +26,7 @@ ONE = ut.Count(1)
 
 
 def scale(model, epsilon, who, method, **secrets):
-    return ut.calibrate(ONE, model, epsilon, who, method, **secrets).mechanism.scale
+    return ut.calibrate(ONE, model, epsilon, who, method=method, **secrets).mechanism.scale
 
 
 # --- whom and what a plan covers ------------------------------------------------------------------
@@ -55,23 +56,23 @@ def test_a_set_is_as_bad_as_its_worst_chain_in_any_order(method, order):
 def test_secrets_left_out_are_put_to_use():
     """The first record moves the count by less: the distance beats the exact leakage of all."""
     chain = ut.MarkovChain(P, length=400)
-    best = ut.calibrate(ONE, chain, 1.0, "ignorant", protect=[0])
+    best = ut.calibrate(ONE, chain, 1.0, "ignorant", secret=ut.Records([0]))
     assert best.method == "wasserstein"
     assert best.expected_error < ut.calibrate(ONE, chain, 1.0, "ignorant").expected_error * 0.8
 
 
 def test_the_plan_says_when_a_chain_is_not_reversible():
     turning = ut.MarkovChain([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]], length=50)
-    plan = ut.calibrate(ONE, turning, 2.0, "ignorant", "quilt-approx")
+    plan = ut.calibrate(ONE, turning, 2.0, "ignorant", method="quilt-approx")
     assert any("not reversible" in words for words in plan.leakage.assumptions)
-    plan = ut.calibrate(ONE, CHAIN, 2.0, "ignorant", "quilt-approx")
+    plan = ut.calibrate(ONE, CHAIN, 2.0, "ignorant", method="quilt-approx")
     assert not any("not reversible" in words for words in plan.leakage.assumptions)
 
 
 def test_steps_that_differ_are_refused_for_that_reason():
     varying = ut.MarkovChain([P] * 8, start=[0.5, 0.5])
     with pytest.raises(MethodRefused, match="one for each step"):
-        ut.calibrate(ONE, varying, 2.0, "ignorant", "quilt-approx")
+        ut.calibrate(ONE, varying, 2.0, "ignorant", method="quilt-approx")
 
 
 # --- published methods ----------------------------------------------------------------------------
@@ -108,7 +109,7 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
         return question.noise(1e-3)
 
     def believed(question, _):
-        return ut.Leakage(0.0, question.limit, "lange", "any")
+        return Leakage(0.0, question.limit, "lange", "any")
 
     changed = replace(METHODS["answer"]["lange"], solver=noise_way(daring, believed))
     monkeypatch.setitem(METHODS["answer"], "lange", changed)
@@ -124,7 +125,7 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
 
 def test_what_is_not_proved_is_not_guaranteed(monkeypatch):
     def hopeful(question, _):
-        return ut.Leakage(0.0, question.limit * 1.001, "group", "any")
+        return Leakage(0.0, question.limit * 1.001, "group", "any")
 
     changed = replace(METHODS["answer"]["group"], solver=noise_way(solve_group, hopeful))
     monkeypatch.setitem(METHODS["answer"], "group", changed)

@@ -205,7 +205,7 @@ def test_certificates_of_long_series_fit_on_a_strip(query, model, more):
 
 def test_a_plan_for_whole_series_knows_what_lies_beyond_the_strip():
     plan = ut.calibrate(ut.Count("active"), chain(200), limit=1.0, method="exact")
-    assert plan.leakage.covers == "series"
+    assert plan.leakage.valid_for == "series"
     strip = strip_of(plan, 11)
     assert strip.fixed == (strip.first, strip.first + 10)
     assert set(strip.known) == set(strip.fixed)

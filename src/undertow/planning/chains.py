@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from undertow import progress
-from undertow.adversaries import Secrets
 from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
@@ -62,6 +61,7 @@ from undertow.planning.questions import (
     noise_way,
 )
 from undertow.queries import AnyQuery, Count
+from undertow.secrets import Secret
 
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
@@ -75,7 +75,7 @@ def solve_exact(question: Question) -> Scaled:
     _check_exact(question)
 
     def measure(noise: Scaled) -> Leakage:
-        leak = leakage(noise, question.model, question.against, covers=question.covers)
+        leak = leakage(noise, question.model, question.against, valid_for=question.valid_for)
         if not progress.left():  # what it proves now is not the leakage of this very answer
             raise EffortSpent(_LONGER)
         return leak
@@ -116,7 +116,7 @@ def withstood(question: Question, noise: Scaled, proved: Leakage) -> bool:
 def prove_exact(question: Question, noise: Scaled) -> Leakage:
     """Return the exact leakage of a noisy count or sum, of whole series or of any window."""
     _check_exact(question)
-    leak = leakage(noise, question.model, question.against, covers=question.covers)
+    leak = leakage(noise, question.model, question.against, valid_for=question.valid_for)
     return _enumerated(leak, question.query.named != ())
 
 
@@ -155,7 +155,7 @@ def solve_exchange(question: Question) -> Scaled:
     return by_level(
         question,
         lambda level: level_leakage(level, question.model, question.against, window),
-        guide_for(question.model, question.against, question.secrets.window),
+        guide_for(question.model, question.against, question.secret.window),
     )
 
 
@@ -163,7 +163,7 @@ def by_level(
     question: Question, measure: Callable[[float], Leakage], guide: Guide | None = None
 ) -> Scaled:
     """Return the noise of the largest DP level that keeps the guarantee."""
-    search = search_for(question.limit, question.secrets.window, question.search)
+    search = search_for(question.limit, question.secret.window, question.search)
     budget = largest_level(measure, question.model, aim(question.limit), search, guide)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
@@ -181,8 +181,8 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
     """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
     level = PureDP(noise.level_upper(question.length))
-    leak = leakage(level, question.model, question.against, protect=question.window)
-    return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
+    leak = leakage(level, question.model, question.against, question.window)
+    return replace(leak, assumptions=(*leak.assumptions, whose), valid_for="any")
 
 
 def _more_than_mixing(question: Question) -> None:
@@ -204,12 +204,12 @@ class _Quilts:
 def _exact_quilts(question: Question) -> _Quilts:
     """Return the search for quilts with exact influences, Theorem 4.4 of [wang2016]."""
     chains = question.chains("quilt")
-    form, secrets = question.form, question.secrets
+    form, secret = question.form, question.secret
     if all(chain.visited() is None for chain in chains):
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
-        found = [quilt_search(c, form, score, secrets.pairs, secrets.records) for c in chains]
+        found = [quilt_search(c, form, score, secret.value_pairs, secret.targets) for c in chains]
         return max(found, key=lambda quilt: quilt.value)
 
     said = ("the records follow the stated Markov chain", question.influences)
@@ -235,7 +235,7 @@ def _mixing_quilts(question: Question) -> _Quilts:
         found = [
             pruned_search(
                 partial(approximate_influence, pi_min, gap), question.length, score,
-                question.secrets.records,
+                question.secret.targets,
             )
             for pi_min, gap in classes
         ]  # fmt: skip
@@ -324,14 +324,14 @@ def quilt_leakage(question: Question, method: str, value: float, *notes: str) ->
     """Return what Markov quilts prove, Theorem 4.4 of [wang2016]."""
     return Leakage(
         0.0, up(value), method, question.against, assumptions=notes,
-        citation="Theorem 4.4 of [wang2016]", secrets=question.secrets, covers="any",
+        citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
     )  # fmt: skip
 
 
 def solve_wasserstein(question: Question) -> Scaled:
     """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
     question.chains("wasserstein")
-    return by_distance(question, _distance(question.query, question.model, question.secrets))
+    return by_distance(question, _distance(question.query, question.model, question.secret))
 
 
 def by_distance(question: Question, distance: float) -> Scaled:
@@ -345,7 +345,7 @@ def by_distance(question: Question, distance: float) -> Scaled:
 def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
     """Return how far one record moves the answer, in units of a noise's scale."""
     question.chains("wasserstein")
-    distance = _distance(question.query, question.model, question.secrets)
+    distance = _distance(question.query, question.model, question.secret)
     return distance_leakage(question, noise, distance, "Markov chain")
 
 
@@ -357,14 +357,14 @@ def distance_leakage(question: Question, noise: Scaled, distance: float, model: 
             f"the records follow the stated {model}",
             f"two values of a record move the answer by at most {distance:g}",
         ),
-        citation="Theorem 3.2 of [wang2016]", secrets=question.secrets,
+        citation="Theorem 3.2 of [wang2016]", secret=question.secret,
     )  # fmt: skip
 
 
 @Remembered
-def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
+def _distance(query: AnyQuery, model: AnyModel, secret: Secret) -> float:
     """Return how far one record moves the answer, the largest over the chains."""
-    hidden = (secrets.pairs, secrets.records)
+    hidden = (secret.value_pairs, secret.targets)
 
     def reach(chain: MarkovChain) -> float:
         if isinstance(query, Count):

@@ -16,7 +16,7 @@ from undertow.planning.budget import budget_for
 
 __all__ = [
     "PersonBudgets",
-    "person_budgets",
+    "persons",
 ]
 
 
@@ -55,7 +55,7 @@ class PersonBudgets:
         )
 
 
-def person_budgets(
+def persons(
     fitted: FittedChain, limit: float = 1.0, against: Against = "any", *, least: int = 1
 ) -> PersonBudgets:
     """Return the DP budgets under the pooled chain and under persons' own fitted chains.
@@ -68,7 +68,7 @@ def person_budgets(
 
     >>> still, lively = MarkovChain([[.95, .05], [.1, .9]]), MarkovChain([[.6, .4], [.5, .5]])
     >>> sample = [still.simulate(900, seed=1), *(lively.simulate(900, seed=s) for s in range(4))]
-    >>> found = person_budgets(MarkovChain.fit(sample, public=True))
+    >>> found = persons(MarkovChain.fit(sample, public=True))
     >>> found.worst < found.pooled < found.median, found.leaks > 2
     (True, True)
     """
