@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InvalidInput, NotSupported
-from undertow.guarantees import from_opendp, from_tumult
+from undertow.guarantees import from_opendp, from_tumult, require_opendp
 from undertow.mechanisms import DiscreteGaussian, Noise, Scaled, Selection, lattice_amount
 from undertow.queries import State, known
 
@@ -80,6 +80,7 @@ def to_opendp(
     >>> noisy_count.map(1), type(noisy_count(["idle", "active"] * 50))
     (0.25, <class 'int'>)
     """
+    require_opendp()
     import opendp.prelude as dp
 
     _check(noise)

@@ -22,10 +22,11 @@ _HOMES = {
     "validate": "data.problems",
 }
 
+if not TYPE_CHECKING:  # else every name would be taken to be one of these
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'undertow.diagnostics' has no attribute {name!r}")
-    value = getattr(import_module(f"undertow.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+    def __getattr__(name: str) -> Any:
+        if name not in _HOMES:
+            raise AttributeError(f"module 'undertow.diagnostics' has no attribute {name!r}")
+        value = getattr(import_module(f"undertow.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value

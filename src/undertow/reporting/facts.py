@@ -463,7 +463,6 @@ def gather(release: "Release") -> Facts:
             "undertow": __version__,
             "Python": platform.python_version(),
             "numpy": metadata.version("numpy"),
-            "opendp": metadata.version("opendp"),
         },
     )
 
