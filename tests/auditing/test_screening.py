@@ -21,6 +21,7 @@ from undertow.auditing.auditor import audit, suspicions
 from undertow.auditing.blackbox import release_code
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.screening import Repeat, Suspects, screen
+from undertow.certificate import Leakage
 from undertow.models.gaussian import MultivariateGaussian
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
@@ -30,9 +31,9 @@ FLIPS = 0.34375  # of the second: leaks just below 4 against any attacker
 RUNS = [2]
 
 
-def claimed(mechanism, model, limit, against="any", secrets=None):
-    more = {} if secrets is None else {"secrets": secrets}
-    claim = ut.Leakage(limit, limit, "as sold", against, **more)
+def claimed(mechanism, model, limit, against="any", secret=None):
+    more = {} if secret is None else {"secrets": secret}
+    claim = Leakage(limit, limit, "as sold", against, **more)
     return ut.Plan(mechanism, model, limit, claim, "exact")
 
 
@@ -224,6 +225,16 @@ def test_attacks_on_suspects_respect_the_adversary(against):
     assert {attack.target for attack, _ in found} == {3, 5, 9, 30}
     sizes = {len(attack.known) for attack, _ in found}
     assert sizes == {"any": {0, 59}, "ignorant": {0}, "informed": {59}}[against]
+
+
+def test_attacks_on_suspects_respect_one_adversary_and_the_secrets():
+    one = ut.Adversary(5, known=[3, 9])
+    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, one)
+    found = list(suspicions(plan, DrawnModel(CHAIN, 60), ALL))
+    assert {(a.target, tuple(record for record, _ in a.known)) for a, _ in found} == {(5, (3, 9))}
+    secret = ut.Records([9])
+    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, secret=secret)
+    assert {a.target for a, _ in suspicions(plan, DrawnModel(CHAIN, 60), ALL)} == {9}
 
 
 def test_an_ignorant_attacker_learns_nothing_from_a_weight_within_the_guarantee():

@@ -8,6 +8,8 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
+from undertow import diagnostics
+from undertow.errors import NotSupported
 from undertow.models.attractive import hidden_margin, is_attractive
 
 RISING = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
@@ -21,7 +23,7 @@ REGIMES = [
 
 def second(a, b, c, d):
     """The chain of order two with these probabilities of 1 after 00, 01, 10, 11."""
-    return ut.SecondOrderChain([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
+    return ut.MarkovChain.second_order([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
 
 
 def enumerated(law, likelihoods, target, known=()):
@@ -180,3 +182,29 @@ def test_total_positivity_is_exact():
     assert hidden_margin(tipped, [0, 0, 1]) == 0
     tipped[0] = [0.3, 0.4 - 2**-50, 0.3 + 2**-50]
     assert hidden_margin(tipped, [0, 0, 1]) < 0
+
+
+def test_no_plan_is_made_without_an_upper_end():
+    regimes = ut.HiddenChain(REGIMES, (0, 0, 1, 1))
+    assert math.isinf(ut.leakage(ut.PureDP(1.0), regimes).upper)
+    with pytest.raises(NotSupported, match=r"attractive=True.*by_context.*Groups"):
+        ut.calibrate(ut.Count(1), regimes, limit=1.0, method="exchange")
+    with pytest.raises(NotSupported, match="order two"):
+        ut.dp_budget(regimes, limit=1.0)
+    plan = ut.calibrate(ut.Count(1), RISING, limit=1.0, against="ignorant")
+    assert plan.leakage.upper <= 1.0
+    assert ut.Plan.from_json(plan.to_json()).model == RISING
+    with pytest.raises(NotSupported, match="hidden chain"):
+        ut.leakage(ut.XorNoise(0.1, 0.1), RISING)
+
+
+def test_robustness_tries_longer_memories():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
+    regimes = [[0.97, 0.02, 0.01, 0], [0.05, 0.6, 0.3, 0.05], [0.05, 0.3, 0.6, 0.05],
+               [0, 0.01, 0.02, 0.97]]  # fmt: skip
+    others = {"regimes": ut.HiddenChain(regimes, (0, 0, 1, 1)), "two": second(0.1, 0.5, 0.2, 0.8)}
+    table = diagnostics.robustness(plan, factors=(), others=others)
+    assert table.verdicts["regimes"] == "broken"
+    assert table["regimes"].to_dict()["upper"] is None
+    assert table["two"].leakage.lower > 0

@@ -9,6 +9,7 @@ from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
 from undertow.bounds.counts.tables import table_leakage
 from undertow.errors import NotSupported
+from undertow.mechanisms import TabulatedNoise
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 
@@ -115,7 +116,7 @@ def test_the_discrete_laplace_law_in_a_table_leaks_what_it_leaks():
     inner = [int(share * ratio ** abs(z)) for z in range(-3, 4)]
     tail = (2**128 - sum(inner)) // 2
     weights = (tail, *inner, 2**128 - sum(inner) - tail)
-    noise = ut.TabulatedNoise(ut.Count(1), -4, weights, ratio)
+    noise = TabulatedNoise(ut.Count(1), -4, weights, ratio)
     for against in ("any", "ignorant"):
         chain = ut.MarkovChain(ACTIVITY, length=30)
         expected = ut.leakage(ut.DiscreteLaplace(ut.Count(1), 4.0), chain, against).upper
@@ -153,6 +154,36 @@ def test_witnesses_attain_the_lower_end():
     noise = random_noise(rng, ut.Count(1), 7)
     leak = ut.leakage(noise, chain)
     assert attained(leak.witness, chain_joint(chain), noise) == pytest.approx(leak.lower, abs=1e-11)
+
+
+def test_witnesses_on_networks():
+    tables = {"a": [0.3, 0.7], "b": [[0.9, 0.1], [0.4, 0.6]], "c": [[0.2, 0.8], [0.5, 0.5]]}
+    fork = ut.BayesianNetwork([("a", "b"), ("a", "c")], tables)
+    joint = np.einsum("a,ab,ac->abc", *(np.array(table) for table in tables.values()))
+    for seed in range(4):
+        noise = random_noise(np.random.default_rng(seed), ut.Count(1), 5)
+        leak = ut.leakage(noise, fork)
+        assert attained(leak.witness, joint, noise) == pytest.approx(leak.lower, abs=1e-11)
+
+
+def test_other_adversaries_and_models_go_through_the_level():
+    noise = random_noise(np.random.default_rng(2), ut.Count(1), 5)
+    level = noise.level_upper()
+    chain = ut.MarkovChain(ACTIVITY, length=4)
+    assert ut.leakage(noise, chain, "informed").upper == level
+    some = ut.leakage(noise, chain, ut.Adversary(1, (0,)))
+    assert some.upper == ut.leakage(noise, chain).upper
+    assert some.lower == 0
+    assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
+    started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=400)
+    bound = ut.leakage(noise, started)
+    assert bound.valid_for == "any"
+    assert bound.upper == ut.leakage(ut.PureDP(level), started).upper
+    windows = ut.leakage(noise, chain, valid_for="windows")
+    assert windows.upper == ut.leakage(ut.PureDP(level), chain).upper
+    certain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1.0, 0.0])
+    assert ut.leakage(noise, certain).upper == 0
+    assert ut.leakage(noise, chain, delta=1e-6).upper <= ut.leakage(noise, chain).upper
 
 
 def test_a_chain_of_long_memory_is_refused():

@@ -89,7 +89,7 @@ def test_plans_for_rare_values(q: float) -> None:
     network = rare_and(q)
     for method in [*methods_for(network), "best"]:
         try:
-            plan = ut.calibrate(ut.Count(1), network, 1.0, "ignorant", method)
+            plan = ut.calibrate(ut.Count(1), network, 1.0, "ignorant", method=method)
         except MethodRefused:
             continue
         assert model_oracles.truth(network, plan.mechanism, "ignorant") <= 1 + 1e-11
@@ -148,7 +148,7 @@ def test_certain_records_leak_nothing(model: Any, epsilon: float) -> None:
         assert ut.dp_budget(model, epsilon, against) == math.inf
         for method in ("best", "exact", "exchange"):
             with pytest.raises(NothingToProtect):
-                ut.calibrate(ut.Count(1), model, epsilon, against, method)
+                ut.calibrate(ut.Count(1), model, epsilon, against, method=method)
 
 
 def test_an_answer_that_does_not_depend_on_the_records() -> None:
@@ -355,3 +355,36 @@ def test_weights_and_channels_of_another_size() -> None:
         ut.leakage(ut.Laplace(ut.Linear([1, 1, 1], 1.0), 1.0), tree)
     with pytest.raises(InvalidInput, match="2 states"):
         ut.leakage(ut.RandomizedResponse.binary(0.2, 0.2), tree)
+
+
+NAMES: dict[str, Callable[[], Any]] = {
+    "numbers": lambda: ut.Pedigree({1: (2, None)}),
+    "pairs": lambda: ut.Pedigree({("f", 1): (("f", 2), None)}),
+    "nodes that are pairs": lambda: ut.BayesianNetwork([], {("f", 1): [0.5, 0.3, 0.2]}),
+    "nodes of an array": lambda: ut.BayesianNetwork([], {np.int64(7): [0.5, 0.3, 0.2]}),
+}
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_names_survive_json(name: str) -> None:
+    model = NAMES[name]()
+    plan = ut.calibrate(ut.Count(model.states[0]), model, 1.0)
+    assert ut.Plan.from_json(plan.to_json()).model == model
+
+
+def test_mixed_sets_have_their_best_method_too() -> None:
+    """A set of a chain and a network: `dependent` is confirmed by the exact leakage."""
+    chain = ut.MarkovChain([[[0.8, 0.2], [0.2, 0.8]], [[0.9, 0.1], [1, 0]]], start=[0.9, 0.1])
+    tree = ut.BayesianNetwork([], {0: [0.5, 0.5], 1: [0.5, 0.5], 2: [0.5, 0.5]})
+    model = ut.ModelSet([chain, tree])
+    plans = []
+    for method in methods_for(model):
+        try:
+            plans.append(ut.calibrate(ut.Count(1), model, 1.0, method=method))
+        except MethodRefused:
+            continue
+    assert {plan.method for plan in plans} >= {"exchange", "group", "dependent"}
+    for missing in ("any", "none"):
+        best = ut.calibrate(ut.Count(1), model, 1.0, valid_for="series", missing=missing)
+        errors = [plan.expected_error for plan in plans if missing in (plan.missing, "none")]
+        assert best.expected_error <= min(errors) * (1 + 1e-8)
