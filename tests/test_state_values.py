@@ -117,8 +117,8 @@ def test_the_error_of_rounding_readings_stands_beside_the_noise():
 
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
 def test_sensitivities_are_those_of_all_pairs_of_series(query):
-    from undertow.mechanisms import Laplace, lattice_amount
     from undertow.data.readers.lists import one_series
+    from undertow.mechanisms import Laplace, lattice_amount
 
     asked = BINS.valued(query)
     noise = Laplace(asked, 1.7)
