@@ -84,24 +84,32 @@ def serve(
         --bind 0.0.0.0 --behind-proxy ledger.example.org
       undertow ledger serve year.db --openapi
     """
-    serving = _serving()
+    try:
+        from undertow.serving.accounts import Accounts, Clients
+        from undertow.serving.http import is_loopback, listening, run
+        from undertow.serving.ledger_api import ServiceSettings, create_service
+    except ModuleNotFoundError as missing:
+        raise NotSupported(
+            f"serving a ledger needs {missing.name}; install it with: pip install "
+            "'undertow[service]'"
+        ) from None
     hosts = () if behind is None else tuple(map(str, names(behind, "--behind-proxy")))
-    settings = serving.ServiceSettings(hosts)
-    accounts = serving.Accounts(where, key)
+    settings = ServiceSettings(hosts)
+    accounts = Accounts(where, key)
     if openapi:
-        app = serving.create_service(accounts, lambda: serving.Clients(()), settings)
+        app = create_service(accounts, lambda: Clients(()), settings)
         typer.echo(strict_json(app.openapi()))
         return
     if clients is None:
         raise misuse("--clients is needed: the file that 'undertow ledger client add' writes")
-    if not serving.is_loopback(bind) and behind is None:
+    if not is_loopback(bind) and behind is None:
         raise InvalidInput(
             f"{bind} can be reached from other machines, and tokens would travel in the open; put "
             "a proxy with TLS before it and say --behind-proxy NAME, or leave --bind out"
         )
-    kept = serving.Clients.read(clients)
-    app = serving.create_service(accounts, lambda: serving.Clients.read(clients), settings)
-    bound = serving.listening(bind, port)
+    kept = Clients.read(clients)
+    app = create_service(accounts, lambda: Clients.read(clients), settings)
+    bound = listening(bind, port)
     rows = [
         ("address", f"http://{bind}:{bound.getsockname()[1]}/v1/"),
         ("ledger", ", ".join(accounts.names()) or "no data set yet"),
@@ -109,7 +117,7 @@ def serve(
         ("ends with", "Ctrl-C"),
     ]
     show("The ledger is served", rows)
-    serving.run(app, bound)
+    run(app, bound)
 
 
 client_app = typer.Typer(
@@ -201,18 +209,6 @@ def remove(path: ClientsArgument, name: NameArgument, as_json: JsonOption = Fals
     with changing(path) as known:
         known.remove(name).write(path)
     answer({"removed": name}, lambda: show("Removed", [("client", name)]), as_json=as_json)
-
-
-def _serving() -> Any:
-    """Return the parts of a service, or say what to install."""
-    try:
-        from undertow.serving import parts
-    except ModuleNotFoundError as missing:
-        raise NotSupported(
-            f"serving a ledger needs {missing.name}; install it with: pip install "
-            "'undertow[service]'"
-        ) from None
-    return parts
 
 
 ledger_app = typer.Typer(
