@@ -927,10 +927,9 @@ class Plan(Generic[M]):
         found: Any = self.mechanism
         if self.task == "answer":
             return found  # type: ignore[no-any-return]
-        verb = "redact" if self.task == "redact" else "sanitize"
         raise NotSupported(
-            f"this plan randomises a series record by record, it answers no query with noise; use "
-            f"{verb}(plan, data)"
+            "this plan randomises a series record by record, it answers no query with noise; use "
+            "sanitize(plan, data)"
         )
 
     @property

@@ -91,7 +91,7 @@ def test_a_broken_guarantee_is_said_aloud():
 
 
 def test_redactions_and_noise_in_runs():
-    assert run("redact", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
+    assert run("sanitize", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
     said = found(data="shown.csv", plan="erasures.plan")
     assert said["verdicts"][0]["targets"] == 4
     assert not said["broken"]

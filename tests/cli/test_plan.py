@@ -108,8 +108,8 @@ def test_every_method_can_be_named():
     named = method_names()
     assert named[: len(METHODS) + 1] == ["best", *METHODS]
     assert {*named} == {"best", *METHODS, *REGISTRY["flip"], *REGISTRY["redact"]}
-    said = call("plan", "--help").stdout
-    assert all(name in said for name in named)
+    said = call(*ASKED, "--method", "magic").stderr
+    assert all(f"'{name}'" in said for name in named)
     assert len({*named}) == len(named)
 
 
@@ -130,7 +130,7 @@ def test_methods(method):
 
 def test_pairs_and_protected_records():
     asked = (*ASKED, "--length", 20, "--method", "quilt")
-    found = call_json(*asked, "--pairs", "inactive:active", "--protect", "0,1")
+    found = call_json(*asked, "--secret", "inactive:active", "--protect", "0,1")
     assert found["leakage"]["pairs"] == [["inactive", "active"]]
     assert found["leakage"]["protect"] == [0, 1]
     plan = ut.calibrate(
@@ -139,10 +139,10 @@ def test_pairs_and_protected_records():
     )  # fmt: skip
     assert found["scale"] == plan.mechanism.scale
     assert found["scale"] < call_json(*asked)["scale"]
-    said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["guarantee"]
+    said = rows(call(*asked, "--secret", " active : inactive ", "--protect", "1"))["guarantee"]
     assert "between 'active' and 'inactive' of record 1 by at most" in said
     numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
-    found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
+    found = call_json(*numbered, "--method", "quilt", "--secret", "0:1")
     assert found["leakage"]["pairs"] == [[0, 1]]
 
 
@@ -162,8 +162,8 @@ def test_one_attacker():
 def test_the_guarantee_of_a_person_is_about_histories():
     asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
     plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
-    assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
-    said = rows(call(*asked, "--unit", "person"))
+    assert ut.Plan.from_json(call(*asked, "--secret", "person", "--json").stdout) == plan
+    said = rows(call(*asked, "--secret", "person"))
     assert "between any two histories of one person" in said["guarantee"]
 
 
@@ -179,7 +179,7 @@ def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
         return dataclasses.replace(plan, leakage=dataclasses.replace(plan.leakage, covers=covers))
 
     monkeypatch.setattr(search, "calibrate", record)
-    said = [rows(call(*ASKED, "--covers", name))["proved for"] for name in ("windows", "any")]
+    said = [rows(call(*ASKED, "--valid-for", name))["proved for"] for name in ("windows", "any")]
     assert [*asked, rows(call(*ASKED))["proved for"].strip()] == [
         "windows", "any", "each whole series of any length, in one answer",
     ]  # fmt: skip
@@ -187,11 +187,11 @@ def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
     assert "any windows and groups" in said[1]
 
 
-@pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
+@pytest.mark.parametrize("option", [("--valid-for", "any"), ("--secret", "person")])
 def test_a_series_has_neither_shape_nor_unit(option):
     result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2
-    assert f"{option[0]} goes with a curator's question" in result.output
+    assert f"{option[0]} goes with a query such as --count" in result.output
 
 
 def test_large_guarantees_do_not_overflow_the_words():

@@ -7,8 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import NAMED, call, call_json, rows, strict
-from undertow.cli.local import runs
-from undertow.cli.plan import plan_rows
+from undertow.cli.plan import plan_rows, runs
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
@@ -112,7 +111,7 @@ THREE = ut.MarkovChain([[0.8, 0.1, 0.1], [0.2, 0.6, 0.2], [0.1, 0.1, 0.8]], stat
 
 
 def test_channels_of_many_states_in_few_words(capsys):
-    from undertow.cli.local import show_probabilities
+    from undertow.cli.plan import show_probabilities
 
     even = by_hand(RandomizedResponse.symmetric(3, 0.25), THREE)
     assert (
@@ -177,7 +176,7 @@ def erasing(records, length=60, against="any"):
 
 
 def test_erasures_in_words(capsys):
-    from undertow.cli.local import show_probabilities
+    from undertow.cli.plan import show_probabilities
 
     plan = erasing({30: 1, 28: (0.25, 0.5), 29: (0.125, 1), 31: (0.5, 0.5), 40: (1e-9, 0)})
     found = dict(plan_rows(plan))
@@ -199,7 +198,7 @@ def test_erasures_in_words(capsys):
 
 
 def test_many_erasures_are_cut_short(capsys):
-    from undertow.cli.local import show_probabilities
+    from undertow.cli.plan import show_probabilities
 
     plan = erasing({100: 1} | {r: (0.5, 0.5) for r in range(40, 200, 2) if r != 100}, 200)
     assert dict(plan_rows(plan))["erased at times"].endswith("50 and 73 more runs")
@@ -286,7 +285,7 @@ USAGE = {
     "two questions about the series": (*SERIES, "--redacted", "--protect", "1"),
     "nothing to hide": ("plan", *NAMED, "--length", 9, "--redacted", "--limit", 1),
     "protect with a series": (*SERIES, "--protect", "1"),
-    "pairs with a series": (*SERIES, "--pairs", "inactive:active"),
+    "pairs with a series": (*SERIES, "--secret", "inactive:active"),
     "an aim of a redaction": (*REDACTED, "--objective", "flips"),
     "an aim of a count": (
         "plan",

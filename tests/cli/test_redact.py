@@ -1,4 +1,4 @@
-"""`undertow redact`: erased records stay erased, files come whole, a redaction stands alone."""
+"""`undertow sanitize` with erasures: erased records stay erased, files come whole."""
 
 import errno
 import os
@@ -39,7 +39,7 @@ def done(result):
 
 
 def redact(*arguments, plan="erasures.plan", **options):
-    return run("redact", *arguments, plan=plan, **options)
+    return run("sanitize", *arguments, plan=plan, **options)
 
 
 # --- what is written ------------------------------------------------------------------------------
@@ -178,7 +178,6 @@ def test_a_ledger_for_more_attackers_or_less_leakage_refuses():
 
 def test_plans_of_another_kind_name_the_right_command():
     assert "use it with 'undertow release'" in refused(redact(*OUT, plan="count.plan"))
-    assert "use it with 'undertow sanitize'" in refused(redact(*OUT, plan="flips.plan"))
     assert not names()
 
 
@@ -262,7 +261,7 @@ USAGE = {
 
 @pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
 def test_wrong_usage(arguments):
-    result = call("redact", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *arguments)
+    result = call("sanitize", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *arguments)
     assert result.exit_code == 2
     assert not result.stdout
     assert not names()

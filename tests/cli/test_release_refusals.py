@@ -234,9 +234,9 @@ def test_room_that_the_same_command_took_in_between_is_no_refusal(monkeypatch):
 
 KILLED = {
     "before the noise": ("undertow.releasing.request", "randomise", 0, "reserved"),
-    "after the answer was recorded": ("undertow.reporting.report", "_beside", 2, "confirmed"),
-    "between the two files": ("undertow.reporting.report", "_beside", 4, "confirmed"),
-    "in the second file": ("undertow.reporting.report", "_beside", 5, "confirmed"),
+    "after the answer was recorded": ("undertow.reporting.files", "_beside", 2, "confirmed"),
+    "between the two files": ("undertow.reporting.files", "_beside", 4, "confirmed"),
+    "in the second file": ("undertow.reporting.files", "_beside", 5, "confirmed"),
 }
 
 

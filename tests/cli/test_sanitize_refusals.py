@@ -100,9 +100,9 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
 
 def test_plans_of_another_kind_name_the_right_command():
     assert "use it with 'undertow release'" in refused(sanitize(*OUT, plan="count.plan"))
-    assert "use it with 'undertow redact'" in refused(sanitize(*OUT, plan="erasures.plan"))
+    assert "--figure draws erasures" in refused(sanitize(*OUT, "--figure", "f.png"))
     assert "use 'undertow sanitize'" in refused(release(plan="flips.plan"))
-    assert "use 'undertow redact'" in refused(release(plan="erasures.plan"))
+    assert "use 'undertow sanitize'" in refused(release(plan="erasures.plan"))
     assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
     edited = json.loads(Path("flips.plan").read_text()) | {"limit": 9.0}
     Path("edited.plan").write_text(json.dumps(edited))
@@ -157,7 +157,7 @@ USAGE = {
     "a report of nothing": ("--report", "r.txt"),
     "another form": ("--output", "out.json"),
     "a report of another form": (*OUT, "--report", "r.pdf"),
-    "a figure": (*OUT, "--figure", "f.png"),
+    "a figure of another form": (*OUT, "--figure", "f.pdf"),
     "gaps become records": (*OUT, "--gaps", "inactive"),
     "seeded flips": (*OUT, "--insecure-seed", "7"),
     "half a window": (*OUT, "--window", "2025-01-06"),

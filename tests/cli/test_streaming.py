@@ -77,7 +77,7 @@ def test_commands_say_the_same_in_pieces(data, size, pieces):
         ("estimate", data, "--plan", "flips.plan", *WHO, "--value", "state"),
         ("release", data, "--plan", "count.plan", *ACTIVE, "--by", "cohort", "--dry-run"),
         ("sanitize", data, "--plan", "flips.plan", *ACTIVE, "--dry-run"),
-        ("redact", data, "--plan", "erasures.plan", *ACTIVE, "--dry-run"),
+        ("sanitize", data, "--plan", "erasures.plan", *ACTIVE, "--dry-run"),
     ]
     whole = [said(*one) for one in asked]
     checked = call("validate", data, *ACTIVE, "--plan", "count.plan", "--json")
@@ -150,7 +150,7 @@ def test_a_ledger_records_the_same_in_pieces(pieces):
 
 def test_a_redaction_is_accounted_for_in_pieces(pieces):
     pieces(11)
-    result = run("redact", *OUT, plan="erasures.plan", account=WIDE)
+    result = run("sanitize", *OUT, plan="erasures.plan", account=WIDE)
     assert result.exit_code == 0, result.output
     assert len(ledger("wide.db").entries()) == 1
 
@@ -219,7 +219,7 @@ def test_a_file_that_disappears_is_refused(pieces, monkeypatch):
 
 
 def test_a_full_disk_in_the_middle_is_named_and_the_next_run_writes_the_same(pieces, monkeypatch):
-    from undertow.cli import local as local_release
+    from undertow.cli import sanitization as local_release
 
     real, drawn = write_frames, []
 

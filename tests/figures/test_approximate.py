@@ -1,4 +1,4 @@
-"""The leakage against delta, and noise against releases: what is drawn is what is proved."""
+"""The leakage against delta, and renewing budgets: what is drawn is what is proved."""
 
 import numpy as np
 import pytest
@@ -9,8 +9,6 @@ from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.costs import draw_renewals
 from undertow.figures.curves import DeltaCurves, delta_curves, draw_deltas
-from undertow.figures.releases import draw_releases
-from undertow.planning.releases import noise_by_releases
 
 COUPLES = ut.Groups(2)
 
@@ -71,20 +69,6 @@ def test_what_cannot_be_drawn():
     nothing = DeltaCurves((), ((1.0, 1e-6),), None, (float("inf"), 1e-6), "closed")
     with pytest.raises(NotSupported, match="nothing finite"):
         draw_deltas(nothing)
-
-
-def test_noise_against_releases():
-    table = noise_by_releases(COUPLES, 1.0, delta=1e-6)
-    (axes,) = draw_releases(table, "Couples").axes
-    x, y = drawn(axes, "laplace")
-    assert (x[0], x[-1]) == (1, pytest.approx(365))
-    assert y[-1] == pytest.approx(table.at(365).laplace)
-    assert drawn(axes, "gaussian")[1][-1] == pytest.approx(table.at(365).gaussian)
-    assert drawn(axes, "zcdp")[1][0] == pytest.approx(table.single.zcdp)
-    assert drawn(axes, "wins")[0][0] == table.wins()
-    few = noise_by_releases(COUPLES, 1.0, delta=1e-6, releases=(1, 2))
-    (small,) = draw_releases(few).axes
-    assert not [line for line in small.lines if line.get_label() == "wins"]
 
 
 def test_renewals_are_drawn_as_they_are_proved():

@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 import typer
 
-from undertow.cli.options import misuse
+from undertow.cli.options import GroupedCommand, misuse
 
 __all__ = ["ATTACKERS_GROUP", "GROUP", "add_commands", "registered_attacker"]
 
@@ -38,7 +38,8 @@ def add_commands(app: typer.Typer) -> None:
     installed = {point.name: point for point in entry_points(group=GROUP)}
     for name, plugin in _PLUGINS.items():
         if name in installed:
-            app.command(name, short_help=plugin.summary)(installed[name].load())
+            command = installed[name].load()
+            app.command(name, cls=GroupedCommand, short_help=plugin.summary)(command)
         else:
             app.command(
                 name,

@@ -1,4 +1,4 @@
-"""Expected error against limit, one line for each method."""
+"""Figures of costs: errors of methods, budgets of windows and renewals, orders, robustness."""
 
 import math
 from collections.abc import Sequence
@@ -57,7 +57,7 @@ _TITLE = 74
 """Characters of a title in full size."""
 
 _SAME = 5e-3
-"""Relative distance at which two curves are one on paper, and share a label."""
+"""Relative distance below which two curves share a label."""
 
 
 def draw_errors(curves: "ErrorCurves", title: str = "", limit: float | None = None) -> "Figure":
@@ -116,7 +116,7 @@ def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
 
 
 def _weaker(name: str, curves: "ErrorCurves") -> bool:
-    """Return whether a method protects against the ignorant attacker, and others against more."""
+    """Tell whether a method protects against fewer attackers than others."""
     return curves.protects[name] == "ignorant" and {*curves.protects.values()} != {"ignorant"}
 
 
@@ -170,7 +170,7 @@ def _alike(drawn: dict[str, Array]) -> list[list[str]]:
 
 
 def _error_range(x: Array, errors: Sequence[Array], limit: float | None) -> tuple[float, float]:
-    """Return the errors to show: far above what was asked for they vanish, and say nothing."""
+    """Return the range of errors to show, cut far above the limit, where they vanish."""
     shown = np.array(errors)
     shown = np.where(np.isfinite(shown) & (shown > 0), shown, np.nan)
     asked = shown if limit is None else shown[:, x <= limit]
@@ -230,7 +230,7 @@ def _say(
     axes: "Axes", words: str, where: tuple[float, float], away: tuple[float, float], colour: str,
     side: str = "left",
 ) -> None:  # fmt: skip
-    """Write words beside a point, in the colour of what they are about."""
+    """Write words beside a point, in its colour."""
     axes.annotate(
         words, where, away, textcoords="offset points", va="top", ha=side, fontsize=9.5,
         color=colour, linespacing=1.15,

@@ -244,7 +244,7 @@ def draw(
     if not isinstance(read, Coded):
         raise NotSupported(
             f"{ready.table.source.named} is read in pieces, and so are its outputs: have them "
-            "written to a file by 'undertow sanitize' or 'undertow redact' with --output, or allow "
+            "written to a file by 'undertow sanitize' with --output, or allow "
             "more memory (memory=...)"
         )
     if ledger is not None and ready.entry is not None:

@@ -1,4 +1,4 @@
-"""A release in plain words: what was asked, who is kept from what, what the answer is worth."""
+"""Sentences of reports: noise, guarantee, attackers covered and not covered, error bars."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -41,11 +41,11 @@ _DRAWN = {
         ": a whole number z with probability ~ exp(-z^2 / (2 sigma^2)), drawn exactly",
     ),
 }
-"""What was really sampled, before and after its amount."""
+"""The sampled distribution, before and after its amount."""
 
 
 def noise(plan: Plan[Any]) -> str:
-    """Return the noise in words: what was really sampled.
+    """Return the sampled noise in words.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
@@ -65,7 +65,7 @@ def noise(plan: Plan[Any]) -> str:
 
 
 def audience(plan: Plan[Any]) -> tuple[str, ...]:
-    """Return the heading of a paper that is the curator's, nothing of one that is public.
+    """Return the warning of a report for the curator only, empty for a public one.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
@@ -79,7 +79,7 @@ def audience(plan: Plan[Any]) -> tuple[str, ...]:
 
 
 def origin(model: Model) -> tuple[str, ...]:
-    """Return which records a model was fitted to, nothing for one that was written by hand.
+    """Return the kind of records that a model was fitted to, empty for one written by hand.
 
     >>> from undertow import Groups
     >>> origin(Groups(3).with_origin("private"))
@@ -97,7 +97,7 @@ _ORIGINS: dict[Origin, tuple[str, ...]] = {
 
 
 def promise(plan: Plan[Any]) -> str:
-    """Return the guarantee without its leakage, which stands beside it, and with every condition.
+    """Return the guarantee without its leakage, with every condition.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
@@ -121,7 +121,7 @@ def shortfall(most: float, sure: str) -> str:
 
 
 def odds_sentence(plan: Plan[Any]) -> str:
-    """Return what a leakage at a delta means: how far odds move, and how rarely farther."""
+    """Return the meaning of a leakage at a delta: the factor on odds and its rarity."""
     factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secrets.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     return (
@@ -132,7 +132,7 @@ def odds_sentence(plan: Plan[Any]) -> str:
 
 
 def levels(plan: Plan[Any]) -> str | None:
-    """Return what one release of Gaussian noise is in the currencies of DP, None for Laplace."""
+    """Return the mu and rho of one release with Gaussian noise, None for Laplace noise."""
     found: Any = plan.noise
     if found.shape == "gaussian":
         mu, rho = found.mu_upper(plan.length), found.rho_upper(plan.length)
@@ -143,7 +143,7 @@ def levels(plan: Plan[Any]) -> str | None:
 
 
 def unit(plan: Plan[Any]) -> str:
-    """Return what the guarantee is about: one record, a window, or all records of a person."""
+    """Return the unit of privacy: one record, a window, or all records of a person."""
     if plan.unit == "person":
         return (
             "one person: all records of a person at once are protected, whatever they are and "
@@ -163,7 +163,7 @@ def unit(plan: Plan[Any]) -> str:
 
 
 def covered(plan: Plan[Any]) -> str:
-    """Return the attackers that the guarantee is made against."""
+    """Return the attackers that the guarantee covers."""
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
@@ -179,7 +179,7 @@ def covered(plan: Plan[Any]) -> str:
 
 
 def not_covered(plan: Plan[Any]) -> list[str]:
-    """Return what the guarantee does not say, so that nobody reads more into it.
+    """Return what the guarantee does not cover.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
@@ -216,7 +216,7 @@ def not_covered(plan: Plan[Any]) -> list[str]:
 
 
 def _others(plan: Plan[Any]) -> str:
-    """Return which other releases are not covered."""
+    """Return the other releases that are not covered."""
     if plan.releases > 1:
         return (
             f"more than {plan.releases} releases with this noise on the same records, and releases "
@@ -226,7 +226,7 @@ def _others(plan: Plan[Any]) -> str:
 
 
 def _unforeseen(plan: Plan[Any]) -> str:
-    """Return what is known about attackers whom a plan against the ignorant one leaves out."""
+    """Return the bound for attackers outside a plan against the ignorant one."""
     who = "an attacker who knows some or all other records of the person: "
     mechanism = plan.mechanism
     dependent = isinstance(mechanism, Redaction | XorNoise)
@@ -239,7 +239,7 @@ def _unforeseen(plan: Plan[Any]) -> str:
 
 
 def _informed(plan: Plan[Any]) -> str:
-    """Return the gain of whoever knows all other records."""
+    """Return the gain of an attacker who knows all other records."""
     if not plan.delta:
         return above(plan.dp_epsilon * plan.releases, 4)
     together = plan.noise.with_amount(down(plan.noise.amount / math.sqrt(plan.releases), 8))
@@ -248,7 +248,7 @@ def _informed(plan: Plan[Any]) -> str:
 
 
 def measure(name: str, value: float) -> tuple[str, str]:
-    """Return a measure of a local plan: a label, and what it says.
+    """Return a measure of a local plan: a label, and its value in words.
 
     >>> measure("utility", 0.5)
     ('utility', '50% of the records are shown on average')
@@ -268,7 +268,7 @@ def measure(name: str, value: float) -> tuple[str, str]:
 
 
 def attack(witness: Witness, longer: bool = False) -> str:
-    """Return an attack in words, runs of known records of one value told together.
+    """Return an attack in words, runs of known records of one value joined.
 
     ``longer`` says that the model has no length: the records are a pattern within a longer series.
 
@@ -287,7 +287,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
 
 
 def _seen(witness: Witness) -> str:
-    """Return what the attacker waits for in a series, runs of one output told together."""
+    """Return the event of an attack on a series in words, runs of one output joined."""
     runs = [
         f"{ends} {'erased' if output is None else f'as {output!r}'}"
         for ends, output in record_ends(witness.outputs)
@@ -309,7 +309,7 @@ def record_ends(pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def rounding(query: AnyQuery, rows: int) -> str | None:
-    """Return how far rounding to the lattice can move an answer, None where nothing is rounded.
+    """Return the largest error of rounding to the lattice in words, None without rounding.
 
     A sum moves by half a step per record at most, a mean by half a step. In a linear statistic
     the record, its weight and their product are rounded, each by half a step at most.
