@@ -198,7 +198,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
      "widths = log_ratio(mechanism.max(axis=axes), mechanism.mean(axis=axes))", DEFINITIONS),
     ("bounds/definitions.py", "worst = max(worst, float(np.max(widths.max(axis=1) / apart)))",
      "worst = max(worst, float(np.max(widths.max(axis=1) * apart)))", DEFINITIONS),
-    ("bounds/enumeration.py", "low, high = rows.min(axis=1).sum(), rows.max(axis=1).sum()",
+    ("testing/enumeration.py", "low, high = rows.min(axis=1).sum(), rows.max(axis=1).sum()",
      "low, high = rows.min(axis=1).sum(), rows.max(axis=1).sum() - 1", ENUMERATION),
     # --- the ledger: rules -----------------------------------------------------------------------
     ("ledger/rules.py", "low, high = max(old.start, start), min(old.end, end)",

@@ -5,7 +5,7 @@
     python soak/mutants.py --check         only whether every text is found once
 
 A mutant names a file, a text that occurs in it once, what takes its place, and the tests to try,
-in which `-m "not soak and not slow"` is run until the first failure; the test that noticed it the
+in which the gate, `-m "not soak"`, is run until the first failure; the test that noticed it the
 last time comes before them. One that survives them is tried against all such tests with --wide. A
 text that is not found is an error: the sources have moved on, and so must the mutant. The sources
 themselves are never touched.
@@ -27,7 +27,7 @@ ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "mutants-result.md"
 COPIED = ("src", "tests", "examples", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md")
 PATIENCE = 1200.0
-SELECTION = ("-x", "-q", "--assert=plain", "-m", "not soak and not slow", "-p", "no:cacheprovider")
+SELECTION = ("-x", "-q", "--assert=plain", "-m", "not soak", "-p", "no:cacheprovider")
 
 sys.path.insert(0, str(ROOT / "soak"))
 from mutant_list import MUTANTS  # noqa: E402

@@ -7,7 +7,7 @@ other combination.
 
 import inspect
 import itertools
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 import pytest
@@ -62,22 +62,6 @@ def each(
     return _grid(names, axes, indirect, lambda sizes: _once(sizes, few))
 
 
-def thinned(cases: Iterable[Any], keep: int | Collection[Any]) -> list[ParameterSet]:
-    """The cases: the first few, or those whose value or id is named, in the gate; others soak.
-
-    >>> [(case.values, len(case.marks)) for case in thinned([20, 200], keep=1)]
-    [((20,), 0), ((200,), 1)]
-    """
-    found = [case if isinstance(case, ParameterSet) else pytest.param(case) for case in cases]
-    if isinstance(keep, int):
-        return [_soaked(case, number < keep) for number, case in enumerate(found)]
-    told = [case.id if case.id in keep else _only(case.values) for case in found]
-    missing = [name for name in keep if name not in told]
-    if missing:
-        raise ValueError(f"not among the cases: {missing}")
-    return [_soaked(case, name in keep) for case, name in zip(found, told, strict=True)]
-
-
 def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
     """A property of what is drawn: ``few`` random cases in the gate, as many as ``whole`` in soak.
 
@@ -96,32 +80,11 @@ def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
         run.__signature__ = inspect.Signature([own, *others])  # type: ignore[attr-defined]
         run.__name__, run.__qualname__ = test.__name__, test.__qualname__
         run.__doc__, run.__module__ = test.__doc__, test.__module__
-        runs = thinned([few, whole.max_examples], keep=1)
+        runs = [pytest.param(few), pytest.param(whole.max_examples, marks=[pytest.mark.soak])]
         marked: Callable[..., None] = pytest.mark.parametrize("cases", runs)(run)
         return marked
 
     return wrap
-
-
-def telling(ids: Sequence[str], few: int) -> set[int]:
-    """The places of so many cases, by their ids: each time the one with the most new values.
-
-    Of those that bring as many, the first that is farthest from all that were taken.
-
-    >>> sorted(telling(["a-1", "a-2", "b-1", "b-2"], 2)), sorted(telling(list("abcdef"), 3))
-    ([0, 3], [0, 2, 5])
-    """
-    values = [set(enumerate(name.split("-"))) for name in ids]
-    chosen: list[int] = []
-    seen: set[tuple[int, str]] = set()
-    while len(chosen) < min(few, len(ids)):
-        left = (place for place in range(len(ids)) if place not in chosen)
-        best = max(left, key=lambda place: (
-            len(values[place] - seen), min((abs(place - one) for one in chosen), default=0), -place
-        ))  # fmt: skip
-        chosen.append(best)
-        seen |= values[best]
-    return set(chosen)
 
 
 def _named(name: Name, axis: Iterable[Any]) -> list[ParameterSet]:
@@ -135,10 +98,6 @@ def _named(name: Name, axis: Iterable[Any]) -> list[ParameterSet]:
         spoken = "-".join(map(str, param.values)) if plain else f"{name}{number}"
         found.append(pytest.param(*param.values, marks=param.marks, id=param.id or spoken))
     return found
-
-
-def _only(values: Sequence[Any]) -> Any:
-    return values[0] if len(values) == 1 else tuple(values)
 
 
 def _soaked(case: ParameterSet, kept: bool) -> ParameterSet:

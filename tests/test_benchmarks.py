@@ -1,8 +1,6 @@
 """The table of benchmarks: every part can be run, and no time in it is that of a cache."""
 
 import gc
-import time
-from functools import lru_cache
 
 import pytest
 
@@ -39,42 +37,6 @@ def test_the_smallest_case_of_the_other_parts(part):
     assert list(rows_of(part, quick=True))
 
 
-def test_what_is_remembered_is_forgotten_before_every_run():
-    """A function of the library that keeps its results works again; one of others keeps them."""
-    calls = []
-
-    def ours(number):
-        calls.append(number)
-        time.process_time()
-        return number
-
-    def theirs(number):
-        calls.append(number)
-        return number
-
-    ours.__module__, theirs.__module__ = "undertow.bounds.anywhere", "elsewhere"
-    kept, foreign = lru_cache(ours), lru_cache(theirs)
-    rows.seconds(lambda: kept(1))
-    assert calls == [1, 1, 1]
-    rows.seconds(lambda: foreign(2))
-    assert calls == [1, 1, 1, 2]
-
-
-def test_remembered_plans_are_forgotten_too():
-    from undertow.planning.questions import Remembered
-
-    calls = []
-
-    def square(number):
-        calls.append(number)
-        return number * number
-
-    square.__module__ = "undertow.planning.anywhere"
-    kept = Remembered(square)
-    assert [rows.spent(lambda: kept(3))[1] for _ in range(2)] == [9, 9]
-    assert calls == [3, 3]
-
-
 def test_the_table_has_one_line_for_each_row():
     some = [
         Row("one", "a", 0.001, "peer", 0.5, over_n=1.5),
@@ -87,7 +49,3 @@ def test_the_table_has_one_line_for_each_row():
     assert "| c | 30 us |  |  |  |  | 2.00 |" in table
     assert {line.count("|") for line in table} == {8}
     assert machine() in page(some, 1.0)
-
-
-def test_growth_is_the_slope_of_the_logarithms():
-    assert rows.exponent([10, 100, 1000], [0.3, 30.0, 3000.0]) == pytest.approx(2.0)

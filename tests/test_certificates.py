@@ -14,7 +14,6 @@ import pytest
 import undertow as ut
 from tests.cli.calls import CHAIN, call, call_json
 from tests.verifier import CHECKED, agree, build, holds, judged
-from undertow.bounds import enumeration
 from undertow.certifying.arithmetic import (
     Interval,
     exp_lower,
@@ -26,6 +25,7 @@ from undertow.certifying.arithmetic import (
 from undertow.certifying.document import parse
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.models.fitting.checks import Check
+from undertow.testing import enumeration
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 TURNING = ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]])

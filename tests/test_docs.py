@@ -167,7 +167,6 @@ def run_r(block, page):
         assert done.exit_code == 0, f"{where}: exit {done.exit_code}\n{done.stderr}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("page", PAGES)
 def test_page_runs(page, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -54,7 +54,6 @@ def test_every_theorem_has_its_code_and_its_test():
         assert not section or section in anchors, f"{says}: no section #{section} in {page}"
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", NOTEBOOKS)
 def test_notebook_runs(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -1,6 +1,7 @@
 """Doors in and out: what other libraries guarantee, and a plan as a measurement of OpenDP."""
 
 import math
+import sys
 from dataclasses import dataclass, replace
 from typing import Any
 
@@ -177,7 +178,6 @@ def test_a_plan_is_a_measurement_of_the_same_level(query, model):
     assert type(answer) is type(here)
 
 
-@pytest.mark.statistical
 def test_its_noise_has_the_law_of_the_plan():
     """Null: discrete Laplace noise of the plan's scale; 5,000 draws, false alarms below 1e-9."""
     plan = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
@@ -212,3 +212,15 @@ def test_what_has_no_measurement_says_why():
     with pytest.raises(NotSupported, match="enable_features"):
         plan.to_opendp()
     assert math.isclose(plan.rho, plan.dp_epsilon**2 / 2, rel_tol=1e-12)
+
+
+def test_without_opendp_plans_and_reports_work_and_the_rest_names_the_extra(monkeypatch):
+    measurement = dp.t.make_count(INTEGERS, dp.symmetric_distance()) >> dp.m.then_laplace(scale=4.0)
+    plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
+    monkeypatch.setitem(sys.modules, "opendp", None)
+    monkeypatch.setitem(sys.modules, "opendp.prelude", None)
+    report = ut.release(plan, ["active", "inactive"] * 20).report()
+    assert "opendp" not in (report.text() + report.html() + report.to_json()).lower()
+    for use in (lambda: ut.from_opendp(measurement), plan.to_opendp):
+        with pytest.raises(NotSupported, match=r"pip install 'undertow\[opendp\]'$"):
+            use()

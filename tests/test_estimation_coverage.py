@@ -9,20 +9,17 @@ import numpy as np
 import pytest
 from scipy import stats
 
-from tests.grids import thinned
 from tests.test_estimation import (
     BINARY,
     ERASURES,
     NOISE,
     THREE,
     TOLD,
-    WIDE,
     counts_of,
     pairs_of,
     plan_for,
     sticky,
 )
-from undertow.mechanisms import RandomizedResponse
 from undertow.releasing.estimate import estimate, estimate_transitions
 from undertow.releasing.series import redact, sanitize
 
@@ -49,20 +46,13 @@ def misses(plan, verb, series, truth, shares, shrink=1.0):
     return counted, moved
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("mechanism", "states", "exact"),
-    thinned(
-        [
-            pytest.param(RandomizedResponse.binary(0.25, 0.25), 2, True, id="symmetric"),
-            pytest.param(BINARY, 2, True, id="binary"),
-            pytest.param(WIDE, 2, True, id="wide"),
-            pytest.param(THREE, 3, True, id="three"),
-            pytest.param(NOISE, 2, False, id="noise"),
-        ],
-        keep=["binary", "three", "noise"],
-    ),
+    [
+        pytest.param(BINARY, 2, True, id="binary"),
+        pytest.param(THREE, 3, True, id="three"),
+        pytest.param(NOISE, 2, False, id="noise"),
+    ],
 )
 def test_intervals_cover_the_truth(mechanism, states, exact):
     """One series of 1,200 records, flipped DRAWS times; the twins are 0.7 times as wide.
@@ -82,8 +72,6 @@ def test_intervals_cover_the_truth(mechanism, states, exact):
         assert moved.max() > MOST
 
 
-@pytest.mark.statistical
-@pytest.mark.slow
 def test_intervals_from_redacted_series_cover_the_truth():
     """150 series of seven records, redacted DRAWS times; the twin is 0.6 times as wide."""
     series = [sticky(2, 7, seed) for seed in range(150)]

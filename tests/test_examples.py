@@ -5,24 +5,23 @@ from pathlib import Path
 
 import pytest
 
-from tests.grids import thinned
-
 EXAMPLES = sorted((Path(__file__).parents[1] / "examples").glob("*.py"))
 
 
 SHORTER = {"heart_robustness": {"epsilons": (4.0,), "beats": 1500}}
 LONG = {*SHORTER, "weekly_histogram"}  # the gate runs them with less, below
-LISTED = [pytest.param(path, id=path.stem) for path in EXAMPLES]
+LISTED = [
+    pytest.param(path, id=path.stem, marks=[pytest.mark.soak] if path.stem in LONG else [])
+    for path in EXAMPLES
+]
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("path", thinned(LISTED, keep=[p for p in EXAMPLES if p.stem not in LONG]))
+@pytest.mark.parametrize("path", LISTED)
 def test_example_runs(path, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
     runpy.run_path(str(path), run_name="__main__")
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("name", SHORTER)
 def test_example_runs_with_less(name, tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)

@@ -2,15 +2,12 @@
 
 import inspect
 import itertools
-import re
-import tomllib
-from pathlib import Path
 
 import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.grids import each, law, pairwise, thinned
+from tests.grids import each, law, pairwise
 
 SHAPES = [(2, 2), (2, 2, 2), (13, 3, 3), (6, 2, 3), (4, 3, 2, 2), (2, 2, 2, 4, 3)]
 
@@ -40,13 +37,6 @@ def test_any_two_values_meet_in_the_gate(shape):
         assert met == set(itertools.product(range(shape[one]), range(shape[two])))
 
 
-@pytest.mark.parametrize(("shape", "most"), [((2, 2, 2), 4), ((13, 3, 3), 39), ((4, 3, 2, 2), 14)])
-def test_the_gate_is_small_and_always_the_same(shape, most):
-    kept = gate(grid(shape)[1])
-    assert len(kept) <= most
-    assert kept == gate(grid(shape)[1])
-
-
 @pytest.mark.parametrize("shape", SHAPES, ids=str)
 def test_every_value_is_seen_in_the_gate(shape):
     names = [f"x{axis}" for axis in range(len(shape))]
@@ -55,29 +45,6 @@ def test_every_value_is_seen_in_the_gate(shape):
     assert [case.values for case in cases] == list(itertools.product(*map(range, shape)))
     assert len(kept) == max(shape)
     assert [set(axis) for axis in zip(*kept, strict=True)] == [set(range(size)) for size in shape]
-
-
-def test_ids_marks_and_tuples_are_kept():
-    slow = pytest.param("c", marks=pytest.mark.slow, id="see")
-    names, cases = pairwise(
-        ("x", ("k", "n"), "who"), ["a", slow], [(2, 4), pytest.param(3, 5, id="odd")], [{}, {1}]
-    ).args
-    assert names == ["x", "k", "n", "who"]
-    assert [case.id for case in cases[-2:]] == ["see-odd-who0", "see-odd-who1"]
-    assert cases[0].id == "a-2-4-who0"
-    assert all((pytest.mark.slow in case.marks) == (case.values[0] == "c") for case in cases)
-    assert cases[-1].values == ("c", 3, 5, {1})
-
-
-def test_one_axis_keeps_the_first_or_the_named():
-    cases = [pytest.param(1, id="one", marks=pytest.mark.slow), 2, pytest.param(3, 4, id="three")]
-    assert [case.id for case in gate(thinned(cases, keep=1))] == ["one"]
-    assert [case.values for case in gate(thinned(cases, keep=["one", 2]))] == [(1,), (2,)]
-    assert [case.id for case in gate(thinned(cases, keep=[(3, 4)]))] == ["three"]
-    assert tuple(thinned(cases, keep=2)[0].marks) == (pytest.mark.slow,)
-    assert [case.values for case in thinned(cases, keep=0)] == [(1,), (2,), (3, 4)]
-    with pytest.raises(ValueError, match="two"):
-        thinned(cases, keep=["one", "two"])
 
 
 def test_a_law_is_tried_as_often_as_said():
@@ -98,13 +65,3 @@ def test_a_law_is_tried_as_often_as_said():
         property_of_numbers(cases, least=3)
         assert len(seen) == cases
         assert min(seen) == 3
-
-
-def test_every_function_of_the_table_is_there():
-    folder = Path(__file__).parent
-    table = tomllib.loads((folder / "gate.toml").read_text("utf-8"))
-    for home, functions in table.items():
-        source = (folder / home).read_text("utf-8")
-        for name, few in functions.items():
-            assert re.search(rf"^def {name}\(", source, re.MULTILINE), (home, name)
-            assert isinstance(few, list) or few >= 0

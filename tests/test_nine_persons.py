@@ -9,7 +9,6 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
-from undertow.models.second_order import SecondOrderChain
 
 LEAVES = (0.06, 0.2, 0.25, 0.25, 0.3, 0.3, 0.35, 0.4, 0.4)
 PERSONS = [ut.MarkovChain([[1 - q / 2, q / 2], [q, 1 - q]]) for q in LEAVES]
@@ -63,17 +62,3 @@ def test_the_population_protects_each_of_them(fit):
     said = " ".join(out.report().text().split())
     assert "holds for every person in the sample (9 persons), with confidence 95%" in said
     assert "not private" in said
-
-
-def test_rows_in_any_order_are_the_same_table(fit):
-    again = ut.MarkovChain.fit(read(table(PERSONS, 4000, shuffled=True)), public=True)
-    assert again == fit
-    assert [check.outcome for check in again.checks] == [check.outcome for check in fit.checks]
-
-
-def test_a_longer_memory_of_all_is_said_with_its_cost():
-    longer = SecondOrderChain([[[0.95, 0.05], [0.5, 0.5]], [[0.6, 0.4], [0.1, 0.9]]])
-    fit = ut.MarkovChain.fit(read(table([longer] * 3, 3000)), public=True)
-    order = of(ut.calibrate(ut.Count(1), fit, limit=1.0, accept=broken(fit)), "order")
-    assert order.outcome == "failed"
-    assert order.leakage[0] > 1.0

@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 import subprocess
 import sys
 import sysconfig
@@ -12,11 +13,14 @@ from importlib import metadata
 from pathlib import Path
 
 import pytest
+from packaging.requirements import Requirement
+from packaging.utils import canonicalize_name
 
 import undertow
 
 ROOT = Path(__file__).parents[1]
-PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))["project"]
+DECLARED = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+PROJECT = DECLARED["project"]
 CLEAN = {
     name: value
     for name, value in os.environ.items()
@@ -74,6 +78,11 @@ def test_the_archives_hold_what_they_must(built, unpacked):
     ours = {name.removeprefix("src/") for name in listed if (ROOT / name).is_file()}
     assert ours <= names  # templates, printed numbers, py.typed and all modules
     assert {"undertow/py.typed", "undertow/reporting/templates/report.html.j2"} <= names
+    with zipfile.ZipFile(wheel) as held:
+        metadata_file = next(name for name in names if name.endswith("/METADATA"))
+        page = held.read(metadata_file).decode("utf-8")
+    assert "Privacy for data whose records depend" in page
+    assert not re.search(r"\]\((?!https?:|#)", page)  # a package's page has no files beside it
     extra = {name for name in names - ours if ".dist-info/" not in name}
     assert not extra
     for name in (
@@ -87,18 +96,25 @@ def test_the_archives_hold_what_they_must(built, unpacked):
 
 
 def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
-    wheel = next(path for name, path in built.items() if name.endswith(".whl"))
+    wheels = [path for name, path in built.items() if name.endswith(".whl")]
+    for other in ("papers", "studio"):
+        wheels += build(ROOT / other, tmp_path / other, "--wheel").values()
     home = tmp_path / "environment"
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", home], env=CLEAN, check=True)
     python = home / "bin" / "python"
     subprocess.run(
         [sys.executable, "-m", "pip", "--python", python, "install", "--quiet", "--no-deps",
-         "--no-index", "--disable-pip-version-check", wheel],
+         "--no-index", "--disable-pip-version-check", *wheels],
         env=CLEAN, check=True, capture_output=True,
     )  # fmt: skip
     place = sysconfig.get_path("purelib", vars={"base": str(home), "platbase": str(home)})
-    # dependencies from here, by a path alone: what is installed here as editable is not seen there
-    Path(place, "dependencies.pth").write_text(sysconfig.get_path("purelib") + "\n")
+    # dependencies from here, without the distributions of this repository and their entry points
+    dependencies = tmp_path / "dependencies"
+    dependencies.mkdir()
+    for path in Path(sysconfig.get_path("purelib")).iterdir():
+        if "undertow" not in path.name:
+            (dependencies / path.name).symlink_to(path)
+    Path(place, "dependencies.pth").write_text(f"{dependencies}\n")
     elsewhere = tmp_path / "elsewhere"
     elsewhere.mkdir()
 
@@ -113,6 +129,8 @@ def test_the_wheel_works_in_an_environment_of_its_own(built, tmp_path):
     assert run(command, "--version").strip() == f"undertow {undertow.__version__}"
     asked = ("leakage", "--transition", "0.9,0.1;0.2,0.8", "--epsilon", "1", "--json")
     assert json.loads(run(command, *asked))["upper"] > 1
+    for other in ("reproduce", "studio"):  # commands of the other distributions
+        assert f"undertow {other}" in run(command, other, "--help")
     where, drawn = run(python, "-c", REPORTS).split()
     assert Path(where).is_relative_to(home)
     assert drawn == "True"
@@ -151,7 +169,41 @@ def test_the_bill_of_materials_is_whole_and_the_same_twice():
 def test_what_is_declared_is_what_is_tested():
     versions = [c.rpartition(" ")[2] for c in PROJECT["classifiers"] if ":: 3." in c]
     page = (ROOT / "docs" / "versions.md").read_text("utf-8")
+    rows = [line for line in page.splitlines() if line.startswith("| 3.")]
+    assert "| 3.11 | the whole gate |" in rows
     for version in versions:
-        assert f"| {version} | the whole gate |" in page
+        assert any(version in row.split("|")[1] for row in rows), version
     assert "Operating System :: POSIX :: Linux" in PROJECT["classifiers"]
     assert "Operating System :: OS Independent" not in PROJECT["classifiers"]
+
+
+def locked(name):
+    """Return the requirements of a file of exact versions, by name."""
+    text = (ROOT / "requirements" / name).read_text("utf-8")
+    pins = [Requirement(line.rstrip(" \\")) for line in re.findall(r"^\w.*", text, re.MULTILINE)]
+    return {canonicalize_name(pin.name): pin for pin in pins}, text
+
+
+def test_the_lock_has_a_hash_and_an_allowed_version_of_everything_declared():
+    pins, text = locked("dev.txt")
+    extras = [one for extra in PROJECT["optional-dependencies"].values() for one in extra]
+    groups = [one for group in DECLARED["dependency-groups"].values() for one in group]
+    names = [*PROJECT["dependencies"], *extras, *(one for one in groups if isinstance(one, str))]
+    for requirement in map(Requirement, names):
+        name = canonicalize_name(requirement.name)
+        if name not in {"torch", "undertow"}:  # torch: of every machine its own build
+            (version,) = pins[name].specifier
+            assert requirement.specifier.contains(version.version), name
+    blocks = re.split(r"\n(?=\w)", text.partition("\n")[2].rstrip())
+    assert len(blocks) >= len(pins)
+    assert all("--hash=sha256:" in block for block in blocks)
+
+
+def test_the_oldest_versions_tried_are_the_floors():
+    pins, _ = locked("lowest.txt")
+    for requirement in map(Requirement, PROJECT["dependencies"]):
+        (floor,) = (one for one in requirement.specifier if one.operator == ">=")
+        (version,) = pins[canonicalize_name(requirement.name)].specifier
+        assert requirement.specifier.contains(version.version)
+        if requirement.name != "typing-extensions":  # the test tools ask for a newer one
+            assert version.version.startswith(floor.version), requirement.name

@@ -10,8 +10,6 @@ import undertow as ut
 from undertow import progress
 from undertow.bounds.engine import at_least, at_most
 
-pytestmark = pytest.mark.usefixtures("anew")
-
 P = [[0.882, 0.118], [0.305, 0.695]]
 THREE = [[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.1, 0.6]]
 STAYS = [[0.9, 0.05, 0.05], [0.1, 0.8, 0.1], [0.05, 0.1, 0.85]]
@@ -69,36 +67,6 @@ def test_an_interrupted_leakage_leaves_an_interval_that_holds_it(mechanism, mode
         assert truth.lower <= upper
 
 
-@pytest.mark.parametrize("name", ["any", "ignorant", "start", "count"])
-def test_a_search_that_is_nearly_done_has_nearly_attained_its_end(name):
-    mechanism, model, more = QUESTIONS[name]
-    truth = ut.leakage(mechanism, model, **more)
-    _, steps = interrupted(lambda: ut.leakage(mechanism, model, **more), math.inf)
-    (lower, _), _ = interrupted(lambda: ut.leakage(mechanism, model, **more), len(steps) - 1)
-    assert lower >= 0.9 * truth.lower or name == "ignorant"  # which has steps of its own to come
-
-
-def test_a_count_has_its_far_answers_before_any_pair_is_compared():
-    mechanism, model, _ = QUESTIONS["count"]
-    found, _ = interrupted(lambda: ut.leakage(mechanism, model), 1)  # the second step
-    assert found is not None
-    assert found[0] > 1.1 * at_least(mechanism, model, "any")
-
-
-def test_what_is_attained_for_another_question_does_not_count():
-    mechanism, chain, _ = QUESTIONS["turns"]
-    truth = ut.leakage(mechanism, chain)
-    other = ut.leakage(ut.PureDP(0.5), chain)
-    assert other.lower > truth.upper  # what is asked on the way leaks more than the count
-
-    def work():
-        with progress.asking(("count", (2.0, frozenset({1}), "series"), chain, "any", 1)):
-            ut.leakage(ut.PureDP(0.5), chain)
-            raise KeyboardInterrupt
-
-    assert interrupted(work, math.inf)[0] == (0.0, math.inf)
-
-
 def test_a_set_keeps_what_its_members_have_attained():
     members = [ut.MarkovChain(np.roll(np.array(THREE), turn, (0, 1))) for turn in range(3)]
     model = ut.ModelSet(members)
@@ -120,17 +88,6 @@ def test_nothing_is_left_of_a_question_that_was_answered_or_refused():
         with pytest.raises(ut.errors.NotSupported):
             ut.leakage(ut.MetricDP(1.0), ut.Groups(4))
         assert watch.reached() is None
-
-
-def test_an_interrupt_passes_where_nobody_watches(monkeypatch):
-    from undertow.bounds.levels import chains as leakages
-
-    def stop(*_, **__):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(leakages, "exchange_leakage", stop)
-    with pytest.raises(KeyboardInterrupt):
-        ut.leakage(ut.PureDP(1.0), ut.MarkovChain(P))
 
 
 def test_ends_without_a_search_hold_the_leakage():

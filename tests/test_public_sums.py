@@ -12,12 +12,10 @@ from typing import Any
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import undertow as ut
 from tests.oracles.joint import ERROR, Noisy, chain_law, histogram, joint_leakage
-from undertow.accuracy import _moved, accuracy, errors
+from undertow.accuracy import accuracy, errors
 from undertow.auditing.attackers import read_answers
 from undertow.errors import InvalidInput, InvalidPlan, UnknownState
 from undertow.plan import checksum
@@ -80,33 +78,6 @@ def test_what_is_told_leaks_what_was_proved(query, n):
     world = chain_law(chain, n)
     assert joint_leakage(world, [Noisy(tuple(range(n)), (0, 1), scale)]) <= 1.0 + ERROR
     assert joint_leakage(world, histogram(range(n), 2, scale)) > 1.5  # two noises of that scale
-
-
-def test_other_plans_of_two_states():
-    terms: dict[str, Any] = {"delta": 1e-6, "releases": 20, "method": "closed"}
-    normal = planned(PAIR, CHAIN, 1.0, **terms)
-    query: Any = normal.query
-    assert normal.noise == ut.Gaussian(query, normal.noise.amount)
-    several = ut.calibrate(ut.Count("active"), CHAIN, 1.0, **terms)
-    assert normal.noise.amount == several.noise.amount
-    people = ut.MarkovChain(CHAIN.transition, STATES, length=3)
-    person = planned(PAIR, people, 1.0, unit="person")
-    assert person.mechanism.scale == ut.calibrate(
-        ut.Count("active"), people, 1.0, unit="person"
-    ).mechanism.scale  # fmt: skip
-    least = planned(PAIR, people, 1.0, method="optimal")
-    assert least.expected_error < planned(PAIR, people, 1.0).expected_error
-    assert sum(ut.release(least, ODD[:3]).value.values()) == 3
-    homes = ut.Groups(3, states=STATES)
-    assert planned(PAIR, homes, 1.0).mechanism.scale == 3.0
-    rows = {
-        row.method: row
-        for row in ut.compare(PAIR, people, 1.0, methods=["exact", "quilt"], missing="inactive")
-    }
-    assert rows["exact"].plan.query == normal.query
-    level = planned(PAIR, CHAIN, 1.0, covers="any")
-    assert level.leakage.covers == "any"
-    assert level.mechanism.scale == pytest.approx(3.994794, rel=1e-6)
 
 
 def test_groups_windows_and_gaps():
@@ -224,22 +195,6 @@ def test_what_is_told_of_three_states_leaks_no_more():
     assert raw <= leak.upper + ERROR
 
 
-@settings(deadline=None, derandomize=True, database=None, max_examples=60)
-@given(
-    st.lists(st.integers(-60, 60), min_size=1, max_size=6), st.integers(0, 90), st.integers(0, 9)
-)
-def test_moved_numbers_add_up(numbers, total, seed):
-    """Whole numbers with that sum, none of them nearer."""
-    for bits in (Insecure(seed), Secure()):
-        (found,) = totalled([numbers], [total], bits)
-        assert sum(found) == total
-        moved = [z - y for z, y in zip(found, numbers, strict=True)]
-        assert max(moved) - min(moved) <= 1
-        if sum(numbers) == total:
-            assert found == numbers
-
-
-@pytest.mark.statistical
 @pytest.mark.parametrize(("kind", "amount"), [(ut.DiscreteLaplace, 4.0), (ut.Gaussian, 0.8)])
 def test_errors_are_those_of_what_is_told(kind, amount):
     """Null: mean |error|, mean square and mean are as stated; 8,000 draws, 5 standard errors.
@@ -275,20 +230,6 @@ def test_errors_are_those_of_what_is_told(kind, amount):
     assert (np.abs(sample).max(axis=1) > alpha - 1 - amount).mean() > 0.05  # and not idly wide
 
 
-def test_errors_in_closed_form():
-    """A share 1 - 1/k of the variance, and what rounding adds; dense noise in proportion."""
-    for size, scale in ((3, 4.0), (5, 71.5), (4, 1000.0)):
-        noise = ut.DiscreteLaplace(ut.Histogram(totalled=True), scale)
-        mean, square = errors(noise, size)
-        least = (1 - 1 / size) * noise.variance()
-        assert least < square <= least + 0.25 * max(1.0, (scale / 128) ** 2)
-        assert 0.7 * noise.expected_error() < mean < noise.expected_error()
-        side, _ = _moved(noise, size)
-        assert 2 * float(side.sum()) == pytest.approx(1.0)
-        assert accuracy(noise, 1e-12, size) > accuracy(noise, 1e-6, size) > 0
-    assert errors(noise) == (noise.expected_error(), noise.variance())
-
-
 # --- files and refusals ---------------------------------------------------------------------------
 
 
@@ -296,12 +237,6 @@ def test_errors_in_closed_form():
 def test_plan_files(missing):
     plan = planned(PAIR, CHAIN, 1.0, missing)
     assert ut.Plan.from_json(plan.to_json()) == plan
-
-
-def test_plan_file_of_three_states():
-    more = planned(PAIR, THREE, 1.0, missing="b", method="exchange")
-    assert ut.Plan.from_json(more.to_json()) == more
-    assert more.query == ut.Histogram(totalled=True)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,6 @@ import polars as pl
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.accuracy import accuracy
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.releasing import request as releasing
@@ -46,13 +45,7 @@ def test_groups_within_a_series_are_several_answers():
 
 @pytest.mark.parametrize(
     ("rows", "limit", "window"),
-    thinned(
-        [
-            pytest.param(CYCLE, 5.0, (2, 4), id="cycle"),  # 5.1812
-            pytest.param(RETURN, 3.0, (2, 5), id="return"),  # 3.1324
-        ],
-        keep=1,
-    ),
+    [pytest.param(CYCLE, 5.0, (2, 4), id="cycle")],
 )
 def test_a_count_of_a_window_is_not_the_whole_count(rows, limit, window):
     plan = ut.calibrate(ut.Count(0), ut.MarkovChain(rows), limit=limit, missing="none")
@@ -150,15 +143,6 @@ def test_the_exchange_rate_covers_windows_and_groups(covers):
         assert ut.release(plan, part).proof == plan.leakage
 
 
-def test_the_noise_of_a_sticky_chain_suffices_for_windows():
-    """With positive correlation the worst algorithm of a level is a count: nothing is lost."""
-    chain = ut.MarkovChain(STICKY)
-    plan = ut.calibrate(ut.Count(1), chain, limit=1.0)
-    assert plan.leakage.covers == "any"
-    whole = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exact")
-    assert plan.mechanism.scale == pytest.approx(whole.mechanism.scale, rel=2e-9)
-
-
 def test_no_tolerance_on_a_guarantee():
     """The exact scale leaks a hair more than the guarantee by the exchange rate: refused."""
     chain = ut.MarkovChain(STICKY)
@@ -202,14 +186,6 @@ def test_groups_smaller_than_the_series_of_a_person():
     assert ut.release(plan, [0, 1]).plan is plan
 
 
-def test_wasserstein_and_quilts():
-    chain = ut.MarkovChain(STICKY, length=6)
-    moved = ut.calibrate(ut.Count(1), chain, 1.0, against="ignorant", method="wasserstein")
-    quilt = ut.calibrate(ut.Count(1), chain, 1.0, against="ignorant", method="quilt")
-    assert (moved.leakage.covers, quilt.leakage.covers) == ("series", "any")
-    assert ut.release(quilt, data().window(1, 3)).proof == quilt.leakage
-
-
 # --- what is asked for at planning time -----------------------------------------------------------
 
 
@@ -217,12 +193,6 @@ def test_wasserstein_and_quilts():
 def covering(covers, rows=CYCLE, limit=5.0):
     chain = ut.MarkovChain(rows)
     return ut.calibrate(ut.Count(0), chain, limit=limit, covers=covers, missing="none")
-
-
-def test_plans_that_cover_more_are_no_quieter():
-    scales = [covering(covers).mechanism.scale for covers in ("series", "windows", "any")]
-    assert scales == sorted(scales)
-    assert scales[0] < scales[1] < scales[2]
 
 
 def test_a_method_that_does_not_cover_what_is_asked():

@@ -4,7 +4,6 @@ import json
 import math
 from dataclasses import replace
 from itertools import permutations, product
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -15,7 +14,7 @@ from tests.cli.calls import call
 from tests.contracts.chains import example
 from tests.oracles import chains as oracles
 from tests.oracles.selections import list_law, round_law
-from undertow.errors import InvalidInput, MethodRefused, NotSupported, UnknownState
+from undertow.errors import NotSupported
 from undertow.planning.coverage import check_proof
 from undertow.sampling.bits import Insecure
 from undertow.sampling.selection import select
@@ -37,7 +36,6 @@ def statistic(lists, law):
 # --- the law --------------------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("randomness", [None, Insecure(seed=5)])
 def test_the_choice_follows_its_law_and_no_other(randomness):
     """Null: the law by enumeration. 6,000 lists; alarm at 60 on 11 degrees, below 1e-8.
@@ -58,16 +56,6 @@ def test_the_sampler_is_exact_where_floats_are_not():
     assert select(sharp, [[0, 10**18 + 1, 10**18 - 500]]) == [[1]]
     even = select(ut.Selection(ut.TopK(1, among=2), 1 / 3), [[7, 7]] * 400)
     assert 100 < sum(place for (place,) in even) < 300  # 10 standard deviations
-
-
-def test_the_law_is_that_of_exponential_noise():
-    """p_r times the integral of prod (1 - p_s x): the largest count with exponential noise."""
-    counts, scale = [5, 4, 2], 2.0
-    p = [math.exp(-(5 - c) / scale) for c in counts]
-    x = (np.arange(20_000) + 0.5) / 20_000
-    for r, found in enumerate(round_law(counts, scale)):
-        rest = np.prod([1 - p[s] * x for s in range(3) if s != r], axis=0)
-        assert found == pytest.approx(p[r] * rest.mean(), rel=1e-6)
 
 
 # --- the level ------------------------------------------------------------------------------------
@@ -155,35 +143,6 @@ def test_several_releases_windows_and_persons():
     whole = ut.MarkovChain(CHAIN.transition, STATES, length=30)
     person = ut.calibrate(ut.TopK(2), whole, 1.0, unit="person")
     assert person.mechanism.scale == pytest.approx(30 * 3)
-
-
-def test_questions_that_make_no_sense():
-    impossible: Any = (0, -1, 1.5)
-    for k in impossible:
-        with pytest.raises(InvalidInput, match="k, how many states"):
-            ut.TopK(k)
-    with pytest.raises(InvalidInput, match=r"TopK\(2\) puts all of them in order"):
-        ut.calibrate(ut.TopK(3), CHAIN, 1.0)
-    with pytest.raises(NotSupported, match="names no states"):
-        ut.calibrate(ut.TopK(1), ut.Groups(3), 1.0)
-    with pytest.raises(UnknownState, match="'sit'"):
-        ut.calibrate(ut.TopK(1), CHAIN, 1.0, missing="sit")
-    with pytest.raises(InvalidInput, match="answered by Selection"):
-        ut.Laplace(ut.TopK(1), scale=1.0)
-    with pytest.raises(InvalidInput, match="answered by Selection"):
-        ut.calibrate(ut.TopK(1), CHAIN, 1.0, delta=1e-6, noise="gaussian", method="closed")
-    with pytest.raises(InvalidInput, match="a selection answers TopK"):
-        ut.Selection(ut.Count("run"), 1.0)  # type: ignore[arg-type]
-    with pytest.raises(InvalidInput, match="among=4"):
-        ut.Selection(ut.TopK(1), 1.0).expected_error()
-    for method in ("exact", "optimal"):
-        with pytest.raises(MethodRefused, match="TopK"):
-            ut.calibrate(ut.TopK(1), CHAIN, 1.0, method=method)
-    short = ut.MarkovChain(CHAIN.transition, STATES, length=4)
-    with pytest.raises(MethodRefused, match="single numbers"):
-        ut.calibrate(ut.TopK(1), short, 1.0, "ignorant", "wasserstein")
-    with pytest.raises(NotSupported, match="no variance"):
-        ut.calibrate(ut.TopK(1), CHAIN, 1.0).variance  # noqa: B018
 
 
 # --- releases -------------------------------------------------------------------------------------

@@ -213,14 +213,6 @@ def test_releases_reports_and_ledgers(plan, tmp_path):
     assert "tabulated" in report.html()
 
 
-def test_attacks_and_audits(plan):
-    """The auditor's own likelihoods find no more than the limit; a table half as wide is caught."""
-    fair = ut.audit(plan, seed=1)
-    assert fair.verdict == "consistent"
-    loud = replace(plan, mechanism=replace(PLAIN), leakage=replace(plan.leakage))
-    assert ut.audit(loud, seed=1).verdict == "refuted"
-
-
 def test_posteriors_weigh_answers_by_the_table(plan):
     """Bayes' rule over all series, for an answer inside the table and one in a tail."""
     from undertow.auditing.attackers import answer_posteriors

@@ -9,7 +9,7 @@ import sys
 import undertow as ut
 
 HEAVY = ("torch", "scipy.stats", "pandas", "matplotlib.pyplot", "opendp.prelude", "hypothesis",
-         "sqlalchemy", "fastapi", "networkx", "polars", "duckdb")  # fmt: skip
+         "sqlalchemy", "fastapi", "polars", "duckdb")  # fmt: skip
 
 
 def main() -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from undertow.errors import InvalidInput
 from undertow.numerics import (
     LEAST_DELTA,
+    LOG_NDTR,
     ROUNDOFF,
     check_epsilon,
     check_number,
@@ -176,8 +177,14 @@ class GaussianCurve(Curve):
         return _difference(hit, alarm, epsilon)
 
 
-def _difference(hit: float, alarm: float, epsilon: float, operations: float = 64) -> float:
-    """Return e^hit - e^(epsilon + alarm), rounded up by the error of logarithms of that size."""
+def _difference(
+    hit: float, alarm: float, epsilon: float, operations: float = 4 * LOG_NDTR
+) -> float:
+    """Return e^hit - e^(epsilon + alarm), rounded up by the error of logarithms of that size.
+
+    Those of `log_ndtr` are off by `LOG_NDTR` roundings and by what rounding its argument x does:
+    3 |x| of them times the slope, which is below |x| + 1, so at most 6 (1 + |hit| + |alarm|).
+    """
     if hit == -math.inf:
         return _LEAST
     error = operations * ROUNDOFF * (1 + abs(hit) + (0 if math.isinf(alarm) else abs(alarm)))

@@ -6,6 +6,7 @@ by a curve: the delta that it implies for each epsilon (`undertow.curves`).
 
 from collections.abc import Callable, Sequence
 from dataclasses import KW_ONLY, dataclass, fields, replace
+from importlib.util import find_spec
 from typing import Any, ClassVar, Literal
 
 from undertow.curves import (
@@ -32,6 +33,7 @@ __all__ = [
     "Unit",
     "from_opendp",
     "from_tumult",
+    "require_opendp",
 ]
 
 Unit = Literal["record", "person"]
@@ -272,6 +274,14 @@ _DISTANCES: dict[str, Neighbours] = {
 }
 
 
+def require_opendp() -> None:
+    """Refuse what needs OpenDP, an optional dependency, where it is not installed."""
+    if find_spec("opendp") is None:
+        raise NotSupported(
+            "this needs OpenDP, which is not installed; run: pip install 'undertow[opendp]'"
+        )
+
+
 def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
     """Return the guarantee of an OpenDP measurement, query or context for one replaced record.
 
@@ -302,6 +312,7 @@ def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
     (PureDP(epsilon=2.0, unit='record'), PureDP(epsilon=1.0, unit='record'))
     """
     _check_unit(unit)
+    require_opendp()
     at: int | None = None
     if hasattr(measurement, "accountant") and hasattr(measurement, "d_in"):  # a Context
         measurement, at = measurement.accountant, measurement.d_in

@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from undertow.errors import InvalidInput, NotSupported
+from undertow.guarantees import require_opendp
 from undertow.mechanisms import DiscreteGaussian, Noise, Scaled, Selection, lattice_amount
 from undertow.queries import State, known
 
@@ -42,6 +43,7 @@ def to_opendp(
     >>> noisy_count.map(1), type(noisy_count(["idle", "active"] * 50))
     (0.25, <class 'int'>)
     """
+    require_opendp()
     import opendp.prelude as dp
 
     _check(noise)

@@ -24,13 +24,17 @@ __all__ = [
     "LEAST_AMOUNT",
     "LEAST_DELTA",
     "LEAST_LEVEL",
+    "LIBM",
+    "LOG_NDTR",
     "MAX_STEPS",
+    "NDTR",
     "RAREST",
     "ROUNDOFF",
     "ROW_SUM",
     "SYMMETRY",
     "Array",
     "Keyed",
+    "Seed",
     "check_amount",
     "check_choice",
     "check_count",
@@ -39,7 +43,6 @@ __all__ = [
     "check_listed",
     "check_number",
     "check_positive",
-    "check_seed",
     "divide_up",
     "down",
     "exp",
@@ -47,15 +50,32 @@ __all__ = [
     "log_error",
     "log_ratio",
     "log_sum",
+    "ndtr_error",
     "pad_log",
+    "random_generator",
     "shown",
     "up",
 ]
 
 Array = npt.NDArray[np.float64]
 
+Seed = int | np.random.Generator | None
+"""The randomness of a simulation: a seed, a generator of NumPy, or None for the system's bits."""
+
 ROUNDOFF = 2.0**-53
 """Relative error of one IEEE double operation rounded to nearest."""
+
+LIBM = 4.0
+"""Roundings (halves of a unit in the last place) by which a value of exp, log, log1p, expm1, log2,
+tanh or sinh may be off, from Python's math module (the C library) or from NumPy (loops of its own).
+The gate measures them against 200 bits; the largest seen is 2.5, of tanh."""
+
+NDTR = 16.0
+"""Roundings by which ``scipy.special.ndtr(x)`` may be off, beside the 2 x^2 of `ndtr_error` that
+are due to rounding x^2 / 2 in an exponent."""
+
+LOG_NDTR = 16.0
+"""Roundings, of max(1, |value|), by which ``scipy.special.log_ndtr(x)`` may be off."""
 
 ROW_SUM = 1e-12
 """Absolute slack allowed in the sum of a probability row (either side); rows are then rescaled."""
@@ -152,6 +172,18 @@ def divide_up(value: float | Fraction, by: float) -> float:
     if Fraction(quotient) * Fraction(by) < value:
         quotient = math.nextafter(quotient, math.inf)
     return quotient
+
+
+def ndtr_error(x: Array | float) -> Array:
+    """Return the relative error of ``scipy.special.ndtr(x)`` for -37.5 <= x (see arithmetic.md).
+
+    The normal distribution function is computed as an exponential of -x^2 / 2, and a relative error
+    of the exponent is an absolute one, of that size, of the logarithm of the result.
+
+    >>> float(ndtr_error(-10.0)) < 3e-14
+    True
+    """
+    return np.asarray((NDTR + 2.0 * np.square(x)) * ROUNDOFF)
 
 
 def exp(exponent: float) -> float:
@@ -337,13 +369,17 @@ def check_listed(values: Any, name: str) -> list[Any]:
     raise InvalidInput(f"{name} must be a list, found {shown(values)}")
 
 
-def check_seed(seed: Any) -> int | None:
-    """Return a seed of a random generator, None for one from the system.
+def random_generator(seed: Seed) -> np.random.Generator:
+    """Return the generator of a simulation: a given one, a seeded one, or one of the system's bits.
 
-    >>> check_seed(7)
-    7
+    A generator that is given goes on from where it stands.
+
+    >>> random_generator(7).integers(10) == random_generator(7).integers(10)
+    True
     """
-    return None if seed is None else check_count(seed, "seed", 0)
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(None if seed is None else check_count(seed, "seed", 0))
 
 
 def shown(value: Any) -> str:

@@ -29,6 +29,7 @@ from undertow.errors import (
     UndertowError,
     UnknownState,
 )
+from undertow.files import create_new
 from undertow.mechanisms import (
     LONGEST,
     NOISES,
@@ -849,7 +850,7 @@ def _read_private(path: Path) -> "Ed25519PrivateKey":
 
 def _write(path: Path, content: bytes, mode: int) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        handle = create_new(path, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
     except OSError as error:

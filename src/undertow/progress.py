@@ -121,9 +121,9 @@ class Watch:
     True
     """
 
-    def __init__(self, told: Callable[[Step], object]) -> None:
+    def __init__(self, callback: Callable[[Step], object]) -> None:
         """Receive steps with a callback."""
-        self.told = told
+        self.callback = callback
         self.outer: list[Step] = []
         self.question: Question | None = None
 
@@ -139,7 +139,7 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def watching(told: Callable[[Step], object] | None = None) -> Iterator[Watch]:
+def watching(callback: Callable[[Step], object] | None = None) -> Iterator[Watch]:
     """Receive the steps of the work inside with a callback.
 
     An exception of the callback ends the work. Nested watches replace each other.
@@ -148,7 +148,7 @@ def watching(told: Callable[[Step], object] | None = None) -> Iterator[Watch]:
     ...     doing("counting", 1, 2)
     counting (1 of 2)
     """
-    watch = Watch(told or (lambda _: None))
+    watch = Watch(callback or (lambda _: None))
     before = _WATCH.set(watch)
     try:
         yield watch
@@ -161,7 +161,7 @@ def doing(words: str, done: int | None = None, total: int | None = None) -> None
     watch = _WATCH.get()
     if watch is not None:
         before = "".join(f"{outer}: " for outer in watch.outer)
-        watch.told(Step(before + words, done, total))
+        watch.callback(Step(before + words, done, total))
 
 
 @contextmanager
@@ -198,14 +198,14 @@ def asking(
     their name: leakages use others, of other levels or adversaries, on their way. An interrupt
     leaves the outermost question in the watch.
     """
-    asked, watch, before = Question(question, lower, upper), _WATCH.get(), _ASKED.get()
-    token = _ASKED.set((*before, asked))
+    current, watch, before = Question(question, lower, upper), _WATCH.get(), _ASKED.get()
+    token = _ASKED.set((*before, current))
     outermost = watch is not None and watch.question is None
     stopped = False
     if watch is not None and outermost:
-        watch.question = asked
+        watch.question = current
     try:
-        yield asked
+        yield current
     except KeyboardInterrupt:
         stopped = True
         raise
@@ -217,9 +217,9 @@ def asking(
 
 def attained(question: Hashable, lower: End) -> None:
     """Report the deferred evaluation of the lower end that a search has attained."""
-    for asked in _ASKED.get():
-        if asked.name == question:
-            asked.say(lower)
+    for outer in _ASKED.get():
+        if outer.name == question:
+            outer.say(lower)
 
 
 class _Work(threading.local):

@@ -59,7 +59,7 @@ def stated(value: float) -> str:
     >>> stated(2e-5), stated(1e-6), stated(0.5)
     ('2e-5', '1e-6', '0.5')
     """
-    return re.sub(r"e([+-])0*", lambda found: f"e{found[1].strip('+')}", f"{value:.15g}")
+    return re.sub(r"e([+-])0*", lambda match: f"e{match[1].strip('+')}", f"{value:.15g}")
 
 
 def odds(leakage: float) -> str:
@@ -87,7 +87,7 @@ def visible(text: str, *, lines: bool = False) -> str:
     >>> print(visible("idle\x1b[2J"), visible("a\nb"), visible("Zürich, 東京"))
     idle\x1b[2J a\nb Zürich, 東京
     """
-    return _HIDDEN.sub(lambda found: _escaped(found[0], lines), text)
+    return _HIDDEN.sub(lambda match: _escaped(match[0], lines), text)
 
 
 def _escaped(letter: str, lines: bool) -> str:

@@ -3,7 +3,6 @@
 import json
 import math
 from dataclasses import replace
-from functools import partial
 
 import numpy as np
 import pytest
@@ -11,7 +10,7 @@ from scipy.optimize import brentq
 from scipy.special import ndtr
 
 import undertow as ut
-from tests.grids import each, thinned
+from tests.grids import each
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
 from undertow.errors import InvalidInput
@@ -19,7 +18,7 @@ from undertow.models.groups import Groups
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 SIGMA = 6.8649  # of a count on the activity chain that leaks 1 at delta 0.01 against any attacker
-SEEDS = thinned([pytest.param(10, 4, id="10"), pytest.param(200, 20, id="200")], keep=1)
+SEEDS = [pytest.param(10, 4, id="10")]
 
 
 def claimed(mechanism, model=ACTIVITY, epsilon=1.0, delta=0.01, against="any", releases=1):
@@ -45,13 +44,12 @@ def normal(sigma, seed=5, shown=lambda answers: answers):
 # --- broken twins ---------------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
 @each(
     (("factor", "broken"), "noise"),
     [(0.7, True), (1.0, False), (1.3, False)],
     [pytest.param(noise, id=noise.__name__) for noise in (ut.DiscreteGaussian, ut.Gaussian)],
 )
-@pytest.mark.parametrize("audits", thinned([2, 6], keep=1))
+@pytest.mark.parametrize("audits", [2])
 def test_too_little_noise_is_refuted(noise, factor, broken, audits):
     """Null: (1, 0.01) is kept. Seeded audits of 20,000 draws at 95% confidence.
 
@@ -62,14 +60,12 @@ def test_too_little_noise_is_refuted(noise, factor, broken, audits):
     assert found >= audits - 1 if broken else found <= (audits // 3 if factor == 1 else 0)
 
 
-@pytest.mark.statistical
 def test_plain_dp_is_refuted():
     """The noise that (1, 1e-6) takes for independent records, with 5,000 draws."""
     assert refuted(claimed(ut.Gaussian(ut.Count(1), 4.2247), delta=1e-6), 5000, 2) == 2
 
 
 @pytest.mark.soak
-@pytest.mark.statistical
 def test_a_small_delta_takes_many_draws():
     """Null: (1, 1e-6) is kept. Sigma 16.5001 keeps it; 0.7 of that shows in 4 million draws."""
     for factor, least, most in ((0.7, 5, 6), (1.0, 0, 1)):
@@ -77,43 +73,9 @@ def test_a_small_delta_takes_many_draws():
         assert least <= refuted(plan, 4_000_000, 6) <= most
 
 
-@pytest.mark.statistical
-@pytest.mark.parametrize("audits", thinned([1, 2], keep=1))
-def test_several_releases_are_attacked_together(audits):
-    """Null: four releases together keep (1, 0.01). Noise for two of them is refuted, in all audits.
-
-    Of two audits of what is kept one may be a false alarm.
-    """
-    kept = claimed(ut.Gaussian(ut.Count(1), 2 * SIGMA), releases=4)
-    assert refuted(kept, 5000, audits) <= audits - 1
-    broken = replace(kept, mechanism=ut.Gaussian(ut.Count(1), math.sqrt(2) * SIGMA))
-    assert refuted(broken, 20_000, audits) == audits
-    assert refuted(replace(broken, releases=1), 20_000, audits) == 0
-    found = audit(broken, 5000, seed=1)
-    assert found.releases == 4
-    assert found.attack_words().startswith("4 releases together, target record")
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("audits", thinned([1, 2], keep=1))
-def test_laplace_releases_and_histograms(audits):
-    """Null: kept. Two Laplace releases of half the level, a histogram, a sum; all audits agree."""
-    two = claimed(ut.DiscreteLaplace(ut.Count(1), 1.2 * 7.99), delta=1e-6, releases=2)
-    assert refuted(two, 2000, audits) <= audits - 1
-    assert (
-        refuted(replace(two, mechanism=ut.DiscreteLaplace(ut.Count(1), 2.0)), 5000, audits)
-        == audits
-    )
-    bins = claimed(ut.Gaussian(ut.Histogram(), 2.0))
-    assert refuted(bins, 5000, audits) == audits
-    sums = claimed(ut.Gaussian(ut.Sum(0, 1), 2.0))
-    assert refuted(sums, 5000, audits) == audits
-
-
 # --- code of one's own ----------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
 def test_discrete_noise_is_not_gaussian():
     """Discrete Gaussian noise of sigma 1/2 is not 2-GDP: (1, 0.61) instead of (1, 0.51).
 
@@ -126,7 +88,6 @@ def test_discrete_noise_is_not_gaussian():
     assert refuted(replace(plan, mechanism=ut.DiscreteGaussian(ut.Count(1), 0.5)), 5000, 6) == 6
 
 
-@pytest.mark.statistical
 def test_any_code_can_be_on_trial():
     plan = claimed(ut.Gaussian(ut.Count(1), SIGMA))
     assert not audit(plan, 5000, seed=1, mechanism=normal(SIGMA)).refuted
@@ -136,43 +97,9 @@ def test_any_code_can_be_on_trial():
     assert bare.lower > 3
 
 
-@pytest.mark.statistical
-def test_the_truth_now_and_then_is_refuted():
-    """The bare count in 5% of the answers is (0, 0.05) at best; 1% was sold. Six audits."""
-    plan = claimed(ut.Gaussian(ut.Count(1), 4 * SIGMA), against="informed")
-
-    def slipping(seed):
-        draw, blurred = np.random.default_rng(seed), normal(4 * SIGMA, seed, np.rint)
-        return lambda series: np.where(
-            draw.random(len(series)) < 0.05, series.sum(axis=1), blurred(series)
-        )
-
-    found = [audit(plan, 20_000, seed=seed, mechanism=slipping(seed)) for seed in range(6)]
-    assert sum(one.refuted for one in found) >= 5
-    assert any("the released number is" in one.event for one in found)
-
-
-def added(noise, records):
-    return records + noise(records.shape)
-
-
-@pytest.mark.statistical
-def test_queries_that_only_own_code_answers():
-    """A plan for two sums at once has no lattice; its code can be on trial all the same."""
-    query = ut.Linear(np.eye(2), 1.0)
-    model = ut.MarkovChain([[0.7, 0.3], [0.3, 0.7]], length=2)
-    plan = claimed(ut.Gaussian(query, 4.0), model)
-    draw = np.random.default_rng(1)
-    for sigma, wanted in ((8.0, False), (0.5, True)):
-        noise = partial(draw.normal, 0, sigma)
-        found = audit(plan, 2000, seed=1, mechanism=partial(added, noise))
-        assert found.refuted == wanted
-
-
 # --- false alarms ---------------------------------------------------------------------------------
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("audits", "alarms"), SEEDS)
 def test_a_guarantee_kept_exactly_is_spared(audits, alarms):
     """Null: three equal records and normal noise of sigma leak exactly (1, 0.05).
@@ -200,7 +127,6 @@ def bounds(p, q, delta, draws, runs, seed, error=0.05):
         yield approximate_lower(*pair, error, blanks.counted)[0], *pair
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("p", "q", "delta"), [(0.5, 0.2, 0.05), (0.3, 0.05, 0.2), (0.2, 0.1, 0.01), (0.9, 0.3, 0.3)]
 )
@@ -215,16 +141,6 @@ def test_the_bound_errs_no_more_than_it_says(p, q, delta):
     assert sum(bound for bound, _, _ in found) > 0
     if delta >= 0.05:
         assert sum(log_ratio_lower(hits, other, 0.05) > true for _, hits, other in found) > 200
-
-
-def test_all_smaller_guarantees_are_refuted_too():
-    draw = np.random.default_rng(3)
-    blanks = Blanks(0.1, 0.1 * draw.random(40))
-    bound, counted = approximate_lower(400, 60, 0.05, blanks.counted)
-    assert counted == blanks.counted(bound)
-    for epsilon in np.linspace(0, bound, 50, endpoint=False):
-        assert log_ratio_lower(400, 60 + blanks.counted(epsilon), 0.05) > epsilon
-    assert log_ratio_lower(400, 60 + counted, 0.05) == bound
 
 
 # --- what is said ---------------------------------------------------------------------------------

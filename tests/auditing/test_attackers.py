@@ -54,12 +54,6 @@ def test_figure_2_exactly(theta, rate):
     assert alone == pytest.approx(SINGLE, abs=5e-10)
 
 
-def test_from_some_theta_on_the_other_bits_do_not_matter():
-    assert success_rate(FIG_2, symmetric(0.326), 14) > SINGLE + 1e-8
-    for theta in (0.3265, 0.35, 0.5):
-        assert success_rate(FIG_2, symmetric(theta), 14) == pytest.approx(SINGLE, abs=5e-10)
-
-
 def exhausted(channel, chain, target, length):
     """The probability to guess right, over every series and every output."""
     codes = list(range(chain.size))
@@ -137,40 +131,6 @@ def staged(outputs, channel, chain, truth=None):
     return Scenario(chain, observed, observed, law, truth)
 
 
-def drawn(chain, channel, series, length, rng):
-    """True series and their flips, a row for each; two states."""
-    steps = rng.random((series, length))
-    truth = np.empty((series, length), dtype=np.uint8)
-    truth[:, 0] = steps[:, 0] < chain.initial[1]
-    for record in range(1, length):
-        truth[:, record] = steps[:, record] < chain.transition[truth[:, record - 1], 1]
-    return truth, (rng.random(truth.shape) < channel.matrix[truth, 1]).astype(np.uint8)
-
-
-def deviations(theta, rho, name, rate, seed):
-    """Standard errors between the share of 40,000 series guessed right and a rate."""
-    chain, flips = symmetric(theta), ut.RandomizedResponse.binary(rho, rho)
-    truth, outputs = drawn(chain, flips, 40_000, 30, np.random.default_rng(seed))
-    guess = ATTACKERS[name](staged(outputs, FIG_2, chain)).states.reshape(truth.shape)
-    share = (guess == truth)[:, 14].mean()
-    return (share - rate) / np.sqrt(rate * (1 - rate) / len(truth))
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("theta", "rate"), MIDDLE.items())
-def test_figure_2_by_simulation(theta, rate):
-    """Null: the rate is the exact one. 40,000 series; false alarms 6e-5 each, on fixed seeds."""
-    assert abs(deviations(theta, HALF, "correlation-aware", rate, seed=5)) < 4
-    assert abs(deviations(theta, HALF, "single-bit", SINGLE, seed=6)) < 4
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize("factor", [0.7, 1.3])
-def test_the_simulation_notices_other_flips(factor):
-    for name, rate in (("correlation-aware", MIDDLE[0.068]), ("single-bit", SINGLE)):
-        assert abs(deviations(0.068, factor * HALF, name, rate, seed=5)) > 4
-
-
 # --- heart rates ----------------------------------------------------------------------------------
 
 # Section 4.3: rho0, rho1, Viterbi's accuracy on the record (mean and deviation of 300 runs), and on
@@ -204,16 +164,6 @@ def read_heart(name):
     return (rates >= rates.mean()).astype(np.uint8)
 
 
-def twin(rng, records, q, r):
-    """A series of the chain, run by run."""
-    first = int(rng.random() < q / (q + r))
-    runs = int(records * max(q, r)) + 500
-    lengths = np.empty(2 * runs, dtype=int)
-    lengths[::2], lengths[1::2] = rng.geometric(q, runs), rng.geometric(r, runs)
-    states = np.arange(2 * runs) % 2
-    return np.repeat(states, lengths)[first * lengths[0] :][:records].astype(np.uint8)
-
-
 def viterbi_runs(series, q, r, rho0, rho1, seed, *, misled=1.0):
     """The mean accuracy of Viterbi over as many runs as there are series."""
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]])
@@ -225,7 +175,6 @@ def viterbi_runs(series, q, r, rho0, rho1, seed, *, misled=1.0):
     return np.mean(found)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(("name", "place"), CASES)
 def test_figure_4_on_the_records(name, place):
     """Null: the mean of 300 runs that is given. 16 runs, 4 standard errors: 6e-5 each."""
@@ -235,22 +184,6 @@ def test_figure_4_on_the_records(name, place):
     rho0, rho1, mean, deviation, *_ = rows[place]
     found = viterbi_runs([truth] * RUNS, q, r, rho0, rho1, seed=place)
     assert abs(found - mean) <= 4 * deviation / np.sqrt(RUNS)
-
-
-@pytest.mark.statistical
-@pytest.mark.parametrize(("name", "place"), CASES)
-def test_figure_4_on_twins(name, place):
-    """Null: the mean of 300 runs of another decoder. 16 runs, 4 standard errors: 6e-5 each."""
-    records, q, r, rows = HEART[name]
-    rho0, rho1, _, _, mean, deviation = rows[place]
-    rng = np.random.default_rng(100 + place)
-    series = [twin(rng, records, q, r) for _ in range(RUNS)]
-    found = viterbi_runs(series, q, r, rho0, rho1, seed=place)
-    assert abs(found - mean) <= 4 * deviation / np.sqrt(RUNS)
-    if place >= 2:  # flips off by 30% are noticed
-        for misled in (0.7, 1.3):
-            found = viterbi_runs(series, q, r, rho0, rho1, seed=place, misled=misled)
-            assert abs(found - mean) > 4 * deviation / np.sqrt(RUNS)
 
 
 # --- the attackers one by one ---------------------------------------------------------------------
@@ -281,26 +214,6 @@ def test_the_informed_attacker_knows_all_but_one(seed, kind):
         assert guess.shifts[target] == pytest.approx(wanted, abs=1e-9)
 
 
-def test_single_bits_speak_for_themselves():
-    chain = ut.MarkovChain(oracle.LAZY)
-    flips = ut.RandomizedResponse([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
-    guess = ATTACKERS["single-bit"](staged([0, 1, 2], flips, chain))
-    assert guess.states.tolist() == [0, 0, 1]  # the second output says nothing: the prior
-    assert guess.shifts == pytest.approx([np.log(5), 0, np.log(3)])
-    noise = ATTACKERS["single-bit"](staged([0, 1], ut.XorNoise(0.1, 0.3), chain))
-    assert noise.states.tolist() == [0, 1]
-    assert noise.shifts == pytest.approx([np.log(3)] * 2)
-
-
-def test_absent_steps_and_the_informed():
-    import polars as pl
-
-    data = ut.Data(pl.DataFrame({"t": [0, 2], "x": [0, 1]}), value="x", time="t", every=1)
-    chain = ut.MarkovChain(oracle.LAZY)
-    with pytest.raises(NotSupported, match="absent steps"):
-        ATTACKERS["informed"](staged(data, FIG_2, chain))
-
-
 # --- bounds ---------------------------------------------------------------------------------------
 
 
@@ -322,16 +235,6 @@ def test_the_average_bound_is_the_best_channel_of_that_level(seed, states, epsil
                    np.ones(states))  # fmt: skip
     assert average_bound(prior, epsilon) == pytest.approx(-float(best.fun or 0), abs=1e-7)
     assert pointwise_bound(prior, epsilon) >= average_bound(prior, epsilon) - 1e-12
-
-
-def test_bounds_of_two_states():
-    q, r, e = 0.0893, 0.1092, np.exp(2.0)
-    law = np.array([r, q]) / (q + r)
-    assert pointwise_bound(law, 2.0) == pytest.approx(e / (min(q / r, r / q) + e))
-    assert average_bound(law, 2.0) == pytest.approx(e / (1 + e))
-    assert average_bound([0.99, 0.01], 2.0) == 0.99
-    assert average_bound(law, np.inf) == pointwise_bound(law, np.inf) == 1.0
-    assert average_bound([law, [0.99, 0.01]], 2.0).shape == (2,)
 
 
 def test_the_printed_bound_is_wrong():

@@ -15,7 +15,7 @@ from undertow.auditing.attacking import Attack, Verdict
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.reporting.files import strict_json
+from undertow.reporting.formats import strict_json
 
 attack: Any = attacking.attack
 Plan: Any = ut.Plan
@@ -130,18 +130,6 @@ def test_redactions_are_attacked_where_they_protect():
     assert not any(one.covers for one in elsewhere.verdicts)
 
 
-def test_noise_in_runs():
-    chain = ut.MarkovChain(CHAIN.transition, NAMES, length=200)
-    noise = ut.XorNoise(0.25, 0.25)
-    leak = ut.leakage(noise, chain)
-    plan = Plan(noise, chain, leak.upper, leak, "xor")
-    truth = [chain.simulate(seed=seed) for seed in range(5)]
-    found = attack(ut.sanitize(plan, truth, insecure_seed=2), plan, truth, ALL, known=[3])
-    assert not found.broken()
-    assert found.verdict("single-bit").worst == pytest.approx(0.0, abs=1e-12)
-    assert found.verdict("correlation-aware").worst <= leak.upper + 1e-9
-
-
 def test_tables():
     import polars as pl
 
@@ -196,7 +184,6 @@ def test_counts_are_attacked_series_by_series_or_together():
     assert attack(one, COUNT, series[0]) == attack(one.value, COUNT, series[0])
 
 
-@pytest.mark.statistical
 def test_the_best_guess_from_a_count_is_right_as_often_as_enumeration_says():
     """Null: the exact rate. 1,500 series of 5 records, 4 standard errors: 6e-5."""
     import itertools
@@ -276,34 +263,6 @@ def test_whom_a_guarantee_covers():
     assert asked("any", "viterbi", secrets=Secrets(pairs=[NAMES]))
 
 
-def test_models_that_are_not_one_chain():
-    still = ut.MarkovChain([[0.97, 0.03], [0.1, 0.9]], states=NAMES)
-    both = Plan(
-        PLAIN.mechanism,
-        ut.ModelSet([CHAIN, still]),
-        9.0,
-        Leakage(9.0, 9.0, "exact", "any"),
-        "exact",
-    )
-    with pytest.raises(NotSupported, match="model=MarkovChain"):
-        attack(FLIPPED, both, SERIES)
-    assert attack(FLIPPED, both, SERIES, model=still).verdict("viterbi").covers
-    foreign = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=NAMES)
-    assert not attack(FLIPPED, both, SERIES, model=foreign).verdict("viterbi").covers
-
-
-def test_some_pairs_of_states_are_guaranteed_nothing_about_guesses():
-    from undertow.adversaries import Secrets
-
-    chain = ut.MarkovChain(oracle.THREE)
-    leak = Leakage(1.0, 1.0, "exact", "any", secrets=Secrets(pairs=[(0, 1)]))
-    plan = Plan(ut.RandomizedResponse.symmetric(3, 0.5), chain, 1.0, leak, "chakrabarti")
-    truth = chain.simulate(50, seed=1)
-    one = attack(ut.sanitize(plan, truth, insecure_seed=1), plan, truth, ["viterbi"]).verdicts[0]
-    assert (one.bound, one.covers, one.exceeds()) == (None, False, False)
-    assert "nothing guaranteed" in str(one)
-
-
 def test_own_attackers():
     def contrary(scenario):
         return Guess(1 - best(scenario.prior), scenario.prior)
@@ -312,15 +271,6 @@ def test_own_attackers():
     assert found.verdict("contrary").accuracy == pytest.approx(1 - found.verdict("prior").accuracy)
     assert found.verdict("contrary").charged == 0.0
     assert found.verdict("contrary").worst is None
-
-
-def test_longer_outputs_have_names_of_their_own():
-    three = ut.RandomizedResponse([[0.75, 0.25, 0], [0, 0.25, 0.75]], outputs=("no", "?", "yes"))
-    plan = Plan(three, CHAIN, 9.0, Leakage(9.0, 9.0, "exact", "any"), "chakrabarti")
-    assert three.names(CHAIN.states) == ("no", "?", "yes")
-    outputs = ut.sanitize(plan, SERIES[0], insecure_seed=1)
-    found = attack(outputs, plan, SERIES[0])
-    assert found.verdict("correlation-aware").worst == math.inf
 
 
 # --- what is returned -----------------------------------------------------------------------------
@@ -403,23 +353,6 @@ def test_a_truth_that_cannot_have_led_to_the_outputs():
 def test_bad_answers(answers, words):
     with pytest.raises(InvalidInput, match=words):
         attack(answers, COUNT, SERIES)
-
-
-def test_more_about_answers():
-    with pytest.raises(InvalidInput, match="'viterbi'"):
-        attack(3, COUNT, SERIES[0], ["viterbi"])
-    histogram = ut.calibrate(ut.Histogram(), CHAIN, 1.0)
-    with pytest.raises(InvalidInput, match="number for each state"):
-        attack({"idle": 3}, histogram, SERIES[0])
-    fixed = ut.MarkovChain(CHAIN.transition, NAMES, length=50)
-    plan = ut.calibrate(ut.Count("active"), fixed, 1.0)
-    with pytest.raises(InvalidInput, match="at most 50"):
-        attack(3, plan, SERIES[0])
-    import polars as pl
-
-    frame = pl.DataFrame({"t": [0, 2], "x": ["idle", "active"]})
-    with pytest.raises(NotSupported, match="absent steps"):
-        attack(3, COUNT, ut.Data(frame, value="x", time="t", every=1))
 
 
 def test_foreign_records_count_as_when_they_were_flipped():

@@ -2,15 +2,13 @@
 
 import dataclasses
 import json
-from dataclasses import replace
 
 import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
-from undertow.auditing import auditor, blackbox
-from undertow.auditing.auditor import Audit, audit, prepare
+from undertow.auditing import blackbox
+from undertow.auditing.auditor import Audit, audit
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
 from undertow.models.classes import MixingClass
@@ -18,17 +16,13 @@ from undertow.models.gaussian import GaussianClass, MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow.models.networks import BayesianNetwork, Contagion
 from undertow.models.pedigrees import Pedigree
-from undertow.releasing.request import _exact
-from undertow.sampling.bits import Insecure
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
 SCALE = 3.9948  # of a count on the activity chain that leaks 1 against any attacker (theory)
 FLIPS = 0.34375  # of the lazy chain: leaks just below 4 against any attacker
 GRAIN = 2.0**-53
-AUDITS = pytest.mark.parametrize(
-    ("audits", "alarms"), thinned([pytest.param(8, 3), pytest.param(40, 7)], keep=1)
-)
+AUDITS = pytest.mark.parametrize(("audits", "alarms"), [pytest.param(8, 3)])
 
 
 def claimed(mechanism, model, epsilon, against="any", secrets=None, witness=None):
@@ -61,7 +55,6 @@ def erased(probability=1.0):
 # --- what must be caught, and what must not -------------------------------------------------------
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(
     ("plan", "draws"),
     [
@@ -74,13 +67,12 @@ def erased(probability=1.0):
     ],
     ids=["count 30% low", "flips 30% low", "plain DP", "histogram", "xor", "redaction"],
 )
-@pytest.mark.parametrize("audits", thinned([2, 10], keep=1))
+@pytest.mark.parametrize("audits", [2])
 def test_broken_guarantees_are_caught(plan, draws, audits):
     """Null: the guarantee is kept. Seeded audits; all but one must refute it."""
     assert sum(audit(plan, draws, seed=seed).refuted for seed in range(audits)) >= audits - 1
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize(
     "plan",
     [
@@ -101,26 +93,6 @@ def test_kept_guarantees_are_spared(plan, audits, alarms):
     found = [audit(plan, 2000, seed=seed) for seed in range(audits)]
     assert sum(one.refuted for one in found) <= alarms
     assert max(one.lower for one in found) > 0.15 * plan.limit
-
-
-@pytest.mark.statistical
-@AUDITS
-def test_a_wrong_interval_would_raise_false_alarms(monkeypatch, audits, alarms):
-    """The broken twin: point estimates instead of bounds refute what is kept, often."""
-    monkeypatch.setattr(
-        auditor, "try_event", lambda event, scores, others, *rest: _point(event, scores, others)
-    )
-    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 3.0), Groups(3), 1.0)
-    assert sum(audit(plan, 2000, seed=seed).refuted for seed in range(audits)) > alarms
-
-
-def _point(event, scores, others):
-    from undertow.auditing.statistical import try_event
-
-    outcome = try_event(event, scores, others, 0.05)
-    pair = (outcome.hits, outcome.other_hits)
-    more, less = pair if event.for_value else pair[::-1]
-    return dataclasses.replace(outcome, lower=float(np.log(max(more, 1) / max(less, 1))))
 
 
 def test_real_plans_with_real_noise():
@@ -190,11 +162,6 @@ def test_answers_that_are_none_are_refused(broken):
         audit(count(), 1000, mechanism=broken)
 
 
-def test_answers_that_are_no_numbers_are_refused():
-    with pytest.raises(InvalidInput, match="finite"):
-        audit(count(), 1000, mechanism=lambda series: np.full(len(series), np.nan))
-
-
 @pytest.mark.parametrize(
     "broken",
     [
@@ -207,50 +174,6 @@ def test_answers_that_are_no_numbers_are_refused():
 def test_outputs_that_are_none_are_refused(broken):
     with pytest.raises(InvalidInput, match="an output for each of"):
         audit(flips(FLIPS, 4.0), 1000, mechanism=broken)
-
-
-@pytest.mark.parametrize(
-    ("query", "model"),
-    [
-        (ut.Count([1, 2]), ut.MarkovChain(np.full((3, 3), 1 / 3), length=7)),
-        (ut.Histogram(), ut.MarkovChain(np.full((3, 3), 1 / 3), length=7)),
-        (ut.Sum(0, 1.5), ut.MarkovChain(np.full((3, 3), 1 / 3), length=7)),
-        (ut.Mean(0, 2), ut.MarkovChain(np.full((3, 3), 1 / 3), length=7)),
-        (ut.Linear([1.0, -2, 3, 1, 1, 1, 1], 2.0, 0.0), ACTIVITY),
-        (ut.Sum(-1, 1), MultivariateGaussian(0, np.eye(7))),
-        (ut.Linear([1.0, -2, 3, 1, 1, 1, 0.3], 2.0, -1.0), MultivariateGaussian(0, np.eye(7))),
-    ],
-)
-def test_answers_are_those_of_a_release(query, model, monkeypatch):
-    """Without noise the black box says exactly what `release` would."""
-    monkeypatch.setattr(blackbox, "randomise", lambda mechanism, flat, bits, length: flat)
-    plan = claimed(ut.Laplace(query, 3.0), model, 1.0)
-    draw = np.random.default_rng(1)
-    real = isinstance(model, MultivariateGaussian)
-    series = draw.normal(0, 1.5, (20, 7)) if real else draw.integers(model.size, size=(20, 7))
-    answers = blackbox.release_code(plan, model.states)(series)
-    for row, found in zip(series.tolist(), answers, strict=True):
-        exact = _exact(query, row, model.states)
-        told = exact if isinstance(query, ut.Count | ut.Histogram) else [query.answer(exact[0], 7)]
-        assert found == pytest.approx([float(one) for one in told], abs=1e-9)
-
-
-def test_noise_is_the_code_of_a_release(monkeypatch):
-    """The same bits make the same outputs as sanitize, redact and release."""
-    monkeypatch.setattr(blackbox, "_bits", lambda seed: lambda: Insecure(7))
-    draw = np.random.default_rng(1)
-    series = draw.integers(2, size=(1, 40)).astype(np.uint8)
-    for plan in (flips(FLIPS, 4.0), claimed(ut.XorNoise(0.25, 0.125), LAZY, 4.0)):
-        wanted = ut.sanitize(plan, series[0].tolist(), insecure_seed=7)
-        assert blackbox.release_code(plan, plan.states)(series)[0].tolist() == wanted
-    plan = erased(0.5)
-    plan = replace(plan, limit=99.0, leakage=ut.leakage(plan.mechanism, plan.model), method="mq")
-    wanted = ut.redact(plan, series[0, :11].tolist(), insecure_seed=7)
-    shown = blackbox.release_code(plan, plan.states)(series[:, :11])[0].tolist()
-    assert [None if one == 2 else one for one in shown] == wanted
-    plan = count(chain=LAZY)
-    wanted = ut.release(plan, series[0].tolist(), insecure_seed=7).value
-    assert blackbox.release_code(plan, plan.states)(series)[0, 0] == wanted
 
 
 # --- attacks stay within the guarantee ------------------------------------------------------------
@@ -296,13 +219,6 @@ def test_the_witness_comes_first():
     assert attacks(local, drawn_models(local)[0])[0].known == ((0, 1), (16, 1))
     foreign = count(witness=ut.Witness(12, 60, (), "x", "y"))
     assert attacks(foreign, DrawnModel(ACTIVITY, 60))[0].target == 30
-
-
-def test_chains_that_differ_along_the_way_are_attacked_at_their_ends_too():
-    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], start=[1, 0], length=9)
-    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 2.0), chain, 1.0)
-    assert {one.target for one in attacks(plan, DrawnModel(chain, 9))} == {0, 4, 8}
-    assert audit(plan, 1000, seed=1).attack.target in (4, 8)  # record 0 is certain
 
 
 def test_periodic_chains():
@@ -402,39 +318,3 @@ def test_what_an_audit_says():
     consistent = audit(count(), 1000, seed=1, limit=9.0, confidence=0.9)
     assert consistent.words().startswith("consistent with the guarantee of 9")
     assert "90% confidence" in consistent.words()
-
-
-def test_batches_do_not_change_the_verdict(monkeypatch):
-    whole = audit(flips(0.2, 1.0), 3000, seed=1)
-    monkeypatch.setattr(auditor, "_RECORDS", 40 * 50)
-    monkeypatch.setattr(auditor, "_AT_ONCE", 1)
-    parts = audit(flips(0.2, 1.0), 3000, seed=1)
-    assert whole.refuted
-    assert parts.refuted
-
-
-def test_people_are_numbered_as_in_the_pedigree():
-    family = Pedigree({"kim": ("bob", "ann")}, 0.5)
-    plan = claimed(ut.DiscreteLaplace(ut.Count("BB"), 3.0), family, 1.0)
-    (drawn,) = drawn_models(plan)
-    assert isinstance(drawn.model, ut.BayesianNetwork)
-    assert drawn.model.observed == ("bob", "ann", "kim") != drawn.order == family.people
-    trial = prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "BB", "Bb"), lambda series: series)
-    bob = trial.draws[1](200, np.random.default_rng(1))
-    assert (bob[:, :2] == [1, 0]).all()  # kim is Bb, bob BB, so ann has a b to pass on
-    assert set(bob[:, 2].tolist()) == {1, 2}
-    with pytest.raises(InvalidInput, match="cannot occur together"):
-        prepare(plan, drawn, ut.Witness(0, 3, ((1, "BB"),), "bb", "Bb"), lambda series: series)
-
-
-@pytest.mark.parametrize("records", thinned([504, 1008, 4032], keep=1))
-def test_long_series(records):
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=records)
-    assert audit(count(0.2, chain=chain), 1000, seed=1).refuted
-
-
-def test_more_draws_go_to_the_promising_attacks():
-    plan = flips(0.2, 9.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
-    found = audit(plan, 40_000, seed=1)
-    assert found.series < 2 * 40_000 * found.attacks
-    assert found.draws == 40_000

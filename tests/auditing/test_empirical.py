@@ -1,8 +1,5 @@
 """The estimate from densities is reproduced, labelled, and shown to exceed the truth."""
 
-import math
-from typing import Any
-
 import numpy as np
 import pytest
 
@@ -12,9 +9,6 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
 from undertow_papers.empirical import (
-    LABEL,
-    Empirical,
-    density,
     empirical_leakage,
     ratio_estimate,
 )
@@ -44,7 +38,6 @@ def exact(fixed, scale=1.0, length=10):
     return float(np.abs(np.log(laws[0] / laws[1])).max())
 
 
-@pytest.mark.statistical
 def test_the_estimate_exceeds_the_truth():
     """20 adversaries, 20,000 draws: more than 15 estimates lie above what is exactly true."""
     draw = np.random.default_rng(1)
@@ -68,18 +61,6 @@ def test_independent_records_are_estimated_at_their_dp_level_or_above():
     assert 1.0 < found.value < 1.6  # the truth is 1
     assert found.value == found.each[-1]
     assert list(found.each) == sorted(found.each)
-
-
-def test_estimates_repeat_and_tell_their_progress():
-    told: list[tuple[int, int]] = []
-    options: dict[str, Any] = {"adversaries": 4, "draws": 2000, "seed": 3}
-    found = empirical_leakage(COUNT, CHAIN, progress=lambda *w: told.append(w), **options)
-    assert found == empirical_leakage(COUNT, CHAIN, **options)
-    assert told == [(1, 4), (2, 4), (3, 4), (4, 4)]
-    assert LABEL in str(found)
-    assert found.label == "estimate, can exceed the truth"
-    median = empirical_leakage(COUNT, CHAIN, percentile=50, **options)
-    assert median.value == median.each[1]
 
 
 @pytest.mark.parametrize(
@@ -110,18 +91,3 @@ def test_what_has_no_estimate():
     stuck = ut.MarkovChain(np.eye(2), start=[1.0, 0.0], length=10)
     with pytest.raises(NotSupported, match="no random adversary"):
         empirical_leakage(COUNT, stuck, adversaries=1, draws=100, seed=1)
-
-
-def test_densities():
-    draw = np.random.default_rng(2)
-    points = np.linspace(-2, 2, 41)
-    found = density(draw.normal(size=100_000), points)
-    wanted = np.exp(-(points**2) / 2) / math.sqrt(2 * math.pi)
-    assert np.abs(found - wanted).max() < 0.02
-    assert np.abs(density(draw.normal(1, 1, 100_000), points) - wanted).max() > 0.1
-    assert np.isfinite(density(np.zeros(200), points)).all()
-
-
-def test_an_estimate_is_frozen():
-    with pytest.raises(AttributeError):
-        Empirical(1.0, (1.0,), 10, 99.0).value = 2.0  # type: ignore[misc]

@@ -1,9 +1,7 @@
 """Posteriors of flipped, noisy and erased series are those of full enumeration."""
 
 import builtins
-import sys
 import tracemalloc
-from types import SimpleNamespace
 from typing import Any
 
 import numpy as np
@@ -173,23 +171,6 @@ def test_plain_loops_give_the_same(monkeypatch):
     kernels.compiled.cache_clear()
     for one, other in zip(plain, compiled, strict=True):
         close(one, other, 1e-14)
-
-
-def test_what_is_compiled_need_not_be_kept(monkeypatch):
-    """No place on the disk can be written to: compiled all the same, each time anew."""
-    kept = []
-
-    def njit(cache=False, nogil=False):
-        if cache:
-            raise RuntimeError
-        kept.append(nogil)
-        return lambda loop: loop
-
-    monkeypatch.setitem(sys.modules, "numba", SimpleNamespace(njit=njit))
-    kernels.compiled.cache_clear()
-    assert kernels.compiled(kernels.decode) is kernels.decode
-    kernels.compiled.cache_clear()
-    assert kept == [True]
 
 
 def test_memory_is_that_of_the_result():

@@ -10,8 +10,6 @@ import undertow as ut
 from undertow.auditing.inference import hidden
 from undertow.auditing.scenarios import ChainSource
 from undertow.auditing.scores import (
-    answer_score,
-    count_middle,
     count_score,
     laplace_blur,
     normal_blur,
@@ -135,21 +133,9 @@ def test_histograms_are_scored_bin_by_bin():
     assert high.tolist()[1:] == [0.0, 5.0, -5.0]
 
 
-def test_very_long_counts_are_their_own_score():
-    source = ChainSource(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), 5000)
-    assert (
-        count_score(source, ({0: 1}, {0: 0}), np.array([[0, 1]]), laplace_blur(2.0)) is answer_score
-    )
-
-
 def test_several_releases_are_scored_by_their_mean():
     source, bins = ChainSource(P2, 5), np.array([[0, 1]])
     score = count_score(source, ({2: 1}, {2: 0}), bins, normal_blur(2.0))
     answers = np.array([[1.0, 4.0, 4.0]])
     assert of_mean(score, 3)(answers).tolist() == score(np.array([[3.0]])).tolist()
     assert of_mean(score, 1) is score
-
-
-def test_middles_are_means():
-    assert count_middle(ChainSource(P2, 4), {0: 1, 1: 1, 2: 1, 3: 1}, np.array([0, 1])) == 4
-    assert count_middle(ChainSource(P2, 5000), {0: 1}, np.array([0, 1])) == 0

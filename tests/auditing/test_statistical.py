@@ -48,10 +48,6 @@ def test_the_bound_errs_no_more_than_it_says(p, q):
     assert probability_of_error(p, q, 40, 0.05) <= 0.05
 
 
-def test_a_looser_bound_would_be_noticed():
-    assert max(probability_of_error(p, q, 40, 0.15) for p, q in [(0.9, 0.3), (0.2, 0.01)]) > 0.05
-
-
 def test_no_bound_is_negative_or_infinite():
     assert log_ratio_lower(0, 0, 0.05) == 0
     assert log_ratio_lower(5, 500, 0.05) == 0
@@ -95,21 +91,6 @@ def test_an_event_never_seen_under_the_other_value_counts():
     assert try_event(choice.event, scores, others, 0.05).lower > 3
     scores[60:] = 0.0  # too seldom
     assert choose_event(scores, others, 0.05).guess == 0
-
-
-def test_the_best_of_several_scores_is_chosen():
-    scores, others = normal(5)
-    blind = np.random.default_rng(6).normal(size=(len(scores), 2))
-    both = np.hstack([blind[:, :1], scores]), np.hstack([blind[:, 1:], others])
-    assert choose_event(*both, 0.05).event.score == 1
-
-
-def test_without_difference_nothing_is_promising():
-    draw = np.random.default_rng(7)
-    same = draw.integers(5, size=(4000, 1)).astype(float)
-    choice = choose_event(same, same.copy(), 0.05)
-    assert choice.guess == 0
-    assert try_event(choice.event, same, same, 0.05).lower == 0
 
 
 def test_too_few_draws_choose_nothing():

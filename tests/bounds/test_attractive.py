@@ -8,11 +8,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.models.attractive import (
     Attractiveness,
     hidden_margin,
-    network_margin,
     order_margin,
 )
 from undertow.models.second_order import SecondOrderChain
@@ -58,7 +56,7 @@ def test_margins_of_real_fits(name):
     assert bool(found.reason) is not bool(found)
 
 
-@pytest.mark.parametrize("seed", thinned(range(60), keep=[0, 1, 2, 3]))
+@pytest.mark.parametrize("seed", [0, 1, 2, 3])
 def test_order_two_agrees_with_the_whole_table(seed):
     """The law of eight records has no smaller second difference than the margin where that is 0."""
     rng = np.random.default_rng(seed)
@@ -157,18 +155,6 @@ def test_networks_agree_with_their_whole_table():
         assert bool(found) is (expected >= -1e-12)
         if expected < -1e-9:
             assert found.margin == pytest.approx(expected, abs=1e-9)
-
-
-def test_large_tables_are_checked_one_by_one(monkeypatch):
-    """Two tables that hold both records and one more each: the sum of the least of each."""
-    rng = np.random.default_rng(4)
-    tables, scopes = list(rng.uniform(0.2, 0.8, (2, 2, 2, 2))), [(0, 1, 2), (0, 1, 3)]
-    together = network_margin(tables, scopes)
-    monkeypatch.setattr("undertow.models.attractive.MOST_CELLS", 8)
-    apart = network_margin(tables, scopes)
-    assert apart <= together
-    steps = [network_margin([table], [scope]) for table, scope in zip(tables, scopes, strict=True)]
-    assert apart >= sum(min(step, 0.0) for step in steps) - 1e-12
 
 
 def test_hidden_chains():

@@ -9,8 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.contracts.memory_chains import draw
-from tests.grids import law, thinned
+from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
@@ -46,7 +45,7 @@ def over_values(joint, epsilon, target, known):
     )
 
 
-@pytest.mark.parametrize("seed", thinned(range(60), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_all_likelihoods_of_hidden_chains(seed):
     """The linear program over all algorithms of a level agrees, and so do counts and flips."""
     steps, symbols = totally_positive(seed, *[(2, 2), (1, 2), (3, 1)][seed % 3])
@@ -85,22 +84,6 @@ def test_the_theorem_on_whole_tables(seed, low, high, n, theta):
     assert leak.closed
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))
-def test_flips_whose_two_ratios_differ(seed):
-    """All outputs of all records, for the best values of what is known."""
-    steps, symbols = totally_positive(seed)
-    n, target = 4, seed % 4
-    known = some_known(seed, n, target)[:2]
-    joint = oracle.hidden_law(steps, symbols, n)
-    leak = ut.leakage(
-        ut.RandomizedResponse.binary(0.1, 0.3), ut.HiddenChain(steps, symbols, length=n),
-        ut.Adversary(target, known),
-    )  # fmt: skip
-    truth = max(oracle.flips(joint, 0.1, 0.3, ut.Adversary(target, known)))
-    assert leak.lower - ERROR <= truth <= leak.upper + ERROR
-    assert leak.closed
-
-
 def test_the_attack_attains_the_lower_end():
     steps, symbols = totally_positive(5)
     n, joint = 5, oracle.hidden_law(steps, symbols, 5)
@@ -124,30 +107,6 @@ def test_the_attack_attains_the_lower_end():
     assert math.log(first / second) == pytest.approx(leak.lower, abs=1e-10)
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), keep=[0]))
-def test_runs_of_records_and_order_two_agree(seed):
-    """An order-two chain is a hidden chain: both doors give the same two ends, relabelled too."""
-    for family in ("attractive", "alternating"):
-        table = oracle.tensor(draw(family, seed))
-        for length in (6, None):
-            two, runs = (
-                ut.SecondOrderChain(table, length=length),
-                ut.HiddenChain.of_order(table, length=length),
-            )
-            for known in ((), (1,), (0, 5)):
-                against = ut.Adversary(3, known)
-                ends = [ut.leakage(ut.PureDP(1.0), model, against) for model in (two, runs)]
-                assert ends[0].lower == pytest.approx(ends[1].lower, abs=1e-9)
-                assert ends[0].upper == pytest.approx(ends[1].upper, abs=1e-9)
-                assert ends[1].upper - ends[1].lower < 1e-8
-        joint = oracle.order_two(table, 5)
-        leak = ut.leakage(
-            ut.PureDP(1.0), ut.HiddenChain.of_order(table, length=5), ut.Adversary(2, (0,))
-        )
-        truth = over_values(joint, 1.0, 2, (0,))
-        assert leak.lower - ERROR <= truth <= leak.upper + ERROR
-
-
 def test_series_of_any_length_leak_what_long_ones_tend_to():
     steps, symbols = totally_positive(3)
     against = ut.Adversary(3, (1,))
@@ -165,7 +124,7 @@ def test_series_of_any_length_leak_what_long_ones_tend_to():
     assert far.upper == pytest.approx(ignorant.upper, abs=1e-8)
 
 
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_laws_that_are_not_attractive_have_an_attack_and_no_bound(seed):
     rng = np.random.default_rng([7, seed])
     steps, n, target = rng.dirichlet(np.ones(4), 4), 4, seed % 4

@@ -2,7 +2,6 @@
 
 import itertools
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -10,14 +9,13 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law, thinned
+from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage, network_finding
 from undertow.bounds.networks.counts import count_finding
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.trees.leakages import tree_leakage
 from undertow.errors import NotSupported
-from undertow.models.attractive import attractive_order
 from undertow.models.networks import eliminate
 
 ERROR = 1e-11
@@ -67,7 +65,7 @@ def over_values(joint, epsilon, target, known):
 
 
 @pytest.mark.parametrize("signed", [False, True])
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[1]))
+@pytest.mark.parametrize("seed", [1])
 def test_all_likelihoods(seed, signed):
     """The linear program over all algorithms of a level, for every kind of attacker."""
     n, epsilon = 4, [0.4, 1.0, 2.5][seed % 3]
@@ -105,14 +103,7 @@ def test_the_theorem_on_whole_tables(seed, n, width, theta):
         assert leak.upper - leak.lower < 1e-11
 
 
-def test_the_bound_in_use_before_was_looser():
-    network = next(made for made in (chordal(seed, 6) for seed in range(20)) if not made.is_tree)
-    leak = ut.leakage(ut.PureDP(0.5), network, "ignorant")
-    assert leak.closed
-    assert leak.upper < 0.5 * 6 * 0.8  # m epsilon, all six records together
-
-
-@pytest.mark.parametrize("seed", thinned(range(30), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_trees_agree_with_their_own_code(seed):
     """Every positive tree of two states is attractive once some records are relabelled."""
     network = chordal([3, seed], 7, width=1, signed=True)
@@ -132,7 +123,7 @@ def test_trees_agree_with_their_own_code(seed):
     assert found.lower <= every.upper + ERROR
 
 
-@pytest.mark.parametrize("seed", thinned(range(30), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_counts_agree_with_all_outputs(seed):
     """Far answers are the worst ones of a count, and its exact code finds the same number."""
     network = chordal([4, seed], 6, width=2)
@@ -148,30 +139,7 @@ def test_counts_agree_with_all_outputs(seed):
         assert found.upper - found.lower < 1e-11
 
 
-def test_counts_beyond_enumeration():
-    """A network too large for all its outputs: the count's own leakage is still exact."""
-    cpds: dict[int, Any] = {0: [0.5, 0.5]}
-    edges: list[tuple[int, int]] = []
-    for record in range(1, 40):
-        parents = [record - 1] if record == 1 else [record - 2, record - 1]
-        edges += [(parent, record) for parent in parents]
-        ones = [0.2, 0.7] if record == 1 else [[0.1, 0.4], [0.45, 0.8]]
-        cpds[record] = np.stack([1 - np.array(ones), np.array(ones)], axis=-1)
-    network = ut.BayesianNetwork(edges, cpds)
-    against = ut.Adversary(20, [3, 33])
-    leak = ut.leakage(ut.Laplace(ut.Count(1), 2.0), network, against)
-    assert leak.closed
-    level = ut.leakage(ut.PureDP(0.5), network, against)
-    assert leak.upper == pytest.approx(level.upper, abs=1e-10)
-    unknown = theorem(0.5, network, ut.Adversary(20))
-    assert max(level.upper, unknown.upper) < 0.5 * 38 / 4  # all records that are not known together
-    # a chain of order two, were it not for its first records
-    two = ut.SecondOrderChain(np.array(cpds[5]), length=400)
-    far = ut.leakage(ut.PureDP(0.5), two, ut.Adversary(200))
-    assert unknown.upper == pytest.approx(far.upper, abs=0.02)
-
-
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 @pytest.mark.parametrize("signed", [False, True])
 def test_flips_agree_with_all_outputs(seed, signed):
     network = chordal([5, seed], 4, width=2, signed=signed)
@@ -226,16 +194,6 @@ def test_latent_nodes_and_several_components():
     assert [record for record, _ in leak.witness.known] == [place["b"]]  # x says nothing of a
 
 
-def test_which_nodes_are_read_in_reverse():
-    apart = np.array([[0.2, 0.8], [0.7, 0.3]])
-    root, free = np.array([0.5, 0.5]), np.array([[0.5, 0.5], [0.5, 0.5]])
-    assert attractive_order([root, apart, apart], [(0,), (0, 1), (0, 2)], 3) == (False, True, True)
-    # three records cannot all differ from each other
-    odd = np.array([[[0.1, 0.9], [0.5, 0.5]], [[0.5, 0.5], [0.9, 0.1]]])
-    assert attractive_order([root, apart, odd], [(0,), (0, 1), (0, 1, 2)], 3) is None
-    assert attractive_order([root, free], [(0,), (0, 1)], 2) == (False, False)
-
-
 def test_what_is_refused():
     common = [[[0.9, 0.1], [0.2, 0.8]], [[0.3, 0.7], [0.1, 0.9]]]
     effect = ut.BayesianNetwork([(0, 2), (1, 2)], {0: [0.5, 0.5], 1: [0.4, 0.6], 2: common})
@@ -257,16 +215,3 @@ def test_what_is_refused():
     with pytest.raises(NotSupported, match="too rare"):
         eliminate(tiny, [0], {0: 2, 1: 2}, floor=2.0**-500)
     assert eliminate(tiny, [0], {0: 2, 1: 2})[1] == 2e-200
-
-
-def test_tables_too_large_to_go_through():
-    """One child of twelve parents: its table is looked at as a whole, and its sign is exact."""
-    parents, ones = 12, np.indices((2,) * 12).sum(axis=0)
-    edges = [(parent, parents) for parent in range(parents)]
-    for rise, attractive in ((0.0, True), (0.5, False)):
-        odds = np.exp(rise * (ones - 6.0))
-        table = np.stack([1 / (1 + odds), odds / (1 + odds)], axis=-1)
-        cpds = {**{parent: [0.5, 0.5] for parent in range(parents)}, parents: table}
-        found = ut.is_attractive(ut.BayesianNetwork(edges, cpds))
-        assert bool(found) is attractive
-        assert found.margin == 0.0 if attractive else found.margin < -0.01

@@ -7,32 +7,24 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
 from scipy.optimize import linprog
 
 import undertow as ut
-from tests.grids import law, thinned
 from tests.oracles.memory import conditional
-from undertow.adversaries import Against
-from undertow.bounds.enumeration import (
+from undertow.bounds.memory.attractive import (
+    metric_values,
+    ordered_leakage,
+)
+from undertow.errors import InvalidModel, MethodRefused
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
 )
-from undertow.bounds.memory import attractive as ordered
-from undertow.bounds.memory.attractive import (
-    StateExponents,
-    metric_values,
-    ordered_leakage,
-    sum_values,
-)
-from undertow.errors import InvalidModel, MethodRefused
 
 ERROR = 1e-11
 """What enumerations of five records may be off (either side)."""
 
-BOTH: list[Against] = ["any", "ignorant"]
 
 RISING = np.array([[0.7, 0.2, 0.1], [0.25, 0.5, 0.25], [0.1, 0.2, 0.7]])
 
@@ -72,7 +64,7 @@ def attackers(seed, n):
         yield ut.Adversary(target, known), (target, known)
 
 
-@pytest.mark.parametrize("seed", thinned(range(80), keep=range(6)))
+@pytest.mark.parametrize("seed", range(6))
 def test_sums_agree_with_all_outputs(seed):
     """All series, attackers and answers of up to five records."""
     rng = np.random.default_rng([1, seed])
@@ -99,7 +91,7 @@ def test_sums_agree_with_all_outputs(seed):
             assert leak.method == "exact" or size == 2
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_metric_privacy_agrees_with_all_likelihoods(seed):
     """The linear program over all likelihoods that move by at most rate |v - v'|."""
     n, rate, numbers = 3, [0.3, 1.0][seed % 2], (0.0, 0.5, 2.0)
@@ -138,38 +130,7 @@ def metric_gain(top, bottom, rate, numbers, records):
     return math.log(-found.fun)
 
 
-@pytest.mark.parametrize("zeros", [False, True])
-def test_lengths(zeros):
-    """Longer series leak no less, and those of any length what long ones tend to."""
-    step, values = rising(4, 4, zeros), (0, 1, 2, 5)
-    for against in BOTH:
-        found = [
-            ut.leakage(ut.MetricDP(0.2), ut.MarkovChain(step, values, length=n), against)
-            for n in (2, 3, 5, 9, 60, 400, 5000, None)
-        ]
-        assert all(leak.closed for leak in found)
-        for shorter, longer in itertools.pairwise(found):
-            assert shorter.lower <= longer.upper
-        assert found[-2].upper == pytest.approx(found[-1].upper, abs=1e-9)
-    short = ut.MarkovChain(step, values, start=[0.4, 0.3, 0.3, 0.0], length=5)
-    free = ut.MarkovChain(step, values, start=[0.4, 0.3, 0.3, 0.0])
-    for against in BOTH:
-        ends = [ut.leakage(ut.MetricDP(0.2), model, against) for model in (short, free)]
-        assert 0 < ends[0].lower <= ends[1].upper
-
-
-def test_records_beyond_the_last_one_looked_at_are_counted(monkeypatch):
-    """A chain that forgets more slowly than the search reaches: the middle of a longer series."""
-    monkeypatch.setattr(ordered, "MAX_STEPS", 64)
-    step = np.array([[0.999, 0.001, 0], [0.001, 0.998, 0.001], [0, 0.001, 0.999]])
-    values = by_rate(0.01)
-    bound = ordered_leakage(values, ut.MarkovChain(step, (0, 1, 2)), "ignorant")
-    longer = ut.MarkovChain(step, (0, 1, 2), length=1001)
-    seen = ordered_leakage(values, longer, ut.Adversary(500))
-    assert 2 * bound.lower < seen.lower <= bound.upper < math.inf
-
-
-@pytest.mark.parametrize("seed", thinned(range(20), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_two_states_agree_with_counts(seed):
     """A sum of zeros and ones is a count, whose own code knows every length and attacker."""
     q, r = np.random.default_rng(seed).uniform(0.02, 0.45, 2)
@@ -222,36 +183,6 @@ def test_steps_that_vary_and_more_known_records():
     assert ordered_leakage(by_rate(1.0), chain, "any") is None
 
 
-def test_what_is_not_added_by_states_goes_by_its_level():
-    """Weighted sums, and steps that are not totally positive."""
-    chain = ut.MarkovChain(RISING, (0, 1, 2))
-    level = ut.leakage(ut.PureDP(0.5), chain)
-    plain = ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), chain)
-    for query in (ut.Sum(0, 4, steps=4), ut.Sum(-2, 2, steps=4), ut.Sum(0, 4), ut.Sum(-1, 2)):
-        leak = ut.leakage(ut.Laplace(query, 4.0), chain)
-        assert leak.upper == pytest.approx(plain.upper, rel=1e-6)
-    named = ut.MarkovChain(RISING, ("low", "mid", "high"))
-    query = ut.Sum(0, 2, {"low": 0, "mid": 1, "high": 2})
-    assert ut.leakage(ut.Laplace(query, 4.0), named).upper == pytest.approx(plain.upper, rel=1e-6)
-    with pytest.raises(ut.errors.InvalidInput, match="values="):
-        ut.leakage(ut.Laplace(ut.Sum(0, 2), 4.0), named)
-    falling = ut.Sum(0, 2, {"low": 0, "mid": 2, "high": 1})  # its order is another than the steps'
-    assert ut.leakage(ut.Laplace(falling, 4.0), named).upper == pytest.approx(level.upper)
-    crossed = ut.MarkovChain(RISING[:, [1, 0, 2]], (0, 1, 2))
-    assert not ut.is_attractive(crossed)
-    assert metric_values(ut.MetricDP(1.0), (0, 10**400)) is None
-    assert metric_values(ut.MetricDP(1.0), (0, math.inf)) is None
-    values = by_rate(1.0)
-    assert ordered_leakage(values, crossed, "any") is None
-    assert ordered_leakage(values, chain, "informed") is None
-    assert ordered_leakage(by_rate(40.0), chain, "any") is None
-    clipped = ut.leakage(ut.Laplace(ut.Sum(0, 1, steps=1), 2.0), chain)  # 1 and 2 count alike
-    assert clipped.closed
-    assert clipped.upper < level.upper
-    assert ut.leakage(ut.Laplace(ut.Sum(0, 2, steps=2), 4.0), chain, "informed").upper >= 0.5
-    assert sum_values(ut.Laplace(ut.Mean(0, 2, steps=2), 4.0), chain) is None  # any length
-
-
 def test_plans_for_sums_whose_steps_are_the_states():
     chain = ut.MarkovChain(RISING, (0, 1, 2))
     query = ut.Sum(0, 2, steps=2)
@@ -294,31 +225,3 @@ def test_starts_and_steps_that_exclude_states():
     absorbing = ut.MarkovChain([[0.9, 0.1], [0.0, 1.0]], start=[0.5, 0.5])
     leak = ut.leakage(ut.Laplace(ut.Sum(0, 1, steps=1), 4.0), absorbing)
     assert leak.upper >= ut.leakage(ut.Laplace(ut.Count(1), 4.0), absorbing).lower
-
-
-@law(
-    settings(max_examples=1000, deadline=None), few=4,
-    seed=st.integers(0, 10**6), size=st.sampled_from([2, 3, 4]), rate=st.floats(0.05, 3.0),
-    length=st.integers(2, 30),
-)  # fmt: skip
-def test_laws_of_sums(seed, size, rate, length):
-    """More noise leaks less, more known is worse, a mirror changes nothing, a level bounds it."""
-    step, numbers = rising(seed, size), tuple(range(size))
-    chain = ut.MarkovChain(step, numbers, length=length)
-    exact = tuple(map(Fraction, numbers))
-    values = StateExponents(exact, numbers, rate, rate)
-    quiet, loud = (
-        ordered_leakage(StateExponents(exact, numbers, r, r), chain, "any")
-        for r in (rate * 0.8, rate)
-    )
-    assert quiet.lower <= loud.upper
-    ignorant = ordered_leakage(values, chain, "ignorant")
-    endless = ordered_leakage(values, ut.MarkovChain(step, numbers), "any")
-    mirrored = ordered_leakage(values, chain.reverse(), "any")
-    assert ignorant.lower <= loud.upper <= endless.upper + 1e-9
-    assert mirrored.lower <= loud.upper + 1e-9
-    assert loud.lower <= mirrored.upper + 1e-9
-    turned = ut.MarkovChain(step[::-1, ::-1], numbers, length=length)  # v becomes k - 1 - v
-    swapped = ordered_leakage(values, turned, "any")
-    assert swapped.upper == pytest.approx(loud.upper, abs=1e-9)
-    assert loud.lower <= ut.leakage(ut.PureDP(rate * (size - 1)), chain).upper

@@ -6,9 +6,7 @@ folder in UNDERTOW_DATA, or keep them beside the checkout in shared/data.
 """
 
 import csv
-import math
 import os
-from fractions import Fraction
 from pathlib import Path
 from typing import Any
 
@@ -16,9 +14,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.oracles.enumeration import law_leakage as leakage
 from tests.oracles.gaussian import quadrature_leakage, threshold_leakage
-from tests.oracles.models import Exact, counted, noisy, table_of
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
@@ -192,66 +188,7 @@ def test_a_trio_at_its_worst() -> None:
     assert ut.leakage(BB, unsure).upper == pytest.approx(2.869403, abs=1e-5)
 
 
-def test_families_of_hapmap_and_others() -> None:
-    trios = ut.Pedigree.read(real("genomes/hapmap_samples.csv"), 0.5)
-    assert closed(BB, trios) == pytest.approx(2.240229, abs=1e-6)
-    plan = ut.calibrate(ut.Count("BB"), trios, 1.0)
-    assert ut.leakage(plan.mechanism, trios).proves(1.0)
-    assert plan.mechanism.scale < 3
-    thousand = ut.Pedigree.read(real("genomes/20130606_g1k.ped.gz"), 0.5)
-    assert len(thousand.families()) > 1000
-    assert ut.leakage(ut.PureDP(1.0), thousand).upper >= 3.0
-
-
-# --- section 8: composition -----------------------------------------------------------------------
-
-
-def test_levels_compose_and_leakages_do_not() -> None:
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=4)
-    one = closed(ut.Laplace(ut.Count(1), 1.0), chain)
-    assert one == pytest.approx(2.54003, abs=5e-6)
-    twice = closed(ut.PureDP(2.0), chain)
-    assert twice == pytest.approx(4.64194, abs=5e-6)
-    table = table_of(chain)
-    halves = [noisy(lambda v: [sum(v[:2])], 4, 1.0), noisy(lambda v: [sum(v[2:])], 4, 1.0)]
-
-    def both(values: tuple[int, ...]) -> Any:
-        return (halves[0](values)[:, None] + halves[1](values)[None, :]).ravel()
-
-    assert leakage(table, both, "any") == pytest.approx(2.54003, abs=5e-6)
-    count = noisy(counted([1]), 4, 1.0)
-    assert leakage(table, lambda v: (count(v)[:, None] + count(v)[None, :]).ravel(),
-                   "any") == pytest.approx(4.64194, abs=5e-6)  # fmt: skip
-
-
-def test_two_answers_that_leak_more_than_their_sum() -> None:
-    """The rational example: once ln(48/11), twice ln(53/2)."""
-    answer: dict[tuple[int, ...], float] = {(0, 0): 0.8, (1, 0): 0.2, (1, 1): 0.1}
-    shares = {(0, 0): 3, (1, 0): 5, (1, 1): 1}
-    table: Exact = {values: Fraction(share, 9) for values, share in shares.items()}
-    once = leakage(table, lambda v: np.log([answer[v], 1 - answer[v]]), "any")
-    twice = leakage(
-        table, lambda v: np.log([a * b for a in (answer[v], 1 - answer[v])
-                                 for b in (answer[v], 1 - answer[v])]), "any",
-    )  # fmt: skip
-    assert once == pytest.approx(math.log(48 / 11), abs=1e-12)
-    assert twice == pytest.approx(math.log(53 / 2), abs=1e-12)
-    assert twice > 2 * once
-
-
 # --- section 9: dependent differential privacy ----------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "scale"), [(0.5, 3.193753781), (1.0, 1.587533097), (2.0, 0.775356220)]
-)
-def test_dependence_coefficients_of_a_pair(epsilon: float, scale: float) -> None:
-    pair = ut.BayesianNetwork([(0, 1)], {0: [0.5, 0.5], 1: [[0.8, 0.2], [0.2, 0.8]]})
-    plan = ut.calibrate(ut.Count(1), pair, epsilon, method="dependent")
-    assert plan.mechanism.scale == pytest.approx(scale, rel=2e-7)
-    assert plan.leakage.proves(epsilon)
-    group = ut.calibrate(ut.Count(1), pair, epsilon, method="group")
-    assert group.mechanism.scale == pytest.approx(2 / epsilon, rel=1e-12)
 
 
 def test_pairs_of_records_do_not_tell_all() -> None:
@@ -266,33 +203,6 @@ def test_pairs_of_records_do_not_tell_all() -> None:
 
 
 # --- section 10: accuracy -------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("odds", "formula", "exact"),
-    [(2, 1.547167575, 1.763382515), (10, 1.854854800, 1.940817239),
-     (100, 1.983130404, 1.993721713)],
-)  # fmt: skip
-def test_a_weak_correlation_leaks_nearly_everything(
-    odds: float, formula: float, exact: float
-) -> None:
-    """Theorem 4.3: X1 = 0 forces X2 = 0, and given X1 = 1 the odds of X2 = 1 are ``odds``."""
-    law = [[1, 0], [1 / (1 + odds), odds / (1 + odds)]]
-    for p in (1e-6, 0.1, 0.5, 1 - 1e-9):  # what is learned about X1 does not depend on its law
-        pair = ut.BayesianNetwork([(1, 2)], {1: [1 - p, p], 2: law})
-        assert closed(ut.PureDP(1.0), pair, ut.Adversary(0)) == pytest.approx(exact, abs=1e-8)
-        assert exact > formula
-        assert ut.leakage(ut.PureDP(1.0), pair).lower >= exact - 1e-8
-        assert ut.leakage(ut.PureDP(1.0), ut.Groups(2)).upper == 2.0
-
-
-def test_error_bars() -> None:
-    """alpha = b ln(1/beta) for Laplace noise on one number."""
-    model = ut.MultivariateGaussian(0, np.eye(2))
-    plan = ut.calibrate(ut.Linear([1, 1], 1.0), model, 0.5)
-    scale = plan.mechanism.scale
-    for beta in (0.5, 0.05, 1e-6):
-        assert plan.accuracy(beta) == pytest.approx(scale * math.log(1 / beta), rel=1e-9)
 
 
 def test_the_largest_correlation_for_an_error_twice_as_large() -> None:

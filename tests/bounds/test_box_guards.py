@@ -1,6 +1,5 @@
 """Boxes: rounding, far known records, loose bounds, and a search that forgets no part."""
 
-import math
 from decimal import Decimal, localcontext
 
 import numpy as np
@@ -9,7 +8,6 @@ import pytest
 import undertow as ut
 from undertow.bounds.levels import classes as boxes
 from undertow.bounds.levels.classes import box_leakage
-from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.models.classes import ChainBox
 
 
@@ -66,18 +64,6 @@ def test_first_ratios_are_rounded_outwards():
             assert Decimal(low) <= value <= Decimal(high)
 
 
-@pytest.mark.parametrize(
-    ("q", "r", "epsilon", "steps"), [(0.0482, 0.4383, 0.1, 3), (0.9401, 0.9735, 2.0, 1)]
-)
-def test_known_records_beyond_the_sweep_count(monkeypatch, q, r, epsilon, steps):
-    """What a record far away says about those before it is not yet forgotten where a sweep ends."""
-    monkeypatch.setattr(boxes, "_SWEEPS", (steps,))
-    chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]])
-    low, high = boxes._log_odds(ChainBox(chain.transition, chain.transition))
-    upper, _ = boxes._ceilings(low[None], high[None], epsilon, True, None)
-    assert upper[0] >= exchange_leakage(epsilon, chain, "any").lower
-
-
 @pytest.mark.parametrize("known", [[1, 7], [0, 8], [7]])
 def test_an_attacker_who_knows_something_is_not_ignorant(known):
     q, r, who = (0.02, 0.03), (0.65, 0.66), ut.Adversary(4, known)
@@ -92,22 +78,3 @@ def test_bounds_that_the_rows_rule_out_do_not_matter():
     tight = box_leakage(1.0, box((0.1, 0.5), (0.4, 0.7)))
     assert loose.lower == pytest.approx(tight.lower, abs=1e-12)
     assert loose.upper == pytest.approx(tight.upper, abs=1e-12)
-
-
-def test_the_search_forgets_no_part_of_a_box(monkeypatch):
-    """A part that looks harmless at first keeps its ceiling until it is split itself."""
-
-    def ceilings(low, high, *_):
-        """A hill at (9, 9), seen exactly, and a plain at -1 whose ceilings are far too high."""
-        nearest = np.clip(9.0, low, high)
-        hill = 2 - np.abs(nearest - 9).sum(axis=1)
-        plain = np.where(low.max(axis=1) < 4, 4 * (high - low).sum(axis=1) - 1, -math.inf)
-        return np.maximum(hill, plain), 1
-
-    monkeypatch.setattr(boxes, "_ceilings", ceilings)
-    monkeypatch.setattr(boxes, "_SPLITS", 1)
-    upper, worst, _ = boxes._search(
-        np.zeros((1, 2)), np.full((1, 2), 10.0), 1.0, True, None, 1, np.full(1, math.inf)
-    )
-    assert 2 <= upper <= 2.01
-    assert np.abs(worst - 9).sum() < 0.01

@@ -15,7 +15,7 @@ import pytest
 import undertow as ut
 from tests.oracles.exact import ACTIVITY, ACTIVITY_START, both, chain_law, noisy
 from tests.oracles.exact import leakage as oracle
-from undertow.bounds.enumeration import independent_releases, mechanism_leakage
+from undertow.testing.enumeration import independent_releases, mechanism_leakage
 
 PAIRS = list(itertools.product((0, 1), repeat=2))
 ONE = [[0.08, 0.88], [0.03, 0.07]]

@@ -11,10 +11,8 @@ import undertow as ut
 from tests.grids import each
 from undertow.bounds.levels.classes import box_leakage, contraction_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
-from undertow.bounds.levels.sweep import box_rates, contraction_rate, contraction_upper
+from undertow.bounds.levels.sweep import contraction_rate, contraction_upper
 from undertow.models.classes import ChainBox
-
-SLACK = 1e-9
 
 
 def random_box(size, generator, length=None):
@@ -71,35 +69,6 @@ def slow_box(size, generator, wide):
     return box, chains
 
 
-@each(("seed", "size"), range(3), [2, 3, 5])
-def test_records_one_by_one_bound_every_chain_of_the_box(size, seed):
-    generator = np.random.default_rng(100 + seed)
-    box, chains = slow_box(size, generator, [0.0, 0.05, 0.2][seed % 3])
-    for epsilon in (0.01, 0.5):
-        bound = contraction_upper(epsilon, box)
-        assert bound < epsilon + 2 * max(contraction_rate(box), 1)
-        truth = max(exchange_leakage(epsilon, chain).lower for chain in chains)
-        assert truth <= bound
-        if seed % 3 == 0 and epsilon == 0.01:  # of one chain within a factor of two
-            assert bound <= 2 * truth
-
-
-def test_cross_ratios_of_products_are_within_the_rates():
-    generator = np.random.default_rng(7)
-    box, chains = slow_box(3, generator, 0.2)
-    rates = box_rates(box)
-    assert len(rates) > 20
-    product = np.eye(3)
-    for rate in rates[:20]:
-        product = product @ chains[generator.integers(len(chains))].transition
-        p = np.log(product)
-        worst = max(
-            p[x, y] + p[z, w] - p[x, w] - p[z, y]
-            for x, y, z, w in itertools.product(range(3), repeat=4)
-        )
-        assert math.tanh(worst / 4) <= rate
-
-
 def test_a_window_of_a_box_of_more_states_is_bounded_by_its_sides():
     box, chains = slow_box(3, np.random.default_rng(2), 0.05)
     for window in (2, 6):
@@ -114,27 +83,6 @@ def test_two_states_are_bounded_a_little_above_the_exact_enclosure():
     box = ChainBox([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]])
     exact, bound = box_leakage(0.25, box), contraction_leakage(0.25, box)
     assert exact.upper <= bound.upper <= 1.15 * exact.upper
-
-
-def test_the_rate_is_the_largest_cross_ratio():
-    generator = np.random.default_rng(1)
-    box, chains = random_box(3, generator)
-    for chain in chains:
-        p = np.log(chain.transition)
-        worst = max(
-            p[x, y] + p[z, w] - p[x, w] - p[z, y]
-            for x, y, z, w in itertools.product(range(3), repeat=4)
-        )
-        assert worst <= contraction_rate(box)
-    alone = ChainBox(chains[0].transition, chains[0].transition)
-    assert contraction_rate(alone) == pytest.approx(
-        max(
-            math.log(t[x, y] * t[z, w] / (t[x, w] * t[z, y]))
-            for t in [chains[0].transition]
-            for x, y, z, w in itertools.product(range(3), repeat=4)
-        ),
-        abs=SLACK,
-    )
 
 
 def test_large_levels_small_levels_and_zeros():

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from undertow.bounds import definitions
-from undertow.bounds.enumeration import (
+from undertow.errors import InvalidInput
+from undertow.mechanisms import MetricDP
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
 )
-from undertow.errors import InvalidInput
-from undertow.mechanisms import MetricDP
 from undertow_papers.definitions import (
     dp_level,
     free_lunch_law,
@@ -223,14 +222,6 @@ def test_bad_tables_are_refused(level, table, message):
 def test_what_is_not_a_metric_is_refused(value):
     with pytest.raises(InvalidInput, match="distance must be positive and finite"):
         metric_level(TABLE, lambda _x, _y: value)
-
-
-def test_too_many_pairs_are_refused(monkeypatch):
-    monkeypatch.setattr(definitions, "PAIR_LIMIT", 6)
-    assert metric_level(TABLE, hamming) > 0
-    monkeypatch.setattr(definitions, "PAIR_LIMIT", 5)
-    with pytest.raises(InvalidInput, match=r"2\^2 data sets in pairs; at most 5 pairs"):
-        metric_level(TABLE, hamming)
 
 
 @pytest.mark.parametrize(("first", "second"), [((), ()), ((1,), (1, 2))])

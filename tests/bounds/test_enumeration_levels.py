@@ -2,17 +2,15 @@
 
 import itertools
 import math
-from types import SimpleNamespace
 from typing import Any, cast
 
 import numpy as np
 import pytest
-from scipy.optimize import linprog
 
 from tests.bounds.test_enumeration import ACTIVITY, ACTIVITY_START, EVEN, TWINS, flips, random_chain
-from tests.grids import each, thinned
-from undertow.bounds import enumeration
-from undertow.bounds.enumeration import (
+from tests.grids import each
+from undertow.errors import InvalidInput
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     adversaries,
     chain_joint,
@@ -22,23 +20,21 @@ from undertow.bounds.enumeration import (
     pure_dp_adversary,
     pure_dp_leakage,
 )
-from undertow.errors import InvalidInput, UndertowError
 
 # --- every epsilon-DP algorithm -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("n", "exact"), thinned([pytest.param(3, 2.2024), pytest.param(5, 2.8777)], keep=1)
-)
+@pytest.mark.parametrize(("n", "exact"), [pytest.param(3, 2.2024)])
 def test_short_activity_chains(n, exact):
     joint = chain_joint(ACTIVITY_START, ACTIVITY, length=n)
     worst = pure_dp_leakage(joint, 1.0)
     assert worst.leakage == pytest.approx(exact, abs=5e-5)
-    facts = tuple(record for record, _ in worst.known), tuple(value for _, value in worst.known)
+    places = tuple(record for record, _ in worst.known)
+    values = tuple(value for _, value in worst.known)
     assert worst.target is not None
-    assert worst.value is not None
-    assert worst.other is not None
-    again = pure_dp_adversary(joint, 1.0, worst.target, *facts, worst.value, worst.other)
+    assert isinstance(worst.value, int)
+    assert isinstance(worst.other, int)
+    again = pure_dp_adversary(joint, 1.0, worst.target, places, values, worst.value, worst.other)
     assert again == worst.leakage
     count = additive_noise_likelihood([0, 1], scale=1.0, n=n)  # positive correlation: the worst
     assert mechanism_leakage(joint, count).leakage == pytest.approx(worst.leakage, abs=1e-10)
@@ -55,7 +51,7 @@ def test_binary_optimum_is_randomised_response(seed, epsilon):
         assert pure_dp_leakage(joint, epsilon, against).leakage == pytest.approx(expected, abs=1e-9)
 
 
-@pytest.mark.parametrize("seed", thinned(range(3), keep=1))
+@pytest.mark.parametrize("seed", range(1))
 def test_optimum_over_products_of_subsets(seed):
     """Section 1, any k: the worst likelihood is e^(epsilon #{t : x_t in S_t}) for some sets S_t."""
     joint = random_chain(seed, 3, 3)
@@ -176,39 +172,3 @@ def test_large_programs_are_refused():
         pure_dp_adversary(joint, 1.0, 0, (), (), 0, 1)
     everything_else = tuple(range(4, 14))
     assert pure_dp_adversary(joint, 1.0, 0, everything_else, (0,) * 10, 1, 0) > 1.0
-
-
-def solver_that(changes):
-    """Return linprog with its solution changed."""
-
-    def solve(*args, **kwargs):
-        found = linprog(*args, **kwargs)
-        found.x = changes(found.x)
-        return found
-
-    return solve
-
-
-def test_unsolved_programs_are_errors(monkeypatch):
-    joint = random_chain(1, 2, 3)
-    failed = SimpleNamespace(status=4, message="numerical difficulties")
-    monkeypatch.setattr(enumeration, "linprog", lambda *_args, **_kwargs: failed)
-    with pytest.raises(UndertowError, match="not solved: numerical difficulties"):
-        pure_dp_leakage(joint, 1.0)
-
-
-def test_solutions_short_of_the_best_are_errors(monkeypatch):
-    joint = random_chain(1, 2, 3)
-    sloppy = solver_that(lambda phi: 0.99 * phi + 0.01 * phi.mean())  # feasible, not optimal
-    monkeypatch.setattr(enumeration, "linprog", sloppy)
-    with pytest.raises(UndertowError, match="only to within"):
-        pure_dp_leakage(joint, 1.0)
-
-
-def test_solutions_that_are_not_private_are_brought_back(monkeypatch):
-    joint = random_chain(1, 2, 3)
-    expected = pure_dp_adversary(joint, 1.0, 0, (), (), 1, 0)
-    raised = np.where(np.arange(8) < 4, 1.0, 1.01)  # where the target, record 0, has value 1
-    monkeypatch.setattr(enumeration, "linprog", solver_that(lambda phi: phi * raised))
-    found = pure_dp_adversary(joint, 1.0, 0, (), (), 1, 0)
-    assert found == pytest.approx(expected, abs=1e-12)

@@ -8,9 +8,8 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
-from undertow.bounds.memory.attractive import ignorant_value, perron
 from undertow.errors import NotSupported
-from undertow.models.attractive import hidden_margin, is_attractive, order_margin
+from undertow.models.attractive import hidden_margin, is_attractive
 
 RISING = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
 FLIPS = ut.RandomizedResponse.binary(0.2, 0.3)
@@ -171,40 +170,6 @@ def test_counts_flips_and_levels_agree_where_they_must():
     assert ut.leakage(ut.PureDP(0.25), swapped, "ignorant").upper == pytest.approx(level.upper)
 
 
-@pytest.mark.parametrize(
-    ("table", "margin"),
-    [((0.12, 0.5, 0.2, 0.58), 0.322773), ((0.15, 0.85, 0.2, 0.86), 0.080689),
-     ((0.4, 0.6, 0.5, 0.63), 0.126752)],
-)  # fmt: skip
-def test_margins_of_order_two(table, margin):
-    chain = second(*table)
-    assert order_margin(chain.transition) == pytest.approx(margin, abs=1e-6)
-    # what the margin says: all second differences of the joint law of six records, none below 0
-    logs = np.log(chain.joint(6))
-    least = min(
-        float(np.diff(np.diff(logs, axis=i), axis=j).min())
-        for i, j in itertools.combinations(range(6), 2)
-    )
-    assert least >= -1e-12
-
-
-def test_order_one_has_a_margin_of_exactly_nothing():
-    chain = ut.SecondOrderChain.of(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]))
-    assert order_margin(chain.transition) == 0.0
-    assert is_attractive(ut.HiddenChain.of(chain))
-    assert RISING.order_table() is None
-    assert not is_attractive(ut.HiddenChain.of(second(0.184, 0.851, 0.911, 0.925)))
-
-
-def test_both_closed_forms_of_order_two_agree():
-    chain = second(0.12, 0.5, 0.2, 0.58)
-    pairs = ut.leakage(ut.PureDP(1.0), chain, "ignorant")
-    hidden = ut.leakage(ut.PureDP(1.0), ut.HiddenChain.of(chain), "ignorant")
-    assert hidden.lower <= pairs.upper
-    assert pairs.lower <= hidden.upper
-    assert hidden.upper == pytest.approx(pairs.upper, rel=1e-6)
-
-
 def test_total_positivity_is_exact():
     moved = [2, 0, 1]
     other = ut.HiddenChain(
@@ -216,22 +181,6 @@ def test_total_positivity_is_exact():
     assert hidden_margin(tipped, [0, 0, 1]) == 0
     tipped[0] = [0.3, 0.4 - 2**-50, 0.3 + 2**-50]
     assert hidden_margin(tipped, [0, 0, 1]) < 0
-
-
-def test_perron_vectors_lie_within_their_error():
-    generator = np.random.default_rng(7)
-    for _ in range(20):
-        matrix = generator.dirichlet(np.full(4, 0.4), 4) + 1e-9
-        vector, width = perron(matrix)
-        values, vectors = np.linalg.eig(matrix)
-        true = np.abs(np.real(vectors[:, np.argmax(np.real(values))]))
-        ratio = np.log(vector / true)
-        assert np.ptp(ratio) <= width + 1e-8  # of the eigenvector of numpy
-        assert width < 1e-6
-    assert perron(np.array([[0.0, 1.0], [1.0, 0.0]]))[1] == math.inf
-    value, error = ignorant_value(RISING.transition, RISING.shown, 1.0)
-    assert 0 < error < 1e-11
-    assert value == pytest.approx(2.777106, abs=1e-6)
 
 
 def test_no_plan_is_made_without_an_upper_end():

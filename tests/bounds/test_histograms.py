@@ -11,14 +11,12 @@ from tests.oracles.joint import ERROR, chain_law, histogram, joint_leakage
 from undertow.bounds.counts import histograms
 from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.errors import MethodRefused
-from undertow_papers.wang2016.records import SLEEP, STAGES
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
 FOUR = ut.MarkovChain(
     [[0.7, 0.15, 0.1, 0.05], [0.1, 0.65, 0.2, 0.05], [0.05, 0.15, 0.7, 0.1], [0.1, 0.1, 0.2, 0.6]],
     length=1000,
 )
-NIGHTS = ut.MarkovChain(np.array(SLEEP) / np.sum(SLEEP, axis=1, keepdims=True), STAGES)
 TURNS = ut.MarkovChain([[0.2, 0.4, 0.4], [0.4, 0.2, 0.4], [0.4, 0.4, 0.2]])
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150)
@@ -125,13 +123,6 @@ def test_nothing_is_gained_where_states_last(chain, scale, against):
     assert found.upper - found.lower <= 1e-9 * found.upper
     with pytest.raises(MethodRefused, match="as much as any algorithm"):
         ut.calibrate(ut.Histogram(), chain, 1.0, against, method="exact")
-
-
-def test_little_could_be_gained_on_sleep():
-    """Five stages at limit 1: an attack on the histogram attains 0.964 of what the level leaks."""
-    found = ut.leakage(ut.DiscreteLaplace(ut.Histogram(), 71.504714), NIGHTS)
-    assert 0.9999999 < found.upper < 1.0000001
-    assert found.lower > 0.9643
 
 
 @pytest.mark.parametrize(

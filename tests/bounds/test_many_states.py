@@ -4,14 +4,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.bounds.enumeration import chain_joint, pure_dp_leakage
-from undertow.bounds.levels import exchange as exchange_search
-from undertow.bounds.levels import sweep as screening
-from undertow.bounds.levels import sweep as survey
-from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.sides import ordered_pairs
 from undertow.bounds.levels.sweep import Ask, ceilings
-from undertow.numerics import GAP
 
 
 def random_chain(seed, size, **more):
@@ -25,37 +19,6 @@ def random_chain(seed, size, **more):
     rows += (2.0 if seed % 2 else 0.0) * np.eye(size)
     start = "stationary" if seed % 4 else rng.dirichlet(np.ones(size))
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), start=start, **more)
-
-
-@pytest.fixture
-def screened(monkeypatch):
-    """Let every chain be large: little memory, blocks of a few rows, pairs dismissed."""
-    monkeypatch.setattr(exchange_search, "_SMALL", -1)
-    monkeypatch.setattr(exchange_search, "MEMORY", 1)
-    monkeypatch.setattr(survey, "MEMORY", 2**14)
-    monkeypatch.setattr(survey, "_CACHE", 2**9)
-
-
-@pytest.mark.parametrize(("seed", "against", "length"), [(1, "any", 3), (4, "ignorant", 4)])
-def test_screening_agrees_with_enumeration(seed, against, length, screened):
-    chain = random_chain(seed, 3, length=length)
-    leak = exchange_leakage(1.0, chain, against)
-    joint = chain_joint(chain.initial, [chain.transition] * (length - 1))
-    truth = pure_dp_leakage(joint, 1.0, against).leakage
-    assert leak.lower - 1e-9 <= truth <= leak.upper + 1e-9
-    assert leak.upper - leak.lower <= 4 * GAP
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_screening_changes_nothing(seed, monkeypatch, screened):
-    chain = random_chain(seed, 3 + seed % 4, length=None if seed % 4 == 2 else 9)
-    epsilon, window = (0.3, 2.0)[seed % 2], (1, 3)[seed % 5 == 0]
-    found = exchange_leakage(epsilon, chain, "any", window)
-    monkeypatch.setattr(exchange_search, "_SMALL", 10**12)
-    whole = exchange_leakage(epsilon, chain, "any", window)
-    width = 4 * GAP * max(1.0, whole.upper)
-    assert abs(found.upper - whole.upper) <= width
-    assert abs(found.lower - whole.lower) <= width
 
 
 def asked(chain, side, epsilon, floor, spacing):
@@ -101,72 +64,3 @@ def test_ceilings_hold_and_are_close(seed, side):
     assert (upper >= truth - 1e-9).all()
     assert (lower <= upper).all()
     assert (upper <= np.maximum(truth, floor) + 5 * spacing).all()
-
-
-def test_a_ceiling_too_low_is_seen(monkeypatch):
-    """The mutant: what lies beyond the last look is forgotten."""
-    chain = random_chain(1, 3)
-    truth = gains(chain, 1, 0.8, steps=12)
-    monkeypatch.setattr(survey._Sweep, "_raise", lambda *_: None)
-    monkeypatch.setattr(
-        survey._Sweep, "_largest_roots", lambda self, pairs: np.full(len(pairs), -10.0)
-    )
-    upper, _ = ceilings(asked(chain, 1, 0.8, 0.05, 0.02))
-    assert (upper < truth - 1e-6).any()
-
-
-def test_dismissing_too_much_is_seen(monkeypatch, screened):
-    """The mutant: ceilings that are a third of what they should be dismiss the worst pair."""
-    chain = random_chain(1, 4)
-    honest = exchange_leakage(0.5, chain)
-    pairs = screening.leading_pairs(chain)[::-1]
-    monkeypatch.setattr(exchange_search, "leading_pairs", lambda _: pairs)
-    assert exchange_leakage(0.5, chain).upper == pytest.approx(honest.upper, rel=1e-9)
-    plain = survey.ceilings
-
-    def low(ask):
-        upper, hints = plain(ask)
-        return upper / 3, np.full_like(hints, -np.inf)
-
-    monkeypatch.setattr(screening, "ceilings", low)
-    assert exchange_leakage(0.5, chain).upper < honest.lower
-
-
-def test_what_is_not_finished_says_so(monkeypatch, screened):
-    chain = random_chain(2, 6)
-    whole = exchange_leakage(1.0, chain)
-    monkeypatch.setattr(exchange_search, "_EFFORT", 0)
-    monkeypatch.setattr(exchange_search, "STAGES", 1)
-    monkeypatch.setattr(screening, "_SPACING", 0.5)
-    leak = exchange_leakage(1.0, chain)
-    assert leak.lower <= whole.upper
-    assert whole.lower <= leak.upper
-    assert any("effort" in line for line in leak.assumptions)
-
-
-def test_a_survey_ended_early_still_holds(monkeypatch):
-    chain = random_chain(1, 4)
-    whole, _ = ceilings(asked(chain, 1, 0.8, 0.05, 0.02))
-    monkeypatch.setattr(survey, "_EFFORT", 20_000)
-    early, _ = ceilings(asked(chain, 1, 0.8, 0.05, 0.02))
-    assert (early >= whole - 0.02).all()
-
-
-@pytest.mark.parametrize("against", ["any", "ignorant"])
-def test_budgets_by_a_guide_are_those_without(against, monkeypatch):
-    chain = random_chain(2, 4)
-    plain = ut.dp_budget(chain, limit=1.0, against=against)
-    monkeypatch.setattr(exchange_search, "_SMALL", -1)
-    guided = ut.dp_budget(chain, limit=1.0, against=against)
-    assert ut.leakage(ut.PureDP(guided), chain, against).proves(1.0)
-    assert guided == pytest.approx(plain, rel=1e-9)
-
-
-def test_a_guide_that_begins_with_the_wrong_pair_learns(monkeypatch):
-    monkeypatch.setattr(exchange_search, "_SMALL", -1)
-    monkeypatch.setattr(exchange_search, "_LIKELY", 0)
-    chain = random_chain(2, 4)
-    right = ut.dp_budget(chain, limit=1.0)
-    pairs = screening.leading_pairs(chain)[::-1]
-    monkeypatch.setattr(exchange_search, "leading_pairs", lambda _: pairs)
-    assert ut.dp_budget(chain, limit=1.0) == pytest.approx(right, rel=1e-9)

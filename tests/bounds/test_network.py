@@ -1,6 +1,5 @@
 """Leakage on small networks, against enumeration of all values, known sets and outputs."""
 
-import itertools
 import math
 from typing import Any, cast
 
@@ -12,8 +11,7 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
-from undertow.bounds.channels.quilts import Bound, NoiseScore
-from undertow.bounds.graphs import dependent, moral_neighbours, reachable
+from undertow.bounds.channels.quilts import Bound
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
 from undertow.bounds.networks.quilts import max_influence, network_distance, network_quilt
@@ -134,22 +132,6 @@ def test_flu_in_a_household():
         assert value == pytest.approx(truth, abs=1e-9)
 
 
-def test_flu_clique_with_a_given_number_of_patients():
-    """Four exchangeable people; .1 .15 .5 .15 .1 of 0 to 4 patients: W is 2, not 4."""
-    patients = [0.1, 0.15, 0.5, 0.15, 0.1]
-    joint = np.zeros((2,) * 4)
-    for values in itertools.product((0, 1), repeat=4):
-        joint[values] = patients[sum(values)] / math.comb(4, sum(values))
-    cpds, edges = {}, []
-    for person in range(4):
-        law = joint.sum(axis=tuple(range(person + 1, 4)))
-        cpds[person] = law / law.sum(axis=-1, keepdims=True)
-        edges += [(before, person) for before in range(person)]
-    clique = BayesianNetwork(edges, cpds)
-    assert network_distance(clique, Count(1)) == 2
-    assert network_leakage(Laplace(Count(1), 2.0), clique, "ignorant").upper <= 1.0
-
-
 def test_parts_of_a_network_are_independent():
     trio = [(0, 2), (1, 2)]
     both = BayesianNetwork(
@@ -179,53 +161,6 @@ def test_many_parts_for_an_attacker_who_knows_nothing():
     assert whole.lower == pytest.approx(part.upper, abs=1e-9)  # positive correlation: in the tails
     fixed = network_leakage(count, many, Adversary(3, [2]))
     assert fixed.upper == pytest.approx(1.0, abs=1e-9)
-
-
-def test_other_parts_blur_what_lies_between():
-    """X = 0 makes two of a part's three records 1, X = 1 one or all: the answer 2 tells most.
-
-    With unknown parts around it no single answer tells as much; far answers tell less.
-    """
-    tables = [COIN, [[0.0, 1.0], [0.5, 0.5]], [[1.0, 0.0], [0.0, 1.0]]]
-    parts = 27
-    edges = [(n, n + 1) for n in range(3 * parts) if n % 3 < 2]
-    many = BayesianNetwork(edges, {n: tables[n % 3] for n in range(3 * parts)})
-    one = BayesianNetwork(edges[:2], {n: tables[n] for n in range(3)})
-    count = Laplace(Count(1), 1.0)
-    others = np.ones(1)
-    for _ in range(parts - 1):
-        others = np.convolve(others, [0.0, 0.25, 0.5, 0.25])
-    answers = np.arange(-5, 3 * parts + 6)[:, None]
-    laws: dict[int, Any] = {}
-    for values, probability in oracle.joint_of(one).items():
-        laws.setdefault(values[0], np.zeros(4))[sum(values)] += 2 * probability
-    noise = np.exp(-np.abs(answers - np.arange(len(others) + 3)))
-    seen = [noise @ np.convolve(law, others) for law in laws.values()]
-    truth = float(np.abs(np.log(seen[0] / seen[1])).max())
-    leak, alone = (network_leakage(count, model, Adversary(0)) for model in (many, one))
-    assert leak.lower <= truth + 1e-9
-    assert truth <= leak.upper + 1e-9
-    assert leak.upper == alone.upper
-    assert leak.lower < alone.lower - 0.01
-
-
-def test_too_large_networks_have_the_general_bound_and_say_why():
-    rng = np.random.default_rng(0)
-    count = 16
-    cpds = {0: COIN, 1: rng.dirichlet([1, 1], size=2)}
-    edges = [(0, 1)]
-    for node in range(2, count):
-        cpds[node] = rng.dirichlet([1, 1], size=(2, 2))
-        edges += [(node - 2, node), (node - 1, node)]
-    network = BayesianNetwork(edges, cpds)
-    leak = network_leakage(Laplace(Count(1), 1.0), network)
-    assert leak.method == "group"
-    assert leak.upper == 16.0
-    assert any("not exact, because" in note for note in leak.assumptions)
-    weaker = network_leakage(Laplace(Count(1), 1.0), network, "ignorant")
-    assert weaker.method == "exact"
-    assert weaker.upper <= leak.upper
-    assert leak.lower >= weaker.lower - 1e-12
 
 
 def test_noise_so_small_that_likelihoods_underflow():
@@ -311,42 +246,6 @@ def test_bad_questions():
 # --- separation, quilts, distances ----------------------------------------------------------------
 
 
-@law(QUIET, 8, network=oracle.networks(most=5, states=2, latent=False, parents=3), data=st.data())
-def test_separated_records_are_independent(network, data):
-    """d-separation never calls dependent records separated, colliders included."""
-    joint = oracle.joint_of(network)
-    target = data.draw(st.integers(0, network.length - 1))
-    given_ = data.draw(st.sets(st.integers(0, network.length - 1)).map(lambda s: s - {target}))
-    apart = set(range(network.length)) - dependent(network, target, given_) - given_ - {target}
-    for other in apart:
-        assert oracle.independent(joint, target, other, sorted(given_), 1e-9)
-    # whatever else is known, separation in the moral graph stays
-    moral = set(range(network.length)) - reachable(moral_neighbours(network), target, given_)
-    for other in moral - given_ - {target}:
-        more = data.draw(st.sets(st.integers(0, network.length - 1)))
-        assert oracle.independent(
-            joint, target, other, sorted((given_ | more) - {target, other}), 1e-9
-        )
-
-
-def test_colliders():
-    """Two causes are independent until their effect, or what follows from it, is known."""
-    rng = np.random.default_rng(1)
-    tables = {
-        "a": [0.3, 0.7], "b": [0.6, 0.4], "c": rng.dirichlet([1, 1], size=(2, 2)),
-        "d": rng.dirichlet([1, 1], size=2),
-    }  # fmt: skip
-    network = BayesianNetwork([("a", "c"), ("b", "c"), ("c", "d")], tables)
-    a, b, c, d = (network.numbers[node] for node in "abcd")
-    assert dependent(network, a, []) == {c, d}
-    assert dependent(network, a, [c]) == {b}
-    assert dependent(network, a, [d]) == {b, c}
-    assert dependent(network, a, [b]) == {c, d}
-    joint = oracle.joint_of(network)
-    assert oracle.independent(joint, a, b, [], 1e-12)
-    assert not oracle.independent(joint, a, b, [d], 1e-6)
-
-
 @law(FEW, 8, network=oracle.networks(most=4, latent=False), data=st.data())
 def test_influence(network, data):
     assume(network.length > 1)
@@ -357,24 +256,6 @@ def test_influence(network, data):
     truth = oracle.influence(joint, target, quilt)
     found = max_influence(network, target, quilt)
     assert found == pytest.approx(truth, abs=1e-9) if math.isfinite(truth) else found == math.inf
-
-
-@law(
-    FEW, 6,
-    network=oracle.networks(most=4, states=2, zeros=False), tau=st.sampled_from([0.2, 1.0, 2.0]),
-)  # fmt: skip
-def test_quilts_bound_what_levels_leak(network, tau):
-    joint = oracle.joint_of(network)
-    assume(min(joint.values()) > 1e-4)
-    for against in WHOM:
-        truth = oracle.level_leakage(joint, 2, tau, against)
-        found = network_quilt(network, against, Bound(tau))
-        assert truth <= found.value + 1e-7
-        assert found.value <= tau * network.length * (1 + 1e-12)
-        # the noise that the quilts ask for keeps their own guarantee
-        if found.value:
-            scale = network_quilt(network, against, NoiseScore(1.0)).value
-            assert oracle.count_leakage(joint, [0], 1 / scale, against) <= 1 + 1e-9
 
 
 def test_quilts_against_any_do_not_trust_colliders():
@@ -389,25 +270,6 @@ def test_quilts_against_any_do_not_trust_colliders():
     assert truth == pytest.approx(3.0)
     assert network_quilt(network, "any", Bound(1.0), records=[target]).value >= 3.0
     assert network_quilt(network, "ignorant", Bound(1.0), records=[target]).value == 2.0
-
-
-def test_conditional_influence_is_what_enumeration_finds():
-    """Against any attacker the influence is the largest over all that may be known."""
-    rng = np.random.default_rng(3)
-    kernel = rng.dirichlet([2, 2], size=2)
-    path = BayesianNetwork([(0, 1), (1, 2), (2, 3)], {0: COIN, 1: kernel, 2: kernel, 3: kernel})
-    joint = oracle.joint_of(path)
-    truth = min(
-        near + max(
-            oracle.influence(joint, 1, [q for q in quilt if q not in known], known)
-            for size in range(4)
-            for known in itertools.combinations([0, 2, 3], size)
-            if set(quilt) - set(known)
-        )
-        for quilt, near in [((2,), 2), ((0, 2), 1), ((0,), 3), ((0, 3), 2), ((3,), 3)]
-    )  # fmt: skip
-    found = network_quilt(path, "any", Bound(1.0), records=[1])
-    assert found.value == pytest.approx(min(truth, 4.0), abs=1e-9)
 
 
 def test_quilts_with_secrets_and_limits():

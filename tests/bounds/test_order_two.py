@@ -1,6 +1,5 @@
 """Brackets of chains of order two with two states: every length, every known record."""
 
-import itertools
 import math
 
 import numpy as np
@@ -8,15 +7,12 @@ import pytest
 
 import undertow as ut
 from tests.bounds.test_attractive import fitted
-from tests.grids import thinned
-from undertow.bounds.memory.boxes import Joint, Tilts, binary_laws, joined, open_gaps, side_boxes
 from undertow.bounds.memory.second_order import second_order_leakage
 from undertow.bounds.memory.two_states import (
     Bracketing,
     MoveBounds,
     attack_arrays,
     law_of,
-    open_values,
     played,
     worst_case,
 )
@@ -39,9 +35,7 @@ PLANNED = {  # flips of the order-one plan, and the bracket of the order-two tru
 }
 
 
-@pytest.mark.parametrize(
-    "case", thinned(list(PLANNED), keep=[("activity", 2.0), ("N5", 4.0)]), ids=str
-)
+@pytest.mark.parametrize("case", [("activity", 2.0), ("N5", 4.0)], ids=str)
 def test_order_one_plans_on_real_chains(case):
     name, epsilon = case
     truth = fitted(name)
@@ -67,116 +61,7 @@ def test_the_price_of_the_second_record_back(name, scale, flips):
     assert "second record back" in str(table)
 
 
-# --- the parts ------------------------------------------------------------------------------------
-
-
-def test_the_law_of_pairs_and_the_reversal_are_those_of_the_model():
-    for ones in ((0.12, 0.5, 0.2, 0.58), (0.9, 0.2, 0.6, 0.05)):
-        law, back = binary_laws(chain(ones))
-        np.testing.assert_allclose(law / law.sum(), chain(ones).pair_law, rtol=1e-13)
-        np.testing.assert_allclose(back, chain(ones).reverse().transition, rtol=1e-12)
-
-
-def messages_by_paths(step, pattern, theta, value):
-    """Return the message of a record known to be ``value`` beyond which a pattern lies, by sums."""
-    sums = np.zeros((2, 2))  # with outputs or plain, inner neighbour
-    for inner in (0, 1):
-        for path in itertools.product((0, 1), repeat=len(pattern)):
-            records = (inner, value, *path)
-            if any(p is not None and p != x for p, x in zip(pattern, path, strict=True)):
-                continue
-            weight = math.prod(
-                step[records[t - 2], records[t - 1], records[t]] for t in range(2, len(records))
-            )
-            tilt = sum(x for p, x in zip(pattern, path, strict=True) if p is None)
-            sums[:, inner] += weight * np.array([math.exp(theta * tilt), 1.0])
-    return sums[:, 1] / sums[:, 0]
-
-
-def test_every_message_lies_in_a_box():
-    """All patterns of up to five records beyond a known one, and every box, after each round."""
-    step, theta = FIRST.transition, 1.0
-    for rounds in (1, 2):
-        side = side_boxes(step, Tilts(theta, ((theta,),)), rounds, 1e-3, longest=4)
-        for value in (0, 1):
-            boxes = side.boxes[0][value]
-            for size in range(6):
-                for pattern in itertools.product((None, 0, 1), repeat=size):
-                    seen, plain = messages_by_paths(step, pattern, theta, value)
-                    inside = (boxes[:, 0] <= seen) & (seen <= boxes[:, 1])
-                    inside &= (boxes[:, 2] <= plain) & (plain <= boxes[:, 3])
-                    assert inside.any(), pattern
-
-
-def test_boxes_get_narrower_and_merging_only_widens():
-    step, tilts = FIRST.transition, Tilts(1.0, ((1.0,),))
-    coarse, fine = (side_boxes(step, tilts, 2, width, 6) for width in (0.2, 1e-6))
-    assert len(coarse.boxes[0][0]) < len(fine.boxes[0][0])
-    for box in fine.boxes[0][0]:
-        wide = coarse.boxes[0][0]
-        holds = (wide[:, [0, 2]] <= box[[0, 2]]) & (box[[1, 3]] <= wide[:, [1, 3]])
-        assert holds.all(axis=1).any()
-
-
-def test_no_pair_of_elements_is_above_the_join():
-    rng = np.random.default_rng(1)
-    left, right = np.exp(rng.normal(0, 0.5, (2, 300, 5)))
-    joint = Joint(0.7, (1.4, 0.6, 1.1, 0.8), 1e-12)
-    c1, d0, c0, d1 = joint.factors
-    worst = -math.inf
-    for one, two in itertools.product(left, right):
-        value = one[0] * two[0] * (1 + c1 * one[1] * two[1]) * (1 + d0 * one[2] * two[2])
-        value /= (1 + c0 * one[3] * two[3]) * (1 + d1 * one[4] * two[4])
-        worst = max(worst, joint.own + math.log(value))
-    for floor in (-math.inf, worst - 0.3, worst + 0.1):
-        found = joined(left, right, joint, max(floor, -50.0))
-        assert max(worst, floor) <= found <= max(worst, floor) + 1e-4
-
-
-def test_gaps_refuse_what_would_underflow():
-    table = np.array((1e-260, 0.5, 0.5, 0.5)).reshape(2, 2)  # no chain has such an entry
-    with pytest.raises(NotSupported, match="far apart"):
-        open_gaps(np.stack([1 - table, table], axis=-1), Tilts(50.0, ((50.0,),)), 0, 5)
-
-
 # --- against sums over all series -----------------------------------------------------------------
-
-
-def whole_leakage(law, target, known, tilt):
-    """Return ln N(1)/N(0) - ln N~(1)/N~(0) from the table of a whole series."""
-    for record, value in known:
-        shape = [1] * law.ndim
-        shape[record] = 2
-        law = law * np.eye(2)[value].reshape(shape)
-    seen = law
-    for record, weights in enumerate(tilt):
-        if record not in dict(known):
-            shape = [1] * law.ndim
-            shape[record] = 2
-            seen = seen * np.array(weights).reshape(shape)
-    sums = [np.moveaxis(table, target, 0).reshape(2, -1).sum(axis=1) for table in (seen, law)]
-    return math.log(sums[0][1] / sums[0][0]) - math.log(sums[1][1] / sums[1][0])
-
-
-@pytest.mark.parametrize("seed", range(5))
-def test_an_attack_that_is_played_out_is_a_sum_over_all_series(seed):
-    rng = np.random.default_rng(seed)
-    model = chain(rng.uniform(0.05, 0.95, 4))
-    records = int(rng.integers(1, 8))
-    target = int(rng.integers(0, records))
-    weights = np.exp(rng.normal(size=(records, 2)))
-    known = [
-        (t, int(rng.integers(0, 2))) for t in range(records) if t != target and rng.random() < 0.4
-    ]
-    law = model.joint(max(records, 2))
-    if records == 1:
-        law = law.sum(axis=0)
-    found = played(model, weights, known, target)
-    exact = whole_leakage(law, target, known, weights)
-    assert found.lower <= exact <= found.upper
-    assert found.upper - found.lower < 1e-11
-    values, error = open_values(model, weights)
-    assert values[target] == pytest.approx(whole_leakage(law, target, [], weights), abs=error)
 
 
 @pytest.mark.parametrize("ones", [(0.12, 0.5, 0.2, 0.58), (0.3, 0.6, 0.1, 0.7)])

@@ -1,6 +1,5 @@
 """Networks that are paths: seen to be chains, whatever the order of their nodes and arrows."""
 
-import math
 from fractions import Fraction
 from itertools import pairwise, product
 from typing import Any
@@ -9,11 +8,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from tests.oracles import networks as oracle
-from undertow.bounds.networks import levels as paths
 from undertow.bounds.networks.levels import level_leakage, path_leakage, path_of
-from undertow.bounds.trees.leakages import SMALL, tree_leakage
 from undertow.models.networks import BayesianNetwork
 
 COIN = [0.5, 0.5]
@@ -51,7 +47,7 @@ def whom(network, seed):
     return ["any", "ignorant", ut.Adversary(target, known)]
 
 
-@pytest.mark.parametrize("seed", thinned(range(5), keep=[2, 3]))
+@pytest.mark.parametrize("seed", [2, 3])
 def test_all_algorithms_of_a_level(seed):
     """The linear program over all algorithms, for every known set, finds the same."""
     states = 3 if seed % 4 == 3 else 2
@@ -124,28 +120,6 @@ def test_a_long_path_is_exact_wherever_its_root_is():
             assert "which is a path, and so a Markov chain" in leak.assumptions
 
 
-def test_random_tables_are_no_longer_left_open():
-    """Where the bound for trees is too large the chain's interval is closed."""
-    network, order = random_path(3, 200, root=0)
-    open_, leak = tree_leakage(0.2, network), level_leakage(0.2, network)
-    assert leak.closed
-    assert open_.lower <= leak.upper <= open_.upper
-    assert open_.upper > 1.05 * leak.upper
-    cpds = network.cpds
-    chain = ut.MarkovChain([cpds[node] for node in order[1:]], start=cpds[order[0]])
-    alike = ut.leakage(ut.PureDP(0.2), chain)
-    assert (leak.lower, leak.upper) == (alike.lower, alike.upper)
-    assert order[alike.witness.target] == network.observed[leak.witness.target]
-
-
-def test_equal_tables_are_one_matrix():
-    kernel = [[0.9, 0.1], [0.2, 0.8]]
-    path = seen_path(BayesianNetwork([(1, 0), (0, 2)], {1: COIN, 0: kernel, 2: kernel}))
-    assert path.chain.homogeneous
-    assert path.error == 0
-    assert path.records == (0, 1, 2)
-
-
 def test_counts_of_long_paths_are_exact():
     """A network of 40 records is too large for all known sets, a chain is not."""
     network, order = random_path(7, 40, root=0)
@@ -196,18 +170,3 @@ def test_values_too_rare_to_be_reversed_are_left_alone():
     steps["a3"] = [[1.0, 0.0], [1 - 1e-90, 1e-90]]
     steps["a4"] = [[1.0, 0.0], [1 - 1e-90, 1e-90]]
     assert path_of(BayesianNetwork(arms, steps)) is None
-
-
-def test_long_paths_of_many_states_are_left_to_the_bound_for_trees(monkeypatch):
-    """Not to wait for minutes; and a short one of three states is exact."""
-    network, _ = random_path(5, 9, 3)
-    assert level_leakage(0.5, network, "ignorant").closed
-    monkeypatch.setattr(paths, "SWEEPS", 100)
-    left = level_leakage(0.5, network, "ignorant")
-    assert left.assumptions[0] == "the records follow the stated tree"
-    assert not math.isclose(left.lower, left.upper, rel_tol=1e-9)
-
-
-def test_few_records_of_two_states_stay_with_the_tree():
-    network, _ = random_path(6, SMALL)
-    assert level_leakage(0.5, network, "ignorant") == tree_leakage(0.5, network, "ignorant")

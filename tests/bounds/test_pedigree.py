@@ -1,8 +1,6 @@
 """Leakage of genotype counts, against enumeration of alleles, and the numbers of the theory."""
 
-import math
 import os
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -10,14 +8,10 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
-from tests.grids import law, pairwise
+from tests.grids import law
 from tests.oracles import networks as oracle
-from tests.work import calls
 from undertow.adversaries import Adversary
 from undertow.bounds.networks.contagions import INTERVALS_WIDTH as WIDTH
-from undertow.bounds.networks.contagions import _FrequencySearch
-from undertow.bounds.networks.leakages import tally_of
-from undertow.bounds.networks.pedigrees import _Question
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import InvalidInput
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP
@@ -45,16 +39,6 @@ def nuclear(people, frequency=0.5):
     return Pedigree({f"child{n}": ("bob", "ann") for n in range(people - 2)}, frequency)
 
 
-def core_families(steps, frequency=0.5):
-    """Two founders have a child; each child has one child with a new founder."""
-    parents = {"c0": ("f0", "m0")}
-    for step in range(1, steps + 1):
-        parents[f"c{step}"] = (
-            (f"c{step - 1}", f"s{step}") if step % 2 else (f"s{step}", f"c{step - 1}")
-        )
-    return Pedigree(parents, frequency)
-
-
 def real(name):
     path = FOLDER / name
     if not path.is_file():
@@ -76,17 +60,6 @@ def values(pedigree, **more):
 def test_reference_nuclear_families(people, frequency, leakage):
     """Theory section 7: two parents and m - 2 children, epsilon 1."""
     assert values(nuclear(people, frequency)) == pytest.approx(leakage, abs=1e-6)
-
-
-def test_reference_larger_families():
-    """Theory section 7: chains of core families, grandparents, cousins, a duo."""
-    for steps, leakage in ((1, 3.240229), (2, 3.990372), (3, 4.791382)):
-        assert values(core_families(steps)) == pytest.approx(leakage, abs=1e-6)
-    three = {"bob": ("a", "b"), "ann": ("c", "d"), "kim": ("bob", "ann")}
-    assert values(Pedigree(three)) == pytest.approx(3.740516, abs=1e-6)
-    cousins = {"x": ("a", "b"), "y": ("a", "b"), "k": ("x", "s"), "l": ("t", "y")}
-    assert values(Pedigree(cousins)) == pytest.approx(4.486509, abs=1e-6)
-    assert values(Pedigree({"kim": ("bob", None)})) == pytest.approx(1.620115, abs=1e-6)
 
 
 def test_the_general_bound_is_tight_for_trios_of_frequent_alleles():
@@ -187,37 +160,6 @@ def test_no_frequency_in_the_interval_leaks_more(name, low, width, rate, counted
     ) + 1e-3  # fmt: skip
 
 
-@pairwise(
-    ("name", "genotype", "against"),
-    ["duo", "trio", "half-siblings", "generations", "siblings"], GENOTYPES, WHOM[:2],
-)  # fmt: skip
-def test_the_bound_of_a_piece_holds_all_over_it(name, genotype, against):
-    """Value, slope and curvature at a midpoint bound the leakage on a wide piece around it."""
-    parents, people = SMALL[name]
-    mechanism = Laplace(Count(genotype), 1.0)
-    family = Pedigree(parents, 0.5, people).families()[0]
-    tally = tally_of(Count(genotype), family.network(0.5), family.length)
-    for centre in (0.1, 0.5, 0.8):
-        odds = math.log(centre / (1 - centre))
-        for reach in (0.05, 0.5, 1.5):
-            search = _FrequencySearch(family, tally, 1.0, against)
-            bound = max(search.look(centre, reach, search.targets()).values())
-            for share in (-1.0, -0.7, -0.3, 0.4, 1.0):
-                p = 1 / (1 + math.exp(-odds - share * reach))
-                inside = Pedigree(parents, p, people)
-                assert values(inside, mechanism=mechanism, against=against) <= bound + 1e-12
-
-
-def test_curvature_matters():
-    """At p = .5 the slope of some attack vanishes while others grow to both sides."""
-    family = Pedigree({"kim": ("bob", "ann")}).families()[0]
-    tally = tally_of(Count("Bb"), family.network(0.5), 3)
-    search = _FrequencySearch(family, tally, 1.0, "any")
-    flat = max(search.look(0.5, 1e-9, search.targets()).values())
-    wide = max(search.look(0.5, 0.5, search.targets()).values())
-    assert wide >= flat + 0.05
-
-
 def test_an_interval_with_its_worst_frequency_inside():
     """Heterozygotes: the leakage of the Bb count of a trio peaks between the ends."""
     parents, people = SMALL["trio"]
@@ -228,12 +170,6 @@ def test_an_interval_with_its_worst_frequency_inside():
     assert leak.upper >= max(*ends, *grid) - 1e-12
     assert leak.upper <= max(*ends, *grid) + 1e-3
     assert any("worst frequency found" in note for note in leak.assumptions)
-
-
-def test_a_bound_that_does_not_depend_on_the_frequency_closes_at_once():
-    leak = pedigree_leakage(COUNT, nuclear(12, (0.05, 0.5)))
-    assert leak.lower <= 11 <= leak.upper
-    assert leak.closed
 
 
 # --- many families, large families ----------------------------------------------------------------
@@ -271,52 +207,9 @@ def test_families_too_large_have_the_general_bound_and_say_why():
     assert pedigree_leakage(COUNT, Pedigree(small)).upper == pytest.approx(10.0)
 
 
-def test_the_attack_on_siblings_is_real():
-    """The lower end of large families, tried on small ones: it must be attained, never exceeded."""
-    parents = {"c1": ("f", "m"), "c2": ("f", "m"), "g": ("c1", "s"), "f": ("x", None)}
-    people = ["c1", "c2", "f", "m", "g", "s"]
-    joint = oracle.genotype_joint(parents, people, 0.5)
-    pedigree = Pedigree(parents, 0.5, people, latent=["x"])
-    for genotype in GENOTYPES[:2]:  # the third is the mirror of the first at this frequency
-        mechanism = Laplace(Count(genotype), 1.0)
-        question = _Question(mechanism, pedigree, "any", True)
-        lower, attack = question._siblings(pedigree.families()[0])
-        truth = oracle.count_leakage(joint, [GENOTYPES.index(genotype)], 1.0, "any")
-        assert attack is not None
-        assert 0 < lower <= truth + 1e-9
-        seen = max(
-            oracle.count_attack(joint, replaced(attack, output), GENOTYPES, [genotype], 1.0)
-            for output in (-9, 9)
-        )
-        assert abs(seen) == pytest.approx(lower, abs=1e-9)
-
-
-def replaced(attack, output):
-    return replace(attack, output=output)
-
-
 def test_bad_questions():
     with pytest.raises(InvalidInput, match="record 9"):
         pedigree_leakage(COUNT, nuclear(3), Adversary(9))
-
-
-@pytest.mark.parametrize("pedigree", [nuclear(12), core_families(3)])
-def test_a_large_family_is_little_work(pedigree):
-    assert calls(pedigree_leakage, COUNT, pedigree) < 60_000
-
-
-def test_a_thousand_families():
-    """Five shapes two hundred times each, over an interval of frequencies: each shape once."""
-    parents = {}
-    for number in range(200):
-        shapes = [nuclear(3), nuclear(5), core_families(1), core_families(2), nuclear(4)]
-        for kind, shape in enumerate(shapes):
-            for child, pair in shape.parents.items():
-                parents[child, kind, number] = tuple((p, kind, number) for p in pair)
-    pedigree = Pedigree(parents, (0.1, 0.5))
-    assert len(pedigree.families()) == 1000
-    leak = pedigree_leakage(COUNT, pedigree)
-    assert leak.upper == pytest.approx(4.0, abs=1e-5)
 
 
 def test_real_pedigrees():

@@ -17,12 +17,11 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import each, law, thinned
-from undertow.bounds.counts import pieces as piece_search
+from tests.grids import law
 from undertow.bounds.counts.laplace import count_leakage
 from undertow.bounds.counts.pieces import replay_window, window_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Witness
 from undertow.numerics import GAP
 from undertow.planning.calibrate import calibrate
 
@@ -106,7 +105,7 @@ def random_chain(rng, k):
 # --- upper ends hold, lower ends are attained -----------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", thinned(range(32), keep=6))
+@pytest.mark.parametrize("seed", range(6))
 @pytest.mark.parametrize("against", ["any", "ignorant"])
 def test_no_window_leaks_more_than_the_upper_end(seed, against):
     rng = np.random.default_rng(seed)
@@ -121,7 +120,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
 
 
-@pytest.mark.parametrize("seed", thinned(range(8), keep=1))
+@pytest.mark.parametrize("seed", range(1))
 def test_the_lower_end_is_what_its_witness_shows(seed):
     rng = np.random.default_rng(100 + seed)
     chain = ut.MarkovChain(rng.dirichlet(np.full(3, 4.0), 3))
@@ -140,13 +139,7 @@ def test_the_lower_end_is_what_its_witness_shows(seed):
 
 @pytest.mark.parametrize(
     ("matrix", "promise", "window", "true"),
-    thinned(
-        [
-            pytest.param(CYCLING, 5.0, (2, 4), 5.1812, id="cycling"),
-            pytest.param(LEAVING, 3.0, (2, 5), 3.1324, id="leaving"),
-        ],
-        keep=["leaving"],
-    ),
+    [pytest.param(LEAVING, 3.0, (2, 5), 3.1324, id="leaving")],
 )
 def test_windows_that_leak_more_than_the_whole_series(matrix, promise, window, true):
     chain = ut.MarkovChain(matrix)
@@ -157,32 +150,6 @@ def test_windows_that_leak_more_than_the_whole_series(matrix, promise, window, t
     leak = window_leakage(scale, counted, chain)
     assert true - 5e-5 <= best <= leak.upper <= 1.03 * best
     assert leak.closed
-
-
-@each(("levels", "against", "trial"), [(3,), (4,), (3, 5), (6,)], ["any", "ignorant"], range(6))
-def test_what_lies_beyond_the_frontier_is_bounded(monkeypatch, levels, against, trial):
-    """A search that stops early must still be above what a full one finds far away."""
-    rng = np.random.default_rng([sum(levels), trial])
-    k = 2 + trial % 2
-    chain = random_chain(rng, k)
-    counted = marked(k, *rng.choice(k, size=rng.integers(1, k), replace=False))
-    scale = float(np.exp(rng.uniform(-1.5, 3.5)))
-    with monkeypatch.context() as patch:
-        patch.setattr(piece_search, "LEVELS", levels)
-        early = window_leakage(scale, counted, chain, against)
-    full = window_leakage(scale, counted, chain, against)
-    assert full.lower <= early.upper
-    assert early.lower <= full.upper
-
-
-def test_the_search_stops_when_the_effort_is_spent(monkeypatch):
-    chain, counted = ut.MarkovChain(LEAVING), marked(3, 0)
-    full = window_leakage(1.0, counted, chain)
-    for effort in (0, 10**6, 10**7, 3 * 10**7):
-        monkeypatch.setattr(piece_search, "EFFORT", effort)
-        leak = window_leakage(1.0, counted, chain)
-        assert leak.lower <= full.upper
-        assert full.lower <= leak.upper
 
 
 # --- laws -----------------------------------------------------------------------------------------
@@ -244,38 +211,6 @@ def test_positive_correlation_leaks_the_exchange_rate(scale):
     assert leak.upper == pytest.approx(exchange_leakage(1 / scale, chain).upper, rel=1e-9)
 
 
-def test_independent_records_leak_the_dp_level():
-    chain = ut.MarkovChain([[0.3, 0.5, 0.2]] * 3)
-    leak = window_leakage(2.0, marked(3, 1), chain)
-    assert leak.lower <= 0.5 <= leak.upper <= 0.5 + 1e-12
-
-
-WALK = [[0.9, 0.1, 0.0], [0.05, 0.9, 0.05], [0.0, 0.1, 0.9]]
-
-
-@pytest.mark.parametrize(
-    ("matrix", "scale"),
-    thinned(
-        [
-            pytest.param(WALK, 2.0, id="walk"),
-            pytest.param(
-                [[0.05, 0.9, 0.05], [0.05, 0.05, 0.9], [0.9, 0.05, 0.05]], 20.0, id="cycle"
-            ),
-            pytest.param([[0.03, 0.97], [0.95, 0.05]], 2.0, id="alternating"),
-            pytest.param(WALK, 0.3, id="walk with little noise"),
-        ],
-        keep=["cycle", "walk with little noise"],
-    ),
-)
-def test_slow_chains_are_closed_too(matrix, scale):
-    """Records far beyond the frontier matter here; counted ones tell more than uncounted ones."""
-    chain = ut.MarkovChain(matrix)
-    leak = window_leakage(scale, marked(len(matrix), 0), chain)
-    assert leak.closed
-    some = ut.MarkovChain(matrix, length=12)
-    assert count_leakage(scale, marked(len(matrix), 0), some).lower <= leak.upper
-
-
 # --- edges ----------------------------------------------------------------------------------------
 
 
@@ -284,13 +219,6 @@ def test_what_has_no_answer_here():
     assert window_leakage(1.0, marked(2, 0), stack) is None
     chain = ut.MarkovChain(ACTIVITY)
     assert window_leakage(1.0, marked(2, 0), chain, ut.Adversary(3)) is None
-
-
-def test_the_informed_see_the_dp_level():
-    chain = ut.MarkovChain(ACTIVITY, length=2)
-    leak = window_leakage(2.0, marked(2, 0), chain, "informed")
-    assert leak.lower <= 0.5 <= leak.upper
-    assert (leak.covers, leak.against) == ("windows", "informed")
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
@@ -309,7 +237,7 @@ def test_chains_that_never_forget_are_bounded_by_the_exchange_rate():
     assert leak.upper == exchange_leakage(0.5, swap).upper
 
 
-@pytest.mark.parametrize("rare", thinned([1e-40, 1e-99, 1e-9, 1e-70], keep=2))
+@pytest.mark.parametrize("rare", [1e-40, 1e-99])
 def test_rare_steps(rare):
     chain = ut.MarkovChain([[0.5, 0.5 - rare, rare], [0.3, 0.3, 0.4], [rare, 0.4, 0.6 - rare]])
     counted = marked(3, 0)
@@ -342,19 +270,6 @@ def test_the_witness_names_its_window():
     written = json.loads(json.dumps(leak.witness.to_dict()))
     assert Witness.from_dict(written) == leak.witness
     assert replay_window(leak.witness, chain, ["a"], 0.5) == (leak.witness, leak.lower)
-
-
-def test_one_record_is_a_window_too():
-    attack = Witness(0, 2, (), value=0, other=1, window=(0, 1))
-    assert attack.words().endswith(", count of record 0")
-
-
-def test_witnesses_without_a_window_are_written_as_before():
-    attack = Witness(0, 2, (), value=0, other=1)
-    assert "window" not in attack.to_dict()
-    assert Witness.from_dict(attack.to_dict()) == attack
-    assert "count of" not in attack.words()
-    assert Leakage(0.0, 1.0, "exchange", "any").covers == "series"
 
 
 def test_what_cannot_happen_shows_nothing():

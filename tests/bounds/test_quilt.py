@@ -9,8 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import law, thinned
-from undertow.bounds.channels import quilts as quilt_records
+from tests.grids import law
 from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
@@ -61,19 +60,6 @@ def test_the_three_searches_agree(chain, against, epsilon):
         assert own <= basic * (1 + 1e-13)
 
 
-@law(
-    LAWS, 6,
-    pi_min=st.floats(0.01, 0.5), gap=st.floats(0.02, 1.0), length=st.integers(2, 40),
-    epsilon=st.floats(0.05, 30.0),
-)  # fmt: skip
-def test_the_three_searches_agree_on_approximate_influences(pi_min, gap, length, epsilon):
-    influence = approximate_influence(pi_min, gap, length - 1)
-    basic = basic_search(influence, length, NoiseScore(epsilon)).value
-    assert fast_search(influence, length, NoiseScore(epsilon)).value == basic
-    pruned = pruned_search(partial(approximate_influence, pi_min, gap), length, NoiseScore(epsilon))
-    assert pruned.value == basic
-
-
 @law(LAWS, 5, chain=chains(st.sampled_from([2, 7, 40, 700])), against=ANYONE)
 def test_noise_and_leakage_are_inverse(chain, against):
     """At the scale for epsilon the bound is epsilon; a hair less noise exceeds it."""
@@ -81,17 +67,6 @@ def test_noise_and_leakage_are_inverse(chain, against):
         scale = quilt_search(chain, against, NoiseScore(epsilon)).value
         assert quilt_search(chain, against, Bound(1 / scale)).value <= epsilon * (1 + 1e-12)
         assert quilt_search(chain, against, Bound(1.001 / scale)).value > epsilon
-
-
-def test_a_farther_reach_is_found_where_it_helps():
-    """A slow chain's best quilt lies beyond the first table; the plain search finds the same."""
-    chain = ut.MarkovChain([[0.99, 0.01], [0.015, 0.985]], length=600)
-    influence = chain_influence(chain, "ignorant", chain_pairs(chain, None), 599)
-    found = quilt_search(chain, "ignorant", NoiseScore(1.5))
-    middle = fast_search(influence, 600, NoiseScore(1.5))
-    assert found.value == pytest.approx(middle.value, rel=1e-13)
-    assert found.left is not None
-    assert found.left > 64
 
 
 def test_any_length_is_the_limit_of_long_series():
@@ -189,21 +164,6 @@ def test_what_a_quilt_cuts_off():
     assert (short.left, short.right, short.inside(3)) == (None, None, 3)
 
 
-def test_a_start_is_felt_near_the_beginning_only():
-    """Of a long series with a given start each record counts with its own law."""
-    rows = [[0.882, 0.118], [0.305, 0.695]]
-    late = ut.MarkovChain(rows, start=[1.0, 0.0], length=3000)
-    worst = quilt_search(late, "ignorant", NoiseScore(1.0))
-    assert worst.record < 64
-    assert worst.value > quilt_search(ut.MarkovChain(rows), "ignorant", NoiseScore(1.0)).value
-    for record in (3, 40, 63, 64, 65, 500, 2990):
-        table = partial(chain_influence, late, "ignorant", chain_pairs(late, None), record=record)
-        alone = pruned_search(table, 3000, NoiseScore(1.0), [record]).value
-        found = quilt_search(late, "ignorant", NoiseScore(1.0), records=[record]).value
-        # the law of a late record is walked to, and the rounding of every step added
-        assert alone * (1 - 1e-10) <= found <= alone * (1 + 1e-8)
-
-
 def test_nothing_to_protect_asks_for_nothing():
     certain = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[1.0, 0.0], length=9)
     assert quilt_search(certain, "any", NoiseScore(1.0)).value == 0.0
@@ -221,65 +181,6 @@ def differing(seed, length, states):
     if seed % 4 == 0:
         start[0] = 0.0
     return ut.MarkovChain(steps / steps.sum(axis=2, keepdims=True), start=start / start.sum())
-
-
-def plain_quilts(chain, against, score):
-    """The worst record's best quilt from joint probabilities, one quilt after another."""
-    length, size = chain.length, chain.size
-    laws = [np.asarray(chain.law(record)) for record in range(length)]
-    between = {(i, j): chain.between(i, j) for i in range(length) for j in range(i, length)}
-
-    def logs(record, far, x, y):
-        """ln Pr[far = u | x] / Pr[far = u | y] up to a constant, over the values u that occur."""
-        if far < record:
-            pair = between[far, record][laws[far] > 0][:, [x, y]].T
-        else:
-            pair = between[record, far][[x, y]]
-        with np.errstate(divide="ignore", invalid="ignore"):
-            found = np.log(pair[0]) - np.log(pair[1])
-        return found[~np.isnan(found)]
-
-    def share(record, quilt, beyond, x, y):
-        if quilt is None:
-            return 0.0
-        prior = np.log(laws[record][x] / laws[record][y]) if quilt < record else 0.0
-        far = [prior]
-        if against == "any" and 0 <= beyond < length:
-            far.append(logs(record, beyond, x, y).min())
-        top = logs(record, quilt, x, y).max()
-        return max(0.0, top - min(far)) if np.isfinite(top) else np.inf
-
-    worst = 0.0
-    for record in range(length):
-        pairs = [(x, y) for x in range(size) for y in range(size)
-                 if x != y and laws[record][x] > 0 and laws[record][y] > 0]  # fmt: skip
-        if not pairs:
-            continue
-        lefts = {a: np.array([share(record, a, (a or 0) - 1, x, y) for x, y in pairs])
-                 for a in [None, *range(record)]}  # fmt: skip
-        rights = {c: np.array([share(record, c, (c or length) + 1, x, y) for x, y in pairs])
-                  for c in [None, *range(record + 1, length)]}  # fmt: skip
-        best = np.inf
-        for a, left in lefts.items():
-            for c, right in rights.items():
-                inside = (length if c is None else c) - (-1 if a is None else a) - 1
-                influence = (left + right).max()
-                best = min(best, float(score.value(np.array(float(inside)), influence)))
-        worst = max(worst, best)
-    return worst
-
-
-@pytest.mark.parametrize("seed", thinned(range(16), keep=[3, 6, 9, 12, 13]))
-def test_differing_steps_equal_the_plain_search(seed, monkeypatch):
-    """Near distances first, in blocks of a few records, and every quilt one after another."""
-    chain = differing(seed, 4 + seed % 7, 2 + seed % 2)
-    monkeypatch.setattr(quilt_records, "_NEAR", 2)
-    monkeypatch.setattr(quilt_records, "_BLOCK", 100)
-    for against in ("any", "ignorant"):
-        for score in (NoiseScore(0.4), NoiseScore(2.5), Bound(0.05), Bound(0.7)):
-            found = quilt_search(chain, against, score)
-            truth = plain_quilts(chain, against, score)
-            assert truth <= found.value <= truth * (1 + 1e-9) + 1e-12
 
 
 def test_the_quilt_that_is_named_scores_what_is_said():

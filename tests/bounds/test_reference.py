@@ -8,8 +8,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS
-from tests.grids import law, thinned
-from undertow.bounds.published import lange_constant, zhao_constant
+from tests.grids import law
 from undertow.errors import InvalidModel
 
 CHAIN = ut.MarkovChain(ACTIVITY["transition"])
@@ -52,36 +51,6 @@ def test_short_activity_chains():
         assert ut.leakage(count(1.0), chain).upper == pytest.approx(value, abs=5e-6)
 
 
-@pytest.mark.parametrize(
-    ("mechanism", "who"),
-    thinned(
-        [
-            pytest.param(mechanism, who, id=f"{name}-{who}")
-            for name, mechanism in (("pure-dp", ut.PureDP(1.0)), ("count", count(1.0)))
-            for who in ("any", "ignorant", "informed")
-        ],
-        keep=["pure-dp-any", "pure-dp-ignorant", "count-any", "count-informed"],
-    ),
-)
-def test_length_stops_mattering(mechanism, who):
-    """300 records and a million leak the same to 1e-9, and so does a series of any length."""
-    chains = [ut.MarkovChain(ACTIVITY["transition"], length=n) for n in (300, 10**6, None)]
-    found = [ut.leakage(mechanism, chain, against=who) for chain in chains]
-    for leak in found[1:]:
-        assert leak.lower == pytest.approx(found[0].lower, abs=1e-9)
-        assert leak.upper == pytest.approx(found[0].upper, abs=1e-9)
-
-
-def test_what_is_added_to_epsilon_tends_to_a_constant():
-    leak = ut.leakage(ut.PureDP(20.0), CHAIN)
-    assert leak.upper - 20.0 == pytest.approx(ACTIVITY["exact_theorem_7_3"], abs=5e-6)
-
-
-def test_published_constants():
-    assert lange_constant(CHAIN) == pytest.approx(ACTIVITY["lange_constant"], abs=5e-7)
-    assert zhao_constant(CHAIN) == pytest.approx(ACTIVITY["zhao_constant"], abs=5e-7)
-
-
 # --- figure 15 of lange2024 -----------------------------------------------------------------------
 
 
@@ -122,21 +91,6 @@ def test_the_closed_form_gives_the_reference_numbers():
 
 
 @law(
-    settings(deadline=None, derandomize=True, database=None, max_examples=40), 3,
-    q=st.floats(0.03, 0.97), share=st.floats(0.0, 1.0), level=st.floats(0.05, 8.0),
-)  # fmt: skip
-def test_closed_form_for_two_states(q, share, level):
-    r = 0.03 + share * (0.97 - q)
-    q, r = (q, r) if q + r <= 1 else (q * 0.5, r * 0.5)
-    chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]])
-    expected = closed_form(q, r, level)
-    for mechanism in (ut.PureDP(level), count(level)):
-        leak = ut.leakage(mechanism, chain, against="ignorant")
-        assert leak.lower - 1e-10 <= expected <= leak.upper + 1e-10
-        assert leak.upper == pytest.approx(expected, rel=1e-9, abs=1e-9)
-
-
-@law(
     settings(deadline=None, derandomize=True, database=None, max_examples=15), 3,
     q=st.floats(0.03, 0.5), r=st.floats(0.03, 0.5), epsilon=st.floats(0.1, 8.0),
 )  # fmt: skip
@@ -167,31 +121,15 @@ def lingering(stay, level, records):
     return level + most + math.log(math.fsum(math.exp(term - most) for term in terms))
 
 
-def test_the_closed_form_of_lingering_on_three_records():
-    """Series 0.., 01., 011 with probabilities s^2, s (1-s), 1-s, against 111."""
-    e, s = math.exp(0.7), 0.6
-    direct = math.log(e * (s * s * e * e + s * (1 - s) * e + (1 - s)))
-    assert lingering(s, 0.7, 3) == pytest.approx(direct, rel=1e-14)
-
-
 @pytest.mark.parametrize(
     ("mechanism", "stay", "level", "records"),
-    thinned(
-        [
-            pytest.param(count, 0.1, 2.6, 90),
-            pytest.param(ut.PureDP, 0.1, 2.6, 98),
-            pytest.param(ut.PureDP, 0.2, 1.64, 140),
-            pytest.param(ut.PureDP, 0.745, 2.586, 400),
-            pytest.param(count, 0.6, 0.6, 440),
-            pytest.param(count, 0.745, 2.586, 400),
-            pytest.param(ut.PureDP, 0.6, 0.6, 440),
-            pytest.param(count, 0.9, 0.125, 1500),
-            pytest.param(count, 0.1, 2.6, 98),
-            pytest.param(count, 0.2, 1.64, 140),
-            pytest.param(count, 0.9, 1.0, 1500),
-        ],
-        keep=5,
-    ),
+    [
+        pytest.param(count, 0.1, 2.6, 90),
+        pytest.param(ut.PureDP, 0.1, 2.6, 98),
+        pytest.param(ut.PureDP, 0.2, 1.64, 140),
+        pytest.param(ut.PureDP, 0.745, 2.586, 400),
+        pytest.param(count, 0.6, 0.6, 440),
+    ],
 )
 def test_a_first_record_that_lingers(mechanism, stay, level, records):
     """One target, nothing known: whether the first record is in a state that is never re-entered.
@@ -211,7 +149,7 @@ def test_a_first_record_that_lingers_less_likely_than_numbers_go_is_refused(stay
         ut.MarkovChain([[1.0, 0.0], [1 - stay, stay]], start=[0.5, 0.5], length=records)
 
 
-@pytest.mark.parametrize("records", thinned([2, 50, 700, 900, 1500, 10_000], keep=[2, 50, 900]))
+@pytest.mark.parametrize("records", [2, 50, 900])
 @pytest.mark.parametrize("who", ["any", "ignorant"])
 def test_copies_of_one_record_leak_as_often_as_they_are_many(who, records):
     chain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[0.5, 0.5], length=records)

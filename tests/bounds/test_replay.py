@@ -8,7 +8,6 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.bounds.levels.replay import replay_count
 from undertow.certificate import Witness
 
@@ -38,7 +37,7 @@ def seen(chain, witness):
     return math.log(told[0] / told[1])
 
 
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1]))
+@pytest.mark.parametrize("seed", [0, 1])
 def test_no_answer_between_the_ends_is_said_to_show_more_than_it_does(seed):
     draw = np.random.default_rng(seed)
     size, length = 2 + seed % 2, 5

@@ -9,22 +9,19 @@ from itertools import combinations
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import each, thinned
-from undertow.bounds.enumeration import (
+from tests.grids import each
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models.second_order import SecondOrderChain
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     product_channel_likelihood,
     pure_dp_leakage,
 )
-from undertow.bounds.memory.second_order import PairSide, second_order_leakage, spread_upper
-from undertow.errors import InvalidInput, NotSupported
-from undertow.models.second_order import SecondOrderChain
 
-PROPERTY = settings(deadline=None, derandomize=True, database=None, max_examples=25)
 LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])
 FLIPS = ut.RandomizedResponse.binary(0.356, 0.335)
 
@@ -43,39 +40,6 @@ def random_channel(seed, states=2):
 
 
 # --- the lemma ------------------------------------------------------------------------------------
-
-
-@PROPERTY
-@given(st.integers(0, 10**6))
-def test_no_two_laws_are_further_apart_than_the_lemma_says(seed):
-    """E_mu f / E_nu f with the density g: at most J of the spreads of f and g, and attained."""
-    rng = np.random.default_rng(seed)
-    f, g = np.exp(rng.normal(0, rng.choice([0.3, 1, 3]), size=(2, 5)))
-    nu = rng.dirichlet(np.full(5, 0.3), size=200)
-    ratio = np.log((nu @ (f * g)) / ((nu @ f) * (nu @ g)))
-    alpha = np.log(f)[:, None] - np.log(f)
-    beta = np.log(g)[:, None] - np.log(g)
-    bound = float(spread_upper(np.maximum(alpha, 0), beta).max())
-    assert ratio.max() <= bound + 1e-12
-    if bound < 1e-9:  # f and g pull in opposite directions everywhere: no pair attains anything
-        return
-    first, second = np.unravel_index(
-        int(spread_upper(np.maximum(alpha, 0), beta).argmax()), alpha.shape
-    )
-    share = 1 / (1 + np.exp(np.linspace(-20, 20, 40_001)))
-    two = np.zeros((len(share), 5))
-    two[:, first], two[:, second] = share, two[:, second] + 1 - share
-    attained = np.log((two @ (f * g)) / ((two @ f) * (two @ g))).max()
-    assert attained == pytest.approx(bound, abs=1e-6)
-
-
-def test_the_spread_is_monotone_and_never_more_than_either():
-    alpha, beta = np.meshgrid(np.linspace(0, 6, 25), np.linspace(0, 6, 25), indexing="ij")
-    value = spread_upper(alpha, beta)
-    assert (value <= np.minimum(alpha, beta)).all()
-    assert (np.diff(value, axis=0) >= -1e-15).all()
-    assert (np.diff(value, axis=1) >= -1e-15).all()
-    assert spread_upper(np.array([math.inf]), np.array([1.5])) == 1.5
 
 
 def test_the_limit_is_left_unchanged_or_lowered_by_a_step():
@@ -106,7 +70,7 @@ def test_flips_lie_between_an_attack_and_the_bound(seed, against):
     assert found.lower <= exact
 
 
-@pytest.mark.parametrize("seed", thinned(range(3), keep=[1]))
+@pytest.mark.parametrize("seed", [1])
 def test_three_states(seed):
     chain, flips = random_chain(seed, 3, length=4), random_channel(seed, 3)
     likelihood = product_channel_likelihood([flips.matrix] * 4)
@@ -126,19 +90,6 @@ def test_counts_lie_between_far_answers_and_the_bound(seed, against):
     leak = second_order_leakage(ut.Laplace(ut.Count(1), scale), chain, against)
     assert leak.lower <= exact <= leak.upper
     assert leak.lower == pytest.approx(far, abs=1e-9)
-
-
-def test_a_far_answer_of_a_long_count_counts_every_record():
-    """An open side goes on to the end of the series: summing it out would claim too much."""
-    count = ut.Laplace(ut.Count(1), 2.0)
-    rest = second_order_leakage(
-        count, SecondOrderChain(LONG.transition, length=9), "ignorant", reach=2
-    )
-    likelihood = additive_noise_likelihood([0, 1], 2.0, 9)[..., [0, -1]]
-    exact = mechanism_leakage(
-        SecondOrderChain(LONG.transition).joint(9), likelihood, (4, ())
-    ).leakage
-    assert rest.lower == pytest.approx(exact, abs=1e-9)
 
 
 def test_algorithms_of_a_level_lie_below_the_bound():
@@ -204,9 +155,7 @@ def test_the_witness_attains_the_lower_end(against):
 # --- laws and facts -------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(
-    ("theta", "epsilon"), thinned([pytest.param(0.35, 1.0), pytest.param(0.1, 2.0)], keep=1)
-)
+@pytest.mark.parametrize(("theta", "epsilon"), [pytest.param(0.35, 1.0)])
 def test_a_chain_of_order_one_is_bounded_almost_as_well_as_by_its_own_theory(theta, epsilon):
     chain = ut.MarkovChain([[1 - theta, theta], [theta, 1 - theta]])
     plan = ut.calibrate(ut.Series(), chain, limit=epsilon, method="exact")

@@ -179,22 +179,6 @@ def test_trees(level):
             assert holds(leak, worst_dp(law, 3, level, against))
 
 
-def test_records_with_other_sets_are_not_skipped():
-    """Far records repeat themselves; the nearer ones say something else and must be heard."""
-    chain = ut.MarkovChain([[0.5, 0.5], [0.4, 0.6]])
-    far, near = 400, 4
-    sets = tuple((record, (0,)) for record in range(near, far))
-    sets = ((0, (1,)), *((record, (1,)) for record in range(1, near)), *sets)
-    attack = Witness(0, far, (), value=1, other=0, sets=sets)
-    message = np.ones(2)  # plain sums from the last record inwards, e^1 for a record in its set
-    for record in range(far - 1, 0, -1):
-        favoured = 1 if record < near else 0
-        message = chain.transition @ (message * np.exp([1.0 - favoured, 1.0 * favoured]))
-        message = message / message.max()
-    truth = 1.0 + math.log(message[1] / message[0])
-    assert replay_pure_dp(attack, chain, 1.0) == pytest.approx(truth, abs=1e-12)
-
-
 def test_replays_are_rounded_down():
     chain = ut.MarkovChain([[0.75, 0.25], [0.5, 0.5]], start=[0.5, 0.5], length=2)
     attack = Witness(0, 2, ((1, 0),), value=0, other=1, sets=((0, (0,)),), output=1)

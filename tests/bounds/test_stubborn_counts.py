@@ -9,11 +9,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts.chain_truths import count_truth, encloses
-from tests.contracts.chains import FAMILIES, example
-from tests.grids import each, thinned
+from tests.grids import each
 from undertow.bounds.counts import laplace as count
-from undertow.bounds.counts.laplace import drift, period_of_cycles, unbounded_pair
+from undertow.bounds.counts.laplace import drift
 
 NEAR = [[0.02, 0.96, 0.02], [0.02, 0.02, 0.96], [0.96, 0.02, 0.02]]
 ODD = [[0.235, 0.02, 0.745], [0.105, 0.02, 0.875], [0.505, 0.425, 0.07]]
@@ -68,20 +66,6 @@ def test_finite_series_approach_the_endless_one():
         assert finite.upper >= endless.lower - 1e-9
 
 
-@pytest.mark.parametrize("lengths", thinned([(2, 4), (5,)], keep=1))
-@pytest.mark.parametrize("family", FAMILIES)
-def test_given_starts_share_a_row(family, lengths):
-    """One row stands for all targets of a given start: the enumerated one of every length."""
-    for n in lengths:
-        chain = example(family, 2, n, seed=7)
-        if chain.transition.ndim > 2:
-            continue
-        endless = ut.leakage(noisy([1], 0.7), chain.any_length())
-        truth = count_truth(chain, (1,), 0.7, "any")
-        assert endless.upper >= truth - 1e-9
-        encloses(ut.leakage(noisy([1], 0.7), chain.model()), truth)
-
-
 @pytest.mark.parametrize("start", ["stationary", [0.9, 0.1]])
 def test_a_constant_count_leaks_nothing(start):
     for length in (None, 5, 1000):
@@ -134,19 +118,6 @@ def test_what_is_proved_unbounded_grows_without_end(rows, start, states):
         ut.calibrate(ut.Count(states), ut.MarkovChain(rows, start=start), 1.0, method="exact")
 
 
-def test_nothing_is_proved_unbounded_that_is_not():
-    for kind in ("negative", "periodic", "generic"):
-        for seed in range(6):
-            chain = drawn(kind, seed)
-            assert unbounded_pair(1.0, np.arange(chain.size) == 0, chain) is None
-    twins = ut.MarkovChain(np.kron(np.eye(2), BACK), start=[0.1, 0.2, 0.3, 0.4])
-    assert unbounded_pair(1.0, np.array([True, False, True, False]), twins) is None
-    slow = ut.MarkovChain(np.kron(np.eye(2), [[0, 1], [1, 0]]), start=[0.1, 0.2, 0.3, 0.4])
-    one = np.array([True, False, False, False])
-    assert unbounded_pair(1e13, one, slow) is None  # too close to tell, and no round is the same
-    assert period_of_cycles(slow, one) is None
-
-
 @pytest.mark.parametrize("seed", range(4))
 def test_the_drift_is_attained_and_never_exceeded(seed):
     """The largest E_p[B] / E_q[B] for oscillations o of ln p / q and r of ln B."""
@@ -163,14 +134,3 @@ def test_the_drift_is_attained_and_never_exceeded(seed):
     assert most <= float(drift(o, r)) + 1e-12
     assert float(drift(o, r)) == pytest.approx(math.log(two), abs=1e-12)
     assert float(drift(o, math.inf)) == o
-
-
-@pytest.mark.parametrize("who", ["any", "ignorant"])
-@pytest.mark.parametrize("length", [None, 300])
-def test_the_first_record_begins_as_the_chain_does(length, who):
-    """It has one value only, so no attack on it can be the worst."""
-    chain = ut.MarkovChain([[0.16, 0.84], [0.54, 0.46]], start=[1, 0], length=length)
-    leak = ut.leakage(noisy([0], 3.0), chain, against=who)
-    assert leak.closed
-    assert leak.witness is not None
-    assert leak.witness.target > 0

@@ -7,10 +7,7 @@ import undertow as ut
 from tests.grids import each
 from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
-from undertow.bounds.counts import gaussian as counts
-from undertow.bounds.counts import tables as chains
 from undertow.bounds.counts.tables import table_leakage
-from undertow.bounds.levels.sides import ordered_pairs
 from undertow.errors import NotSupported
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -111,19 +108,6 @@ def test_networks_equal_enumeration(against):
         assert leak.closed
 
 
-def test_families_are_looked_at_apart():
-    """Two families that are alike leak what one does against who may know the other."""
-    one = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.3)
-    two = ut.Pedigree({"kim": ("bob", "ann"), "lee": ("cy", "dee")}, allele_frequency=0.3)
-    noise = random_noise(np.random.default_rng(1), ut.Count("BB"), 7)
-    single, double = ut.leakage(noise, one), ut.leakage(noise, two)
-    assert single.upper == double.upper
-    assert double.closed
-    assert ut.leakage(noise, two, "ignorant").upper <= single.upper
-    with pytest.raises(NotSupported, match="an interval of probabilities"):
-        table_leakage(noise, ut.Pedigree({"kim": ("bob", "ann")}, (0.1, 0.3)), "any")
-
-
 def test_the_discrete_laplace_law_in_a_table_leaks_what_it_leaks():
     """A table of the discrete Laplace law, to 2^-128: the leakage of the law itself."""
     ratio = round(np.exp(-0.25) * 2**48) / 2**48
@@ -147,37 +131,6 @@ def test_any_length_covers_every_length():
         known = [ut.leakage(noise, ut.MarkovChain(rows, length=n)) for n in (2, 6, 9, 40, 1000)]
         assert all(leak.lower <= every for leak in known)
         assert every <= max(leak.upper for leak in known) + 1e-3
-
-
-def test_a_short_reach_is_charged_for(monkeypatch):
-    """Enumerated up to 1 record a side, a chain of 9 leaks no more than is charged; without the
-    charge for longer sides the bound would not cover it."""
-    chain = ut.MarkovChain([[0.95, 0.05], [0.1, 0.9]], length=9)
-    ratio = round(np.exp(-0.2) * 2**48) / 2**48
-    noise = ut.TabulatedNoise(ut.Count(1), -1, (2**126, 2**127, 2**126), ratio)
-    truth = enumerated(noise, chain_joint(chain), {1}, "any")
-    monkeypatch.setattr(chains, "_reach", lambda *_: 1)
-    short = table_leakage(noise, chain, "any").upper
-    monkeypatch.setattr(counts, "fading", lambda *_: 0.0)
-    chains._pairs.cache_clear()
-    free = table_leakage(noise, chain, "any").upper
-    chains._pairs.cache_clear()
-    assert free < truth <= short
-
-
-def test_the_oscillation_bounds_what_a_far_record_does_to_the_near_one():
-    """Pr[z | x, v] over Pr[z | x', v], z at distance 5 and v known further out, by hand."""
-    chain = ut.MarkovChain(ACTIVITY)
-    power = np.linalg.matrix_power(chain.transition, 5)
-    value, other = ordered_pairs(2)
-    worst = 0.0
-    for farther in (1, 2, 7):
-        more = np.linalg.matrix_power(chain.transition, farther)
-        joint = power[:, :, None] * more  # (x, z, v)
-        given = joint / joint.sum(axis=1, keepdims=True)
-        worst = max(worst, float(np.log(given[value] / given[other]).max()))
-    both = counts.fading(chain, 5)
-    assert worst <= both / 2 <= 1.2 * worst
 
 
 def attained(attack, joint, noise):

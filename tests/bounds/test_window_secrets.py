@@ -12,10 +12,10 @@ import pytest
 import undertow as ut
 from tests.grids import each
 from tests.oracles.windows import histories_leak, window_leak
-from undertow.bounds.enumeration import chain_joint
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.errors import InvalidInput, NotSupported
+from undertow.testing.enumeration import chain_joint
 
 UNTYPED: Any = ut  # for what a type checker would refuse first
 

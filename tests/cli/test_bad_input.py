@@ -311,14 +311,3 @@ def test_a_histogram_needs_states(tmp_path):
     result = call("plan", "--model", path, "--histogram", *AT_MOST)
     assert result.exit_code == 1
     assert "names the states" in result.stderr
-
-
-def test_too_little_memory_is_said(monkeypatch):
-    def exhaust(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr("undertow.bounds.engine.leakage", exhaust)
-    result = call("leakage", *CHAIN, *ASK, "--json")
-    assert result.exit_code == 1
-    assert strict(result.stdout)["error"] == "MemoryError"
-    assert "more memory" in result.stderr

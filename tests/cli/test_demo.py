@@ -8,8 +8,6 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call, strict
 from undertow.cli import demo as demo_command
-from undertow.errors import NotSupported
-from undertow.figures import canvas
 
 FILES = {"leakage.png", "leakage.svg", "plan.json", "release.json", "report.txt"}
 STATES = ("inactive", "active")
@@ -27,11 +25,6 @@ def demo(tmp_path_factory):
     folder = place / "demo-output"
     read = {path.name: path.read_bytes() for path in folder.iterdir()}
     return SimpleNamespace(result=result, folder=folder, files=read)
-
-
-@pytest.fixture
-def quick(monkeypatch):
-    monkeypatch.setattr(demo_command, "_POINTS", 2)
 
 
 def test_it_ends_well_and_names_its_files(demo):
@@ -91,57 +84,9 @@ def test_figures_are_figures(demo):
     assert "a DP level of 1 leaks 3.4749" in drawing
 
 
-@pytest.mark.usefixtures("quick")
-def test_the_series_follows_the_seed_and_the_noise_does_not(tmp_path):
-    def run(seed):
-        result = call("demo", "--output", tmp_path / "a" / "b", "--seed", seed, "--json")
-        assert result.exit_code == 0
-        return strict(result.stdout)
-
-    first, again, other = run(1), run(1), run(2)
-    assert first["simulated_true_count"] == again["simulated_true_count"]
-    assert first["simulated_true_count"] != other["simulated_true_count"]
-    assert first["leakage_of_dp_level_1"] == pytest.approx(3.474873376754)
-    assert first["dp_level_for_leakage_1"] == pytest.approx(0.250325787)
-    assert first["scale"] == pytest.approx(3.994794182)
-    assert first["error_bar_95"] == 12.0
-    assert {path.rsplit("/", 1)[-1] for path in first["files"]} == FILES
-
-
-@pytest.mark.usefixtures("quick")
-@pytest.mark.statistical
-def test_noise_differs_between_runs(tmp_path):
-    """Null: fresh noise of scale 4 each time. Five answers agree with probability below 1e-4."""
-    values = set()
-    for _ in range(5):
-        call("demo", "--output", tmp_path)
-        values.add(json.loads((tmp_path / "release.json").read_text())["value"])
-    assert len(values) > 1
-
-
-@pytest.mark.usefixtures("quick")
-def test_without_matplotlib_everything_else_happens(tmp_path, monkeypatch):
-    def missing():
-        raise NotSupported("figures need matplotlib; install it with: pip install 'undertow[plot]'")
-
-    monkeypatch.setattr(canvas, "_matplotlib", missing)
-    result = call("demo", "--output", tmp_path)
-    assert result.exit_code == 0
-    assert "undertow[plot]" in result.stderr
-    assert {path.name for path in tmp_path.iterdir()} == FILES - {"leakage.png", "leakage.svg"}
-
-
 def test_a_file_in_the_way_is_refused(tmp_path):
     (tmp_path / "taken").write_text("mine")
     result = call("demo", "--output", tmp_path / "taken")
     assert result.exit_code == 1
     assert result.stderr.startswith("undertow: cannot make the directory")
     assert (tmp_path / "taken").read_text() == "mine"
-
-
-@pytest.mark.usefixtures("quick")
-def test_a_folder_in_the_way_of_a_file_is_refused(tmp_path):
-    (tmp_path / "report.txt").mkdir()
-    result = call("demo", "--output", tmp_path)
-    assert result.exit_code == 1
-    assert "it is a directory" in result.stderr

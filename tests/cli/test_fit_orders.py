@@ -6,7 +6,6 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.data.readers.sources import Source
 from undertow.models.registry import model_from_dict
 
 TRUTH = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("no", "yes"))
@@ -53,14 +52,6 @@ def test_auto_takes_the_better_of_those_that_can_be_planned(table, tmp_path):
     assert [case["name"] for case in found["orders"]["cases"]][-1] == "2 hidden, attractive"
     assert drawn.read_bytes()[:4] == b"\x89PNG"
     assert json.loads(out.read_text())["kind"] == "second-order-chain"
-
-
-def test_a_table_in_pieces_has_two_orders(table, monkeypatch):
-    monkeypatch.setattr(Source, "pieces", lambda source, _: 400 if source.file else None)
-    said = call("fit", table, "--value", "word", "--order", "auto").stdout
-    assert "read in pieces" in said
-    assert "order 3" not in said
-    assert "chain of order two" in said
 
 
 def test_order_two_is_typed_row_by_row():

@@ -18,7 +18,7 @@ from undertow.cli import output as tables
 from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
 from undertow.releasing.request import Release
-from undertow.reporting.files import csv_bytes
+from undertow.reporting.formats import csv_bytes
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b31m\r"
 MARKUP = "[bold red]x[/] [link=http://a.b]y[/link]"

@@ -1,6 +1,5 @@
 """`undertow plan`: every option, the file it writes, and what happens when it cannot."""
 
-import dataclasses
 import errno
 import json
 import os
@@ -8,7 +7,7 @@ import os
 import pytest
 
 import undertow as ut
-from tests.cli.calls import CHAIN, NAMED, apart, call, call_json, rows, strict
+from tests.cli.calls import NAMED, apart, call, call_json, rows, strict
 from tests.processes import small_files
 from undertow.errors import InvalidPlan
 from undertow.methods import METHODS as REGISTRY
@@ -37,34 +36,6 @@ def test_words():
 
 
 NUMBERED = ("--values", "inactive=0.5,active=3")
-NUMBERS = {"inactive": 0.5, "active": 3}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "query"),
-    [
-        (("--count", "active"), ut.Count("active")),
-        (("--histogram",), ut.Histogram()),
-        (
-            ("--histogram", "--missing", "inactive"),
-            ut.BinaryHistogram("active", rest="inactive"),
-        ),
-        (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
-        (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
-        (("--sum", "0,5", "--steps", "5", *NUMBERED), ut.Sum(0, 5, NUMBERS, steps=5)),
-        (
-            ("--mean", "0,1", "--values", "active=1,inactive=0"),
-            ut.Mean(0, 1, {"inactive": 0, "active": 1}),
-        ),
-    ],
-)
-def test_queries(arguments, query):
-    result = call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1, "--json")
-    assert result.exit_code == 0
-    plan = ut.Plan.from_json(result.stdout)
-    assert plan.query == query
-    assert plan.length == 50
-    assert call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1).exit_code == 0
 
 
 def test_what_missing_records_are():
@@ -128,63 +99,10 @@ def test_methods(method):
     assert said == found["method"] + published * " (as published; the leakage below is certified)"
 
 
-def test_pairs_and_protected_records():
-    asked = (*ASKED, "--length", 20, "--method", "quilt")
-    found = call_json(*asked, "--secret", "inactive:active", "--protect", "0,1")
-    assert found["leakage"]["pairs"] == [["inactive", "active"]]
-    assert found["leakage"]["protect"] == [0, 1]
-    plan = ut.calibrate(
-        ut.Count("active"), SHORT, 1.0, method="quilt",
-        pairs=[("inactive", "active")], protect=[0, 1],
-    )  # fmt: skip
-    assert found["scale"] == plan.mechanism.scale
-    assert found["scale"] < call_json(*asked)["scale"]
-    said = rows(call(*asked, "--secret", " active : inactive ", "--protect", "1"))["guarantee"]
-    assert "between 'active' and 'inactive' of record 1 by at most" in said
-    numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
-    found = call_json(*numbered, "--method", "quilt", "--secret", "0:1")
-    assert found["leakage"]["pairs"] == [[0, 1]]
-
-
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
 def test_against(against):
     found = call_json(*ASKED, "--against", against)
     assert found["leakage"]["against"] == against
-
-
-def test_one_attacker():
-    found = call_json(*ASKED, "--target", 5, "--known", "2,9")
-    assert found["leakage"]["against"] == {"target": 5, "known": [2, 9]}
-    words = rows(call(*ASKED, "--target", 5, "--known", "2,9"))
-    assert "wants record 5 and knows 2, 9" in words["guarantee"]
-
-
-def test_the_guarantee_of_a_person_is_about_histories():
-    asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
-    plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
-    assert ut.Plan.from_json(call(*asked, "--secret", "person", "--json").stdout) == plan
-    said = rows(call(*asked, "--secret", "person"))
-    assert "between any two histories of one person" in said["guarantee"]
-
-
-def test_which_shapes_of_data_are_covered_is_asked_for_and_told(monkeypatch):
-    from undertow.planning import calibrate as search
-
-    asked = []
-    calibrate = search.calibrate
-
-    def record(*arguments, covers="series", **options):
-        asked.append(covers)
-        plan = calibrate(*arguments, **options)
-        return dataclasses.replace(plan, leakage=dataclasses.replace(plan.leakage, covers=covers))
-
-    monkeypatch.setattr(search, "calibrate", record)
-    said = [rows(call(*ASKED, "--valid-for", name))["proved for"] for name in ("windows", "any")]
-    assert [*asked, rows(call(*ASKED))["proved for"].strip()] == [
-        "windows", "any", "each whole series of any length, in one answer",
-    ]  # fmt: skip
-    assert "one window of each series" in said[0]
-    assert "any windows and groups" in said[1]
 
 
 @pytest.mark.parametrize("option", [("--valid-for", "any"), ("--secret", "person")])
@@ -192,27 +110,6 @@ def test_a_series_has_neither_shape_nor_unit(option):
     result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2
     assert f"{option[0]} goes with a query such as --count" in result.output
-
-
-def test_large_guarantees_do_not_overflow_the_words():
-    asked = ("plan", *CHAIN, "--length", 5, "--count", "1", "--limit", 800)
-    said = rows(call(*asked, "--method", "group"))
-    assert "factor 10^348" in said["guarantee"]
-
-
-def test_output_is_the_plan(tmp_path):
-    path = tmp_path / "plan.json"
-    result = call(*ASKED, "--output", path)
-    assert result.exit_code == 0
-    assert str(path) in rows(result)["written to"]
-    assert ut.Plan.from_json(path.read_text()) == ut.calibrate(ut.Count("active"), ACTIVITY, 1.0)
-    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
-
-
-def test_output_and_json_print_what_they_write(tmp_path):
-    path = tmp_path / "plan.json"
-    result = call(*ASKED, "--output", path, "--json")
-    assert result.stdout == path.read_text()
 
 
 def test_a_file_is_not_replaced_unless_forced(tmp_path):
@@ -277,23 +174,6 @@ def test_impossible_places(tmp_path, name, words):
     assert result.exit_code == 1
     assert words in result.stderr
     assert not list(tmp_path.iterdir())
-
-
-def test_a_device_is_never_replaced(tmp_path):
-    pipe = tmp_path / "pipe"
-    os.mkfifo(pipe)
-    result = call(*ASKED, "--output", pipe, "--force")
-    assert result.exit_code == 1
-    assert "not an ordinary file" in result.stderr
-    assert pipe.is_fifo()
-
-
-def test_a_place_is_refused_before_anything_is_computed(tmp_path, monkeypatch):
-    def never(*_):
-        raise AssertionError("computed in vain")
-
-    monkeypatch.setattr("undertow.planning.calibrate.calibrate", never)
-    assert call(*ASKED, "--output", tmp_path).exit_code == 1
 
 
 def test_a_plan_edited_by_hand_is_refused(tmp_path):

@@ -21,7 +21,6 @@ from tests.cli.scenario import (
 )
 from tests.cli.test_release import FILES
 from tests.processes import die_in
-from undertow.releasing import account as accounting
 
 __all__ = ["scenario"]
 
@@ -216,22 +215,6 @@ def test_processes_that_race_show_one_answer():
     assert len(ledger().entries()) == 1
 
 
-def test_room_that_the_same_command_took_in_between_is_no_refusal(monkeypatch):
-    real = accounting._check_room
-
-    def beaten(book, wanted):
-        with monkeypatch.context() as other:
-            other.setattr(accounting, "_check_room", real)
-            assert call(*ASKED).exit_code == 0
-        real(book, wanted)
-
-    monkeypatch.setattr(accounting, "_check_room", beaten)
-    result = call(*ASKED, "--json")
-    assert result.exit_code == 0
-    assert json.loads(result.stdout)["recorded_earlier"]
-    assert len(ledger().entries()) == 1
-
-
 KILLED = {
     "before the noise": ("undertow.releasing.request", "randomise", 0, "reserved"),
     "after the answer was recorded": ("undertow.reporting.files", "_beside", 2, "confirmed"),
@@ -240,7 +223,6 @@ KILLED = {
 }
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(("module", "name", "spared", "status"), KILLED.values(), ids=KILLED)
 def test_a_killed_process_is_repaired_by_the_same_command(module, name, spared, status):
     """Two places are probed before anything is spent, and each again before it is written."""

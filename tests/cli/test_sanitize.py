@@ -3,7 +3,6 @@
 import hashlib
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import undertow as ut
@@ -71,32 +70,6 @@ def test_flips_are_those_of_the_plan():
     assert abs(flipped - sum(expected)) <= 6 * spread
 
 
-@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV.GZ", "out.parquet"])
-def test_the_ending_says_the_form(name):
-    done(sanitize("--output", name))
-    read = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
-    assert read.columns == ["id", "ts", "steps"]
-    assert read.height == 4 * HOURS
-    assert names() == [name]
-
-
-def test_two_runs_draw_two_series():
-    """Equal with probability below 2**-100."""
-    done(sanitize(*OUT))
-    done(sanitize("--output", "again.csv"))
-    assert Path("out.csv").read_bytes() != Path("again.csv").read_bytes()
-
-
-def test_noise_in_runs_and_windows_and_no_columns_at_all():
-    done(sanitize(*OUT, "--window", "2025-01-06,2025-01-07", plan="runs.plan"))
-    assert len(table("out.csv")) == 4 * 24
-    Path("plain.csv").write_text("state\n" + "\n".join(truth()[:HOURS]))
-    done(sanitize("--output", "b.csv", data="plain.csv", options=("--value", "state")))
-    assert list(table("b.csv")[0]) == ["state"]
-    done(sanitize("--output", "c.csv", options=("--state", "steps > 0", "--person", "id")))
-    assert list(table("c.csv")[0]) == ["id", "state"]
-
-
 def test_foreign_records_count_as_a_state():
     """By default as the plan's first; what is said and the exit code do not depend on them."""
     words = "records that are missing or no state of the plan count as "
@@ -147,21 +120,6 @@ def test_nothing_is_drawn_without_an_output(monkeypatch):
     assert not names()
 
 
-def test_json():
-    said = strict(done(sanitize(*OUT, "--json", account=ACCOUNT)).stdout)
-    assert (said["records"], said["persons"]) == (4 * HOURS, 4)
-    assert said["measures"]["expected flips"] == LOCAL["flips"].expected_flips
-    assert said["plan"] == LOCAL["flips"].fingerprint()
-    assert said["files"] == ["out.csv"]
-    assert said["against"] == "any"
-    assert said["not_covered"] == []
-    (entry,) = ledger().entries()
-    assert said["ledger_entry"] == entry.hash
-    assert said["left"] == ledger().left()
-    data = ut.Data("out.csv", value="steps", person="id", time="ts")
-    assert said["sha256"] == fingerprint(data, LOCAL["flips"])
-
-
 def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     said = rows(done(sanitize(*OUT, plan="ignorant.plan")))
     assert "an attacker who knows no other record" in said["guarantee"]
@@ -169,16 +127,6 @@ def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
     told = strict(done(sanitize("--json", plan="ignorant.plan")).stdout)
     assert told["against"] == "ignorant"
     assert "knows some or all other records" in told["not_covered"][0]
-
-
-def test_a_report():
-    source = ("--source", "a diary study")
-    done(sanitize(*OUT, "--report", "r.txt", *source, plan="ignorant.plan", account=()))
-    text = " ".join(Path("r.txt").read_text().split())
-    assert "a diary study" in text
-    assert "knows some or all other records" in text
-    done(sanitize("--output", "b.csv", "--report", "r.html", account=ACCOUNT))
-    assert ledger().entries()[0].hash in Path("r.html").read_text()
 
 
 # --- the account ----------------------------------------------------------------------------------

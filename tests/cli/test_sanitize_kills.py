@@ -18,7 +18,7 @@ from tests.cli.local_scenario import ACCOUNT, LOCAL, WIDE, names, refused, run, 
 from tests.cli.scenario import ACTIVE, ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_at_checkpoint
-from undertow.cli.drafts import FOLDER
+from undertow.releasing.drafts import FOLDER
 from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
@@ -84,13 +84,9 @@ def assert_published(account=ACCOUNT, path="year.db"):
 
 POINTS = [(point, 1) for point in (*BEFORE, *AFTER)]
 POINTS += [("draft-written", 2), ("publish-begun", 2), ("publish-named", 2)]
-QUICK = {("draft-written", 1), ("confirm-committed", 1), ("publish-named", 1)}
 
 
-@pytest.mark.parametrize(
-    ("point", "count"),
-    [p if p in QUICK else pytest.param(*p, marks=pytest.mark.slow) for p in POINTS],
-)
+@pytest.mark.parametrize(("point", "count"), POINTS)
 def test_killed_anywhere_one_draw_is_charged_and_published(point, count):
     killed(point, count=count)
     kept = private() if point != "publish-named" or count == 1 else []
@@ -260,7 +256,6 @@ def test_a_folder_of_drafts_that_is_no_folder_of_ours_is_refused_first():
     assert len(private()) == 1
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("point", ["draft-written", "confirm-committed", "publish-named"])
 def test_redactions_too(point):
     files = (*OUT, "--figure", "f.svg")

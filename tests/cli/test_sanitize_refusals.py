@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import undertow as ut
-from tests.cli.calls import apart, call, strict
+from tests.cli.calls import apart
 from tests.cli.local_scenario import (
     ACCOUNT,
     LOCAL,
@@ -147,42 +147,6 @@ def test_data_that_does_not_fit_together_is_refused():
     assert not Path("out.csv").exists()
 
 
-USAGE = {
-    "no plan": ("sanitize", "steps.csv", *ACTIVE, *OUT),
-    "no data": ("sanitize", "--plan", "flips.plan", *ACTIVE, *OUT),
-    "ledger without data set": ("--ledger", "year.db"),
-    "data set without ledger": ("--dataset", "w25"),
-    "an id without ledger": ("--id", "x"),
-    "forced to nowhere": ("--force",),
-    "a report of nothing": ("--report", "r.txt"),
-    "another form": ("--output", "out.json"),
-    "a report of another form": (*OUT, "--report", "r.pdf"),
-    "a figure of another form": (*OUT, "--figure", "f.pdf"),
-    "gaps become records": (*OUT, "--gaps", "inactive"),
-    "seeded flips": (*OUT, "--insecure-seed", "7"),
-    "half a window": (*OUT, "--window", "2025-01-06"),
-}
-
-
-@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
-def test_wrong_usage(arguments):
-    full = arguments if "sanitize" in arguments else (
-        "sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *arguments
-    )  # fmt: skip
-    result = call(*full)
-    assert result.exit_code == 2
-    assert "Error" in result.stderr
-    assert not result.stdout
-    assert not names()
-
-
-def test_refusals_are_json_too():
-    result = sanitize(*OUT, "--json", plan="count.plan")
-    assert result.exit_code == 1
-    assert strict(result.stdout)["error"] == "NotSupported"
-    assert not names()
-
-
 # --- nothing of a value ---------------------------------------------------------------------------
 
 RUNS = {
@@ -222,13 +186,12 @@ def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments, options):
 ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OUT)
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("module", "name"),
     [
         ("undertow.releasing.series", "randomised"),
-        ("undertow.cli.local", "write_frames"),
-        ("undertow.cli.local", "record"),
+        ("undertow.cli.sanitization", "write_frames"),
+        ("undertow.cli.sanitization", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):
@@ -248,7 +211,6 @@ def test_a_killed_process_is_repaired_by_the_same_command(module, name):
     assert after.result["sha256"] == fingerprint(data, LOCAL["flips"])
 
 
-@pytest.mark.slow
 @pytest.mark.skipif(not Path("/dev/full").exists(), reason="needs a device that is always full")
 def test_a_summary_that_cannot_be_printed_is_an_error():
     told = apart(*ASKED, prepare=(full_output,))

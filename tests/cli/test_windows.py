@@ -29,19 +29,6 @@ def test_words_say_what_is_protected():
     assert "target records 5 to 6" in said["witness"]
 
 
-def test_a_budget_and_its_figure(tmp_path):
-    figure = tmp_path / "budgets.svg"
-    asked = (*NAMED, "--length", 6, "--limit", 1)
-    found = call_json("leakage", *asked, "--secret", 2, "--figure", figure)
-    assert found["epsilon"] == ut.dp_budget(
-        ut.MarkovChain(ACTIVITY.transition, length=6), 1.0, protect=ut.Window(2)
-    )
-    assert found["protect_window"] == 2
-    assert "all 6 records of a person" in figure.read_text()
-    said = rows(call("leakage", *asked, "--secret", 2))
-    assert "no 2 records in a row leak more than 1" in said["question"]
-
-
 def test_a_plan_for_an_hour(tmp_path):
     path = tmp_path / "plan.json"
     asked = (*NAMED, "--count", "active", "--limit", 1, "--secret", 12)
@@ -95,10 +82,3 @@ def test_plans_that_cannot_have_a_window(typed, code, said):
     result = call("plan", *NAMED, "--length", 6, "--limit", 1, "--secret", 3, *typed)
     assert result.exit_code == code
     assert said in " ".join(result.stderr.split())
-
-
-def test_a_figure_of_budgets_has_no_delta(tmp_path):
-    figure = ("--figure", tmp_path / "a.svg", "--delta", "1e-6")
-    result = call("leakage", *NAMED, "--limit", 1, *figure)
-    assert result.exit_code == 2
-    assert "leave --delta out" in result.stderr

@@ -12,7 +12,7 @@ from hypothesis import settings
 
 import undertow as ut
 from tests.contracts.chains import Example, example
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     mechanism_leakage,
     pure_dp_leakage,
@@ -24,12 +24,6 @@ CLOSED = 1e-8  # how far apart the ends of an exact method may be
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=12)
 NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
-FOUR = [
-    [0.7, 0.15, 0.1, 0.05],
-    [0.1, 0.65, 0.2, 0.05],
-    [0.05, 0.15, 0.7, 0.1],
-    [0.1, 0.1, 0.2, 0.6],
-]
 
 
 def slack(value):

@@ -12,7 +12,7 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
-from undertow.bounds.enumeration import chain_joint
+from undertow.testing.enumeration import chain_joint
 
 Floats = npt.NDArray[np.float64]
 Start = Floats | Literal["stationary"]

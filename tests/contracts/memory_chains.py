@@ -1,7 +1,5 @@
 """Chains of order two on two symbols, drawn by families, and how leakages are held against them."""
 
-import math
-
 import numpy as np
 
 import undertow as ut
@@ -103,11 +101,3 @@ def _check(mechanism, ones, n, against, truth):
     if every is not None:
         encloses(every, truth, attained=False)
     return short is not None and every is not None
-
-
-def one_direction(theta):
-    """Flips (rho0, rho1) whose outputs speak for 1 by theta, and for 0 by less.
-
-    (1 - rho1) / rho0 = e^theta, (1 - rho0) / rho1 < e^theta.
-    """
-    return 0.5 * math.exp(-theta), 0.5

@@ -11,15 +11,12 @@ import mpmath  # type: ignore[import-untyped]
 import numpy as np
 import pytest
 from scipy.integrate import quad
-from scipy.optimize import brentq
 
 from tests.contracts import approximate_counterexamples as false
 from tests.contracts import approximate_oracle as oracle
 from tests.contracts.approximate_counterexamples import ACTIVITY, ACTIVITY_START
 from tests.contracts.approximate_laws import Against, Floats
-from tests.contracts.approximate_oracle import ERROR, ROUNDING, Adversary, Channel, NoisyCount
-from tests.grids import thinned
-from tests.oracles import joint as joint_oracle
+from tests.contracts.approximate_oracle import ERROR, ROUNDING, Adversary, NoisyCount
 
 PAIRS = ((1, 0), (0, 1))
 PURE, POINT = [(1.0, 0.0)], [(1.0, 1e-3)]
@@ -175,19 +172,6 @@ def test_closed_exchange_on_random_laws():
     assert check_closed_exchange(np.random.default_rng(1), 30) > 20
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("laws", "least"), thinned([pytest.param(75, 50), pytest.param(300, 200)], keep=1)
-)
-def test_closed_exchange_on_more_random_laws(laws, least):
-    assert check_closed_exchange(np.random.default_rng(2), laws) > least
-
-
-@pytest.mark.soak
-def test_closed_exchange_on_many_random_laws():
-    assert check_closed_exchange(np.random.default_rng(3), 3_000) > 2_000
-
-
 def check_unequal_spends(rng, cases):
     """Levels (e_t, d_t) of each record: (l, (e^l - 1) max_t d_t / (e^e_t - 1))."""
     for _ in range(cases):
@@ -203,11 +187,6 @@ def check_unequal_spends(rng, cases):
 
 def test_unequal_spends():
     check_unequal_spends(np.random.default_rng(4), 30)
-
-
-@pytest.mark.soak
-def test_many_unequal_spends():
-    check_unequal_spends(np.random.default_rng(5), 1_000)
 
 
 def test_level_zero():
@@ -258,12 +237,6 @@ def test_windows():
     check_windows(3, PROFILE, 0.5)
 
 
-@pytest.mark.soak
-def test_windows_of_longer_series():
-    for lines, epsilon in itertools.product((PURE, POINT, PROFILE), (0.3, 1.0, 2.0)):
-        check_windows(4, lines, epsilon)
-
-
 # --- noisy counts ---------------------------------------------------------------------------------
 
 COUNTS = [
@@ -284,12 +257,6 @@ def test_gaussian_counts(left, right, sigma, epsilon, one, zero):
         for pair in ((law_1, law_0), (law_0, law_1))
     ]
     assert [float(x) for x in found] == pytest.approx([one, zero], rel=1e-9)
-
-
-def test_counts_of_the_table_and_of_the_recursion_agree():
-    adversary = Adversary(5, ((0, 0), (8, 1)), 1, 0)
-    table = oracle.count_laws(adversary, laws_of(adversary, activity(9)), 1)
-    assert np.allclose(table, false.window_counts((5, 0), (3, 1))[::-1], atol=1e-15)
 
 
 def test_gaussian_count_by_quadrature():
@@ -338,31 +305,6 @@ def test_profiles():
     assert oracle.gdp_delta(0.0, 0.1) == 0.0
 
 
-@pytest.mark.parametrize(
-    ("spent", "by_mu", "by_rho"),
-    [(0.0, 16.913, 18.136), (0.05, 20.880, 22.412), (0.1, 27.394, 29.443), (0.2, 76.969, 83.170)],
-)
-def test_profiles_after_pure_spends(spent, by_mu, by_rho):
-    """sigma of one Gaussian release when e_p is spent: by GDP and by zCDP."""
-    rest, d0 = 0.25032578764 - spent, 1.655396686e-7
-    for delta, expected in (
-        (lambda sigma: oracle.gdp_delta(1 / sigma, rest), by_mu),
-        (lambda sigma: oracle.zcdp_delta(1 / (2 * sigma**2), rest), by_rho),
-    ):
-        found = brentq(lambda sigma, delta=delta: math.log(delta(sigma) / d0), 10, 100)
-        assert found == pytest.approx(expected, abs=6e-4)
-
-
-@pytest.mark.parametrize(("sigma", "epsilon"), [(1.0, 0.5), (2.0, 1.0), (4.2, 0.3)])
-def test_the_profile_of_discrete_gaussian_noise(sigma, epsilon):
-    """Pr[Z > eps s^2 - 1/2] - e^eps Pr[Z > eps s^2 + 1/2], from its probabilities."""
-    reach = math.ceil(30 * sigma)
-    z, pmf = np.arange(-reach, reach + 1), oracle.discrete_gaussian_pmf(sigma, reach)
-    ends = epsilon * sigma**2 - 0.5, epsilon * sigma**2 + 0.5
-    expected = pmf[z > ends[0]].sum() - math.exp(epsilon) * pmf[z > ends[1]].sum()
-    assert oracle.discrete_gaussian_delta(sigma, epsilon) == pytest.approx(expected, abs=1e-14)
-
-
 # --- histories ------------------------------------------------------------------------------------
 
 
@@ -380,100 +322,3 @@ def test_one_release_is_enclosed():
     )
     exact = oracle.discrete_gaussian_count_delta(*oracle.count_laws(adversary, laws, 1), 4, 1)
     assert (low, high) == pytest.approx((exact, exact), abs=1e-14)
-
-
-def test_two_gaussian_releases_are_one_with_less_noise():
-    law = activity(5)
-    adversary = Adversary(2, (), 0, 1)
-    laws = laws_of(adversary, law)
-    counts = oracle.count_laws(adversary, laws, 1)
-    exact = float(oracle.gaussian_count_delta(*counts, 4 / math.sqrt(2), 0.5))
-    release = NoisyCount(tuple(range(5)), "gaussian", 4.0, cells=200)
-    low, high = oracle.joint_delta_of_releases(*laws, [release, release], 0.5)
-    assert 0.98 * high <= low <= exact <= high
-
-
-@pytest.mark.parametrize("noise", ["laplace", "discrete laplace"])
-def test_laplace_histories_stop_at_their_pure_leakage(noise):
-    """delta vanishes at the leakage that the pure oracle finds, and not before."""
-    law, windows = activity(3), ((0, 1, 2), (1, 2), (1, 2))
-    pure = joint_oracle.joint_leakage(law, [joint_oracle.Noisy(w, (0, 1), 2.0) for w in windows])
-    releases = [NoisyCount(window, noise, 2.0) for window in windows]
-    low, high = oracle.joint_delta_any(law, releases, pure + 1e-9)
-    assert low <= high <= 1e-12
-    assert oracle.joint_delta_any(law, releases, pure - 0.05)[0] > 1e-6
-
-
-def test_mixed_histories_keep_the_exchange():
-    """Laplace and Gaussian counts on the same records: at most the mixed exchange, record-wise."""
-    law, epsilon = activity(3), 1.0
-    releases = [
-        NoisyCount((0, 1, 2), "gaussian", 6.0, cells=100),
-        NoisyCount((0, 1, 2), "laplace", 10.0, cells=40),
-    ]
-    low, high = oracle.joint_delta_any(law, releases, epsilon)
-    lines = [(e + 0.1, oracle.gdp_delta(1 / 6, e)) for e in np.linspace(0, 3, 10)]
-    worst = oracle.worst_delta_any(ACTIVITY, ACTIVITY_START, 3, lines, epsilon)
-    assert 0 < low <= high
-    assert low <= worst + ERROR
-
-
-def test_a_channel_and_its_table():
-    laws = laws_of(Adversary(0, (), 0, 1), false.PAIR_LAW)
-    channel = Channel(false.PAIR_ANSWER)
-    for epsilon in (0.1, 1.0):
-        alone = oracle.mechanism_delta(false.PAIR_ANSWER, *laws, epsilon)
-        assert oracle.joint_delta_of_releases(*laws, [channel], epsilon) == pytest.approx(
-            (alone,) * 2
-        )
-
-
-# --- what is false --------------------------------------------------------------------------------
-
-
-def test_leakages_do_not_add():
-    assert false.leakages_do_not_add() == pytest.approx((4.59e-6, 0.0746), rel=1e-3)
-    assert false.renyi_leakages_do_not_add(4) == pytest.approx((1.398939, 2.834595), abs=1e-6)
-    assert false.renyi_leakages_do_not_add(16) == pytest.approx((1.458430, 3.188610), abs=1e-6)
-
-
-def test_delta_grows():
-    assert false.delta_grows() == pytest.approx((1.6012036, 2.304044), abs=5e-7)
-    assert false.delta_grows_faster_than_records() == pytest.approx((2, 1 + math.e), abs=1e-6)
-
-
-@pytest.mark.parametrize("e0", [0.2, 1.0, 4.0])
-def test_delta_does_not_rescue(e0):
-    pure, relaxed = false.delta_does_not_rescue(e0)
-    assert 0.9995 * pure < relaxed < pure
-
-
-def test_windows_are_not_monotone():
-    found = false.windows_are_not_monotone()
-    for epsilon, worst in (("1", "1 at 10"), ("2", "open 7"), ("4", "0 at 5")):
-        assert max(found[epsilon], key=found[epsilon].__getitem__) == worst
-        assert found[epsilon][worst] == pytest.approx(1e-6, rel=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("n", "epsilon", "delta"), [(401, 1, 2.88e-6), (2001, 0.5, 1.48e-8), (2001, 1, 2.98e-21)]
-)
-def test_an_exact_count_looks_private(n, epsilon, delta):
-    assert false.exact_count_looks_private(n, epsilon) == pytest.approx((delta, 1), rel=3e-3)
-
-
-def test_sides_and_records():
-    assert false.sides_do_not_compose() == pytest.approx((0.2386258, 0.3136340), abs=1e-7)
-    found = false.records_do_not_commute(3.0, 0.1, 0.3, 3.0)
-    assert found == pytest.approx((0.0199833500, 0.0362597654), abs=1e-9)
-
-
-def test_curves():
-    expected = {1: 1.04576, 2: 1.01065, 5: 1.0016725, 16.5: 1.00015309}
-    assert {s: false.discrete_gaussian_shift(s) for s in expected} == pytest.approx(
-        expected, abs=5e-6
-    )
-    for rho, u in ((0.01, 0.01), (0.1, 0.1), (0.5, 0.3)):
-        composed, grouped = false.group_rule_loses(rho, u)
-        assert u < composed < grouped
-    assert false.add_or_remove(1, 1e-6) == pytest.approx((1e-6 * (1 + math.e), 2e-6))

@@ -8,7 +8,6 @@ import pytest
 import undertow as ut
 from tests.contracts.chain_truths import (
     NAMED,
-    PROGRAM,
     against_of,
     closed,
     count_truth,
@@ -18,8 +17,7 @@ from tests.contracts.chain_truths import (
     weights,
 )
 from tests.contracts.chains import FAMILIES, POSITIVE, adversary, example
-from tests.grids import each, pairwise, thinned
-from undertow.bounds.enumeration import pure_dp_leakage
+from tests.grids import each, pairwise
 
 
 @pairwise(
@@ -54,40 +52,8 @@ def test_unknown_records_beyond_the_known_ones_blur_a_count(family, who):
             encloses(leak, count_truth(chain, (0,), scale, who))
 
 
-@pytest.mark.parametrize(
-    ("family", "n", "seed", "who", "scale", "state"),
-    [
-        ("negative", 5, 437272, (1, (3,)), 7.14, 0),
-        ("negative", 7, 123438, (1, (3, 6)), 7.97, 0),
-        ("point-mass", 7, 685509, (5, (2,)), 1.845, 1),
-        ("generic", 5, 920584, (3, (1,)), 14.7, 0),
-        ("stationary", 7, 524494, (1, (3, 4, 5)), 4.82, 0),
-    ],
-)
-def test_blurred_counts_found_by_search(family, n, seed, who, scale, state):
-    """Among 40,000 random cases: the worst output lies inside the range, where blur matters."""
-    chain = example(family, 2, n, seed)
-    leak = ut.leakage(
-        ut.Laplace(ut.Count(state), scale=scale), chain.model(), against=against_of(who)
-    )
-    encloses(leak, count_truth(chain, (state,), scale, who))
-
-
-@pytest.mark.parametrize("seed", thinned(range(40), keep=[0, 1, 4]))
-def test_intervals_close_on_time_varying_chains_with_zeros(seed):
-    chain = example("varying-zeros", 2, 4 + seed % 3, seed)
-    for who in NAMED:
-        leak = ut.leakage(ut.Laplace(ut.Count(0), scale=2.5), chain.model(), against=who)
-        encloses(leak, count_truth(chain, (0,), 2.5, who))
-        closed(leak)
-    for who in NAMED[1:]:
-        leak = ut.leakage(ut.PureDP(0.4), chain.model(), against=who)
-        encloses(leak, pure_dp_leakage(chain.joint, 0.4, who).leakage, PROGRAM)
-        closed(leak)
-
-
 @pytest.mark.parametrize("family", FAMILIES)
-@pytest.mark.parametrize("shift", thinned([0, 1], keep=1))
+@pytest.mark.parametrize("shift", [0])
 def test_discrete_counts_are_enumerated(family, shift):
     chain = example(family, 3, 4, seed=50)
     for number, who in enumerate((*NAMED, adversary(chain, 3))):

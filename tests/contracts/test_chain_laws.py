@@ -1,7 +1,6 @@
 """Chains through the public API: laws, plans and the inverse."""
 
 import itertools
-import math
 from typing import Any
 
 import numpy as np
@@ -20,8 +19,8 @@ from tests.contracts.chain_truths import (
     slack,
 )
 from tests.contracts.chains import FAMILIES, POSITIVE, Example, adversary, example
-from tests.grids import each, law, thinned
-from undertow.bounds.enumeration import (
+from tests.grids import each, law
+from undertow.testing.enumeration import (
     pure_dp_leakage,
 )
 
@@ -140,24 +139,6 @@ def test_longer_stationary_chains_leak_no_less(family, seed, k):
             before = after
 
 
-@law(
-    LAWS,
-    3,
-    family=families,
-    seed=seeds,
-    k=st.sampled_from([2, 3, 4]),
-    epsilon=st.floats(0.05, 3.0),
-    who=whos,
-)
-def test_no_leakage_exceeds_the_group_bound(family, seed, k, epsilon, who):
-    chain = example(family, k, 4, seed)
-    leak = ut.leakage(ut.PureDP(epsilon), chain.model(), against=who)
-    assert 0 <= leak.lower <= 4 * epsilon + slack(4 * epsilon)
-    assert leak.upper <= 4 * epsilon + CLOSED
-    if who == "informed":
-        assert leak.upper <= epsilon + CLOSED
-
-
 # --- plans ----------------------------------------------------------------------------------------
 
 METHODS = ("exact", "exchange", "group")
@@ -205,9 +186,7 @@ def test_plans_keep_their_guarantee(family, k, n, states, epsilon):
                 assert truth <= epsilon + slack(epsilon)
 
 
-@pytest.mark.parametrize("family", thinned(["generic", "negative", "sticky", "zeros"], keep=[
-    "sticky", "zeros"
-]))  # fmt: skip
+@pytest.mark.parametrize("family", ["sticky", "zeros"])  # fmt: skip
 def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     """A plan of method `exchange` uses nothing of the query but its DP level."""
     chain = example(family, 2, 4, seed=91)
@@ -215,15 +194,6 @@ def test_exchange_plans_keep_their_guarantee_for_any_algorithm(family):
     truth = pure_dp_leakage(chain.joint, plan.dp_epsilon).leakage
     assert truth <= 1.5 + slack(1.5)
     assert truth >= 1.5 * (1 - 1e-6)
-
-
-def test_expected_error_is_that_of_the_noise():
-    model = example("sticky", 2, 5, seed=92).model()
-    for method in METHODS:
-        plan = ut.calibrate(ut.Count(1), model, limit=1.0, method=method)
-        scale = plan.mechanism.scale
-        noise: dict[type, float] = {ut.Laplace: scale, ut.DiscreteLaplace: 1 / math.sinh(1 / scale)}
-        assert plan.expected_error == pytest.approx(noise[type(plan.mechanism)], rel=1e-9)
 
 
 # --- the inverse ----------------------------------------------------------------------------------

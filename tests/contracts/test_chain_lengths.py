@@ -7,10 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.contracts.chain_truths import (
-    ACTIVITY,
-    FOUR,
     NAMED,
-    against_of,
     count_truth,
     encloses,
     slack,
@@ -64,59 +61,6 @@ def test_any_length_is_attained_by_some_length(family, who):
             for n in lengths
         ]
         assert every.lower == pytest.approx(max(leak.upper for leak in some), abs=1e-7)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "anyone", "ignorant"),
-    [
-        (0.05, 0.192471001157, 0.189850986248),
-        (0.2, 0.793454372632, 0.791798466940),
-        (0.5, 1.985846982792, 1.985846982792),
-        (1.0, 3.474873376754, 3.458264743769),
-        (2.0, 5.430933968243, 5.198346780382),
-        (4.0, 8.057752706747, 7.502272897300),
-        (5.0, 9.343592590847, None),
-        (10.0, 14.596645242251, 13.546345974184),
-        (20.0, 24.598491607780, None),
-    ],
-)
-def test_activity_chain_of_lange2024(epsilon, anyone, ignorant):
-    """Computed elsewhere, to the digits given; the same through a count (positive correlation)."""
-    chain = ut.MarkovChain(ACTIVITY)
-    for who, expected in (("any", anyone), ("ignorant", ignorant)):
-        if expected is None:
-            continue
-        for mechanism in (ut.PureDP(epsilon), ut.Laplace(ut.Count(1), scale=1 / epsilon)):
-            leak = ut.leakage(mechanism, chain, against=against_of(who))
-            assert leak.lower - 1e-11 <= expected <= leak.upper + 1e-11
-            assert leak.upper == pytest.approx(expected, abs=1e-8)
-
-
-@pytest.mark.parametrize(
-    ("epsilon", "who", "scale", "digits"),
-    [
-        (0.5, "any", 7.830413359, 5e-9),
-        (1.0, "any", 3.994794182, 5e-9),
-        (4.0, "any", 0.814117575, 5e-9),
-        (12.0, "any", 0.134669, 5e-7),
-        (20.0, "any", 0.064928671, 5e-9),
-        (0.5, "ignorant", 7.784041, 5e-7),
-        (1.0, "ignorant", 3.992222, 5e-7),
-        (4.0, "ignorant", 0.796904, 5e-7),
-        (20.0, "ignorant", 0.060777, 5e-7),
-    ],
-)
-def test_activity_scales(epsilon, who, scale, digits):
-    plan = ut.calibrate(
-        ut.Count(1), ut.MarkovChain(ACTIVITY), limit=epsilon, against=who, method="exact"
-    )
-    assert plan.mechanism.scale == pytest.approx(scale, abs=digits + 1e-8 * scale)
-
-
-def test_four_state_scale():
-    chain = ut.MarkovChain(FOUR, length=1000)
-    plan = ut.calibrate(ut.Count((2, 3)), chain, limit=1.0, method="exact")
-    assert plan.mechanism.scale == pytest.approx(4.664211759, abs=1e-7)
 
 
 @pytest.mark.parametrize(

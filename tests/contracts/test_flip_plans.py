@@ -21,7 +21,7 @@ from tests.contracts.local_plans import (
     travels,
 )
 from tests.contracts.local_search import best_flips, information
-from tests.grids import each, thinned
+from tests.grids import each
 from tests.oracles import series as oracle
 from undertow.errors import UndertowError
 
@@ -58,16 +58,9 @@ def test_the_measures_of_flips_are_what_they_say(name):
 NAMED = [("sticky", 2.0), ("uneven", 0.5), ("rare", 2.0), ("negative", 0.5), ("wild", 2.0)]
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "epsilon", "against", "n"),
-    thinned(
-        [
-            pytest.param(*named, against, n)
-            for named, against, n in itertools.product(NAMED, ["ignorant", "any"], [3, 4])
-        ],
-        keep=[("wild", 2.0, "ignorant", 3)],
-    ),
+    [("wild", 2.0, "ignorant", 3)],
 )
 def test_no_search_finds_fewer_flips(name, epsilon, against, n):
     chain = binary(name, n)
@@ -77,23 +70,7 @@ def test_no_search_finds_fewer_flips(name, epsilon, against, n):
     assert plan.expected_flips <= least + SEARCH
 
 
-@pytest.mark.parametrize("short", thinned([True, False], keep=1))
-def test_no_search_finds_cheaper_flips(short):
-    chain = binary("uneven", 3)
-    plan = calibrate(ut.Series(), chain, 1.0, objective=[0.9, 0.2])
-    rates = plan.mechanism.matrix[0, 1], plan.mechanism.matrix[1, 0]
-    least = best_flips(chain.transition, 3, 1.0, aim=[0.9, 0.2], short=short)
-    assert 0.9 * rates[0] + 0.2 * rates[1] <= least + SEARCH
-
-
-@pytest.mark.soak
-def test_no_search_finds_fewer_flips_at_epsilon_one():
-    chain = binary("uneven", 3)
-    plan = calibrate(ut.Series(), chain, 1.0)
-    assert plan.expected_flips <= best_flips(chain.transition, 3, 1.0) + SEARCH
-
-
-@pytest.mark.parametrize("name", thinned(["negative", "uneven", "rare"], keep=1))
+@pytest.mark.parametrize("name", ["negative"])
 def test_no_search_finds_more_information(name):
     chain = binary(name, 3)
     plan = calibrate(ut.Series(), chain, 1.0, objective="information")
@@ -104,15 +81,6 @@ def test_no_search_finds_more_information(name):
     fewest = calibrate(ut.Series(), chain, 1.0)
     assert bits >= dict(fewest.measures)["information"] - 1e-9
     assert fewest.expected_flips <= plan.expected_flips + 1e-9
-
-
-def test_three_states_are_told_no_less_than_by_equal_flips():
-    chain = ut.MarkovChain(THREE, length=4)
-    law = [float(mass) for mass in oracle.stationary(chain.transition)]
-    plan = calibrate(ut.Series(), chain, 2.0, objective="information")
-    keeps_its_guarantee(plan, chain, 2.0, "any")
-    equal = ut.RandomizedResponse.symmetric(3, least_rate(THREE, 4, 2.0)).matrix
-    assert dict(plan.measures)["information"] >= information(law, equal) - SEARCH
 
 
 def test_series_of_any_length_are_protected():
@@ -170,20 +138,6 @@ def test_flips_protect_every_model_of_a_set():
     travels(plan)
 
 
-def test_the_published_flips_protect_the_ignorant_only():
-    """Theorem 2 of [chakrabarti2022] is false: known records of the other value tell more."""
-    chain = binary("sticky", 20)
-    plan = calibrate(ut.Series(), chain, 4.0, against="ignorant", method="chakrabarti")
-    assert plan.method == "chakrabarti"
-    ignorant = oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20, "ignorant")
-    assert ignorant <= 4.0 * (1 + 1e-9)
-    assert oracle.long_leakage(chain.transition, plan.mechanism.matrix, 20) > 4.5
-    assert ut.leakage(plan.mechanism, chain).lower > 4.5
-    assert "no other record" in plan.guarantee()
-    best = calibrate(ut.Series(), chain, 4.0)
-    assert best.method != "chakrabarti"
-
-
 @each(("epsilon", "name", "against"), [0.5, 4.0], ["sticky", "uneven"], ["any", "ignorant"])
 def test_xor_plans_keep_their_guarantee(epsilon, name, against):
     chain = binary(name, 6)
@@ -193,24 +147,6 @@ def test_xor_plans_keep_their_guarantee(epsilon, name, against):
     assert plan.expected_flips == pytest.approx(plan.mechanism.flip_rate)
     assert is_dyadic([plan.mechanism.rho0, plan.mechanism.rho1])
     travels(plan)
-
-
-@pytest.mark.parametrize(
-    ("name", "asked"),
-    thinned(
-        [
-            pytest.param("negative", (0.5, 8.0)),
-            *(
-                pytest.param(name, (0.25, 0.5, 1.0, 2.0, 4.0, 8.0))
-                for name in ("negative", "sticky")
-            ),
-        ],
-        keep=1,
-    ),
-)
-def test_more_is_asked_more_is_shown(name, asked):
-    flips = [calibrate(ut.Series(), binary(name, 5), epsilon).expected_flips for epsilon in asked]
-    assert flips == sorted(flips, reverse=True)
 
 
 def test_exchanged_flips_leak_what_any_algorithm_of_their_level_may():

@@ -15,13 +15,12 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import each, law, thinned
+from tests.grids import each, law
 from tests.oracles.enumeration import adversaries
 from tests.oracles.gaussian import (
     apart_factor,
     linear_factor,
     quadrature_leakage,
-    threshold_leakage,
 )
 from undertow.adversaries import Adversary
 from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
@@ -111,7 +110,7 @@ def test_clipped_sums_are_held_by_their_own_bound(seed, size):
 # --- against quadrature ---------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("seed", thinned(range(4), keep=2))
+@pytest.mark.parametrize("seed", range(2))
 def test_densities_of_noisy_sums_differ_by_the_exact_leakage(seed):
     covariance = random_covariance(seed, 3)
     mean, scale, spread = [1.0, -2.0, 0.5], 2.0, 3.0
@@ -174,30 +173,10 @@ def test_the_attack_on_clipped_sums_attains_its_lower_end(seed):
     assert truth >= leak.lower * (1 - QUADRATURE)
 
 
-def test_almost_no_noise_is_no_trouble():
-    """Exponentials of thousands: the attack falls back on an adversary who knows the rest."""
-    model = MultivariateGaussian(5.0, [[1.0, 0.5], [0.5, 1.0]])
-    leak = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 0.001), model)
-    assert leak.lower == pytest.approx(10_000, rel=1e-9)
-    assert leak.upper == pytest.approx(15_000, rel=1e-6)
-
-
 def frozen_third():
     """Two dependent records, and a third that cancels them unclipped and is constant clipped."""
     correlations = np.array([[1.0, 0.24, -0.47], [0.24, 1.0, -0.55], [-0.47, -0.55, 1.0]])
     return correlations * np.outer([1.0, 2.0, 4.0], [1.0, 2.0, 4.0]), [5.0, 5.0, 1000.0]
-
-
-def test_the_unclipped_factor_is_no_bound_for_clipped_sums():
-    covariance, mean = frozen_third()
-    model = MultivariateGaussian(mean, covariance)
-    unclipped = gaussian_leakage(ut.Laplace(ut.Linear(np.ones(3), 10.0), 10.0), model)
-    truth = quadrature_leakage(covariance, mean, np.ones(3), (0.0, 10.0), 10.0, (0, ()),
-                               clip=(0, 10))  # fmt: skip
-    clipped = gaussian_leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model)
-    assert unclipped.upper == pytest.approx(1.0)
-    assert truth > 1.4
-    assert truth <= clipped.upper
 
 
 def test_a_linear_query_with_a_range_is_clipped_when_released_and_checked_so():
@@ -216,21 +195,6 @@ def test_a_linear_query_with_a_range_is_clipped_when_released_and_checked_so():
 
 
 # --- differential privacy alone -------------------------------------------------------------------
-
-
-def test_a_dp_algorithm_may_leak_more_than_a_sum_of_its_level():
-    """rho .275, n = 2: a 1-DP algorithm with thresholds leaks 1.845, not 1.275."""
-    model = MultivariateGaussian(0, [[1, 0.275], [0.275, 1]])
-    general = gaussian_leakage(ut.PureDP(1.0), model)
-    attack = threshold_leakage(0.275, 1.0, spread=10.5)
-    assert attack >= 1.845
-    assert attack <= general.upper == 2.0
-    assert gaussian_leakage(summed(2), model).upper == pytest.approx(1.275)
-    assert general.method == "group"
-    assert "a DP level alone" in general.assumptions[0]
-    far = threshold_leakage(0.275, 1.0, spread=60.0)
-    assert far >= 1.9999
-    assert general.lower >= 1.9999
 
 
 def test_the_general_bound_counts_dependent_records():
@@ -265,17 +229,6 @@ def mechanisms(size):
         ut.MetricDP(0.3),
         ut.PureDP(0.7),
     ]
-
-
-@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5))
-def test_knowing_whatever_is_worst_is_worst(seed, size):
-    model = MultivariateGaussian(0, random_covariance(seed, size), spread=1.0)
-    for mechanism in mechanisms(size):
-        most = gaussian_leakage(mechanism, model)
-        for against in ("ignorant", "informed", Adversary(0, [1])):
-            some = gaussian_leakage(mechanism, model, against)
-            assert some.upper <= most.upper * (1 + 1e-9)
-            assert some.lower <= most.upper
 
 
 @law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 5))
@@ -333,36 +286,6 @@ def test_units_and_means_do_not_matter(seed, size, power):
     # the same statistic in other units: coefficients are those of X_i / unit_i
     truth, _ = linear_factor((uneven + uneven.T) / 2, [1 / units])
     assert target.upper == pytest.approx(float(truth), rel=1e-9)
-
-
-@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 4))
-def test_an_independent_record_changes_nothing(seed, size):
-    covariance = random_covariance(seed, size)
-    larger = np.zeros((size + 1, size + 1))
-    larger[:size, :size] = covariance
-    larger[size, size] = 4.0
-    for query, wider in (
-        (ut.Linear(np.ones(size), 1.0), ut.Linear(np.ones(size + 1), 1.0)),
-        (ut.Sum(0, 3), ut.Sum(0, 3)),
-    ):
-        few = gaussian_leakage(ut.Laplace(query, 1.0), MultivariateGaussian(0, covariance))
-        many = gaussian_leakage(ut.Laplace(wider, 1.0), MultivariateGaussian(0, larger))
-        assert many.upper == pytest.approx(max(few.upper, query.sensitivity()), rel=1e-9)
-
-
-@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 4))
-def test_bounds_are_ordered(seed, size):
-    """This very sum, any d-private algorithm of its rate, the class, the general bound."""
-    covariance = random_covariance(seed, size, extra=30)
-    model = MultivariateGaussian(0, covariance, spread=1.0)
-    exact = gaussian_leakage(summed(size), model).upper
-    metric = gaussian_leakage(ut.MetricDP(1.0), model).upper
-    clipped = gaussian_leakage(ut.Laplace(ut.Sum(0, 1), 1.0), model).upper
-    limits = MultivariateGaussian.bounded(size, model.largest_correlation, model.sds, spread=1.0)
-    bounded = gaussian_leakage(ut.MetricDP(1.0), limits).upper
-    assert exact <= metric * (1 + 1e-9)
-    assert clipped <= min(metric, size) + 1e-5
-    assert metric <= bounded * (1 + 1e-9)
 
 
 # --- refusals -------------------------------------------------------------------------------------

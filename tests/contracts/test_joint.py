@@ -14,13 +14,10 @@ import undertow as ut
 from tests.contracts import joint_histories as parts
 from tests.contracts import joint_runs as runs
 from tests.contracts.joint_histories import TWO, Ask, Person, Promise, Table, View, World
-from tests.grids import each, law, thinned
-from tests.oracles import joint as oracle
+from tests.grids import each, law
 from tests.oracles.joint import ERROR, Noisy, chain_law, joint_leakage
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=25)
-ROUND, PAIR = parts.THREE["round"], parts.THREE["pair"]
-NEGATIVE, STICKY, LEAVING = TWO["negative"], TWO["sticky"], TWO["leaving"]
 ACTIVITY = TWO["activity"]
 
 
@@ -49,75 +46,6 @@ def test_the_oracle_composes(windows, leakage):
     """The activity chain, four records, level 1: disjoint windows cost one, the same twice."""
     found = joint_leakage(series_law(ACTIVITY, 4), counts(1, 1.0, *windows))
     assert found == pytest.approx(leakage, abs=5e-6)
-
-
-@pytest.mark.parametrize(
-    ("world", "answers", "leakage"),
-    [
-        (series_law(NEGATIVE, 6), counts(1, 0.50000000005700, (0, 2, 4), (1, 3, 5)), 3.5696),
-        (series_law(ROUND, 6), counts(0, 0.25679610199174, range(2, 4), states=3), 5.1812),
-        (series_law(PAIR, 6), counts(0, 0.52235869095886, range(2, 5), states=3), 3.1324),
-        (series_law(STICKY, 6), counts(1, 0.41791956846969, range(2, 4)), 4.2088),
-        (series_law(LEAVING, 6, (1, 0)), counts(1, 1.00000000000009, range(4, 6)), 1.8116),
-        (series_law(STICKY, 6), counts(1, 1.79254138057432, (0, 1), (2, 3), (4, 5)), 2.3449),
-    ],
-)
-def test_the_oracle_finds_what_was_found_before(world, answers, leakage):
-    """Scales of plans that guaranteed 2, 5, 3, 4, 1 and 1; six records."""
-    assert joint_leakage(world, answers) == pytest.approx(leakage, abs=5e-5)
-
-
-def test_the_oracle_knows_the_worst_pair_of_published_mechanisms():
-    """Two binary mechanisms of known leakages, and the two together: more than their sum."""
-    joint = np.array([[0.582, 0.333], [0.084, 0.001]])
-    first, second = (((0.08,), (0.88,), (0.03,), (0.07,)), ((0.19,), (0.72,), (0.09,), (0.27,)))
-
-    class Given(oracle.Shown):
-        def likelihood(self, n, states):
-            zero = np.array(self.channels[0])
-            return np.hstack([zero, 1 - zero])
-
-    one, two = Given((0, 1), (first,)), Given((0, 1), (second,))
-    found = [joint_leakage(joint, some) for some in ([one], [two], [one, two])]
-    assert found == pytest.approx([2.531427, 1.424669, 4.420249], abs=5e-7)
-
-
-def test_the_oracle_on_flips():
-    """Section 13's references: flips with rates .1 and .2 of five records, and a noise chain."""
-    world = series_law([[0.8, 0.2], [0.35, 0.65]], 5)
-    flips = [oracle.flipped(range(5), [[0.9, 0.1], [0.2, 0.8]])]
-    for against in ("any", "ignorant"):
-        assert joint_leakage(world, flips, against) == pytest.approx(4.102643365, abs=1e-9)
-    same = joint_leakage(world, [oracle.Xored((0, 1, 3), 0.3, 0.7)])  # independent: rho0 + rho1 = 1
-    plain = joint_leakage(world, [oracle.flipped((0, 1, 3), [[0.7, 0.3], [0.3, 0.7]])])
-    assert same == pytest.approx(plain, abs=1e-12)
-
-
-def test_the_oracle_on_many_records_at_once():
-    """Two histories of a person move a count by all of its records, and several answers add up."""
-    both = [*counts(1, 2.0, range(4)), *oracle.histogram(range(2), 2, 1.0)]
-    assert oracle.person_leakage(both, 4, 3) == pytest.approx(4 / 2 + 2 * 2 / 1)
-    assert oracle.dependent_leakage(both, 4, 2, size=1) == pytest.approx(1 / 2 + 2)
-    assert oracle.dependent_leakage(both, 4, 2, size=4) == pytest.approx(6)
-
-
-def test_outputs_beyond_the_answers_add_nothing():
-    """The same leakage with ten more outputs on either side."""
-
-    class Wider(Noisy):
-        def likelihood(self, n, states):
-            totals, outputs = self.totals(n, states), np.arange(-10, n + 11)
-            return np.exp(-np.abs(totals[:, None] - outputs) / self.scale)
-
-    for pool in (TWO, parts.THREE):
-        for rows in pool.values():
-            world = series_law(rows, 4)
-            windows = ((0, 1, 2), (1, 3))
-            plain = counts(0, 0.8, *windows, states=len(rows))
-            wide = [Wider(one.positions, one.weights, one.scale) for one in plain]
-            assert joint_leakage(world, wide) == pytest.approx(
-                joint_leakage(world, plain), abs=1e-13
-            )
 
 
 # --- releases that were granted against their guarantee -------------------------------------------
@@ -245,9 +173,7 @@ def test_a_ledger_for_short_series_keeps_its_limit_on_whole_long_ones(tmp_path):
     assert book.leakage() <= 3.0 + ERROR
 
 
-@pytest.mark.parametrize(
-    "name", thinned(["1.00000000000000000001", "1e0", "01", "+1", "1.0", 1.0], keep=["01", 1.0])
-)
+@pytest.mark.parametrize("name", ["01", 1.0])
 def test_another_name_of_a_group_is_the_same_group_to_a_ledger(tmp_path, name):
     where, table = World("wavering", 2), one_person((1,) * 6)
     ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
@@ -282,9 +208,7 @@ def test_exchange_plans_for_any_length_are_granted_everything(name, query):
         assert (outcome.granted, outcome.failure) == (1, None), view
 
 
-@pytest.mark.parametrize(
-    "name", thinned(["activity", "negative", "sticky", "plain"], keep=["activity", "plain"])
-)
+@pytest.mark.parametrize("name", ["activity", "plain"])
 def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
     where, table = World(name, 2 if name in TWO else 3), one_person((0,) * 4)
     ledger = ut.Ledger(tmp_path / "a.db", "data", where.model(None), 1.0)
@@ -299,7 +223,7 @@ def test_a_ledger_grants_every_disjoint_window_its_limit(tmp_path, name):
 # --- random histories -----------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 120, 15), keep=[0]))
+@pytest.mark.parametrize("first", [0])
 def test_random_releases_keep_their_guarantee(first):
     tally = runs.run(runs.single, range(first, first + 15), seconds=3600)
     assert not tally.failures
@@ -307,7 +231,7 @@ def test_random_releases_keep_their_guarantee(first):
     assert sum(tally.grants.values()) >= 2
 
 
-@pytest.mark.parametrize("first", thinned(range(0, 14, 7), keep=[7]))
+@pytest.mark.parametrize("first", [7])
 def test_random_accounts_keep_their_limit(tmp_path, first):
     tally = runs.run(lambda number: runs.account(number, tmp_path), range(first, first + 7), 3600)
     assert not tally.failures
@@ -354,16 +278,3 @@ def test_a_broken_guarantee_would_be_noticed(monkeypatch, tmp_path):
     with_noise_times(0.9, monkeypatch)
     assert len(runs.run(runs.single, (1, 11, 13), 3600).failures) == 3
     assert runs.run(lambda number: runs.account(number, tmp_path), [11], 3600).failures
-
-
-@pytest.mark.parametrize("case", ["releases", "accounts"])
-def test_most_histories_would_notice_a_quarter_of_the_noise(monkeypatch, tmp_path, case):
-    """An account seldom spends all that it may, so that only a large leak shows in most of them."""
-    with_noise_times(0.25, monkeypatch)
-    histories = [
-        runs.single(number) if case == "releases" else runs.account(number, tmp_path)
-        for number in range(14)
-    ]
-    granted = [one for one in histories if one.granted]
-    assert len(granted) >= 7
-    assert sum(one.found > one.promised + ERROR for one in granted) > len(granted) / 2

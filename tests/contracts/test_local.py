@@ -13,9 +13,9 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.contracts.chains import FAMILIES, POSITIVE, adversary, example
+from tests.contracts.chains import FAMILIES, adversary, example
 from tests.contracts.local_verdicts import attained, closed, encloses, judged
-from tests.grids import each, pairwise, thinned
+from tests.grids import each, pairwise
 from tests.oracles import series as oracle
 from tests.oracles.enumeration import table_leakage
 from tests.oracles.exact import logarithm as exact_log
@@ -50,7 +50,7 @@ def random_erasures(rng, n, size, protect):
 
 @pytest.mark.parametrize(
     "family",
-    thinned(sorted(FAMILIES), keep=["absorbing", "varying-zeros"]),
+    ["absorbing", "varying-zeros"],
 )
 def test_the_oracles_agree(family):
     rng = np.random.default_rng(list(family.encode()))
@@ -70,25 +70,6 @@ def test_the_oracles_agree(family):
         table = np.moveaxis(table, range(0, 2 * n, 2), range(n)).reshape((k,) * n + (-1,))
         dense = table_leakage(oracle.joint_of(chain, n), table)
         assert dense == pytest.approx(oracle.truth(flips, chain), rel=1e-14, abs=1e-15)
-
-
-@pytest.mark.parametrize(
-    "family", thinned(["stationary", "sticky", "negative", "wavering"], keep=["negative"])
-)
-def test_the_oracles_of_long_series_agree_with_enumeration(family):
-    rng = np.random.default_rng(list(family.encode()))
-    for k, n in ((2, 5), (2, 6), (3, 4)):
-        chain = example(family, k, n)
-        flips = ut.RandomizedResponse(random_channel(rng, k, int(rng.integers(2, 4))))
-        for against in ("any", "ignorant"):
-            short = oracle.truth(flips, chain.model(), against)
-            long = oracle.long_leakage(chain.transition, flips.matrix, n, against)
-            assert long == pytest.approx(short, rel=1e-10)
-            if k == 2:
-                noise = ut.XorNoise(*rng.uniform(0.05, 0.95, 2))
-                short = oracle.truth(noise, chain.model(), against)
-                long = oracle.long_xor(chain.transition, noise, n, against)
-                assert long == pytest.approx(short, rel=1e-10)
 
 
 def test_the_oracle_replays_the_witness_that_refutes_theorem_2():
@@ -163,7 +144,7 @@ def test_the_ends_are_on_the_right_side_of_the_exact_value(family, k, n, seed):
         assert Decimal(leak.lower) <= exact + Decimal("1e-13") * max(Decimal(1), exact)
 
 
-@pytest.mark.parametrize("cases", thinned([2, 24], keep=1))
+@pytest.mark.parametrize("cases", [2])
 @pytest.mark.parametrize("family", ["generic", "stationary", "varying-zeros"])
 def test_tiny_leakages_are_on_the_right_side_of_the_exact_value(family, cases):
     """Logs of nearly equal numbers lose digits: the upper end must make up for that too."""
@@ -245,22 +226,6 @@ def test_series_of_any_length_are_exact(against):
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant"])
-@pytest.mark.parametrize("n", [8, 30])
-def test_three_states_are_exact_where_they_are_said_to_be(n, against):
-    for matrix in (
-        ut.RandomizedResponse.symmetric(3, 0.4).matrix,
-        [[0.7, 0.1, 0.1, 0.1], [0.2, 0.5, 0.2, 0.1], [0.3, 0.1, 0.3, 0.3]],
-    ):
-        flips, chain = ut.RandomizedResponse(matrix), ut.MarkovChain(THREE, length=n)
-        leak = ut.leakage(flips, chain, against)
-        truth = oracle.long_leakage(THREE, matrix, n, against)
-        assert leak.lower <= truth * (1 + 1e-9)
-        assert truth <= leak.upper * (1 + 1e-9)
-        assert leak.upper - leak.lower <= 1e-6
-        attained(leak, flips, chain, against)
-
-
-@pytest.mark.parametrize("against", ["any", "ignorant"])
 @pytest.mark.parametrize("n", [9, 40, 150])
 def test_long_series_with_xor_noise_are_exact(n, against):
     for q, r, noise in (
@@ -275,15 +240,6 @@ def test_long_series_with_xor_noise_are_exact(n, against):
         assert truth <= leak.upper * (1 + 1e-9)
         closed(leak)
         attained(leak, noise, ut.MarkovChain(rows, length=n), against)
-
-
-def test_xor_noise_without_memory_is_independent_flips():
-    chain = ut.MarkovChain([[0.8, 0.2], [0.35, 0.65]], length=30)
-    for rate in (0.5, 0.25, 0.125):  # 1 - rate is exact
-        noise, flips = ut.XorNoise(rate, 1 - rate), ut.RandomizedResponse.symmetric(2, rate)
-        for against in NAMED:
-            one, two = ut.leakage(noise, chain, against), ut.leakage(flips, chain, against)
-            assert one.upper == pytest.approx(two.upper, rel=1e-9, abs=1e-12)
 
 
 # --- refusals -------------------------------------------------------------------------------------
@@ -315,8 +271,3 @@ def test_groups_are_as_bad_as_copies_of_one_record():
     leak = ut.leakage(flips, ut.Groups(3))
     encloses(leak, oracle.truth(flips, copies, "ignorant"))
     assert leak.upper == pytest.approx(3 * flips.dp_epsilon())
-
-
-def test_the_positive_families_are_positive():
-    for family in POSITIVE:
-        assert (example(family, 2, 4).joint > 0).all()

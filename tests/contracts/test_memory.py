@@ -15,9 +15,7 @@ import pytest
 import undertow as ut
 from tests.contracts import memory_chains as chains
 from tests.contracts.memory_chains import ERROR, FAMILIES, chain, draw, law
-from tests.grids import thinned
 from tests.oracles import memory as oracle
-from tests.oracles import memory_bracket as plain
 from undertow.errors import UndertowError
 from undertow.models.second_order import SecondOrderChain
 
@@ -35,7 +33,6 @@ FIRST, SECOND, THIRD = TABLE
 LOOSE = 2e-4
 """How much wider than the table a bracket may be."""
 
-REPULSIVE = (0.184, 0.851, 0.911, 0.925)
 ADVERSARIES = [
     ut.Adversary(2, [0, 4]),
     ut.Adversary(1),
@@ -136,62 +133,6 @@ def test_no_likelihood_beats_the_theorem_after_relabelling():
     assert max(found) > max(oracle.tilted(joint, 0.8)) + 1e-3
 
 
-def test_the_worst_likelihood_need_not_be_a_product():
-    """Five records, target in the middle, both ends known to be 1, level 2."""
-    joint = law(REPULSIVE, 5)
-    facts = {0: 1, 4: 1}
-    laws = oracle.conditional(joint, 2, facts)
-    assert oracle.pure_dp(joint, 2.0, 2, facts)[0] - 2 == pytest.approx(0.399323, abs=5e-7)
-    assert oracle.product_gain(laws[1], laws[0], 2.0, 2) == pytest.approx(0.214924, abs=5e-7)
-
-
-def test_small_levels_leak_by_the_distance_of_the_laws():
-    """leak / epsilon tends to 1 + W, and W is the sum of the shifts where the law is attractive."""
-    for family in ("attractive", "repulsive"):
-        joint = law(draw(family, 5), 4)
-        for target, facts in ((1, {}), (2, {0: 1}), (0, {3: 0})):
-            distance = oracle.wasserstein(joint, target, facts)
-            small = max(oracle.pure_dp(joint, 1e-4, target, facts)) / 1e-4
-            assert small == pytest.approx(1 + distance, abs=2e-3)
-            if family == "attractive":
-                assert oracle.moved(joint, target, facts) == pytest.approx(distance, abs=1e-9)
-
-
-def test_the_integrated_autocorrelation_is_the_slope_against_ignorant():
-    joint = law(ATTRACTIVE[2], 9)
-    slope = max(oracle.tilted(joint, 1e-6, ut.Adversary(4))) / 1e-6
-    assert slope == pytest.approx(oracle.integrated_autocorrelation(joint), abs=1e-4)
-
-
-@pytest.mark.parametrize("ones", ATTRACTIVE, ids=str)
-def test_the_limit_against_ignorant_is_approached_from_below(ones):
-    pairs, theta = oracle.pair_matrix(oracle.tensor(ones)), 1.5
-    limit = (
-        oracle.ignorant_limit(pairs, [0, 1, 0, 1], theta),
-        oracle.ignorant_limit(pairs, [1, 0, 1, 0], theta),
-    )
-    values = [oracle.tilted(law(ones, n), theta, "ignorant") for n in (4, 7, 11)]
-    for way in (0, 1):
-        series = [value[way] for value in values]
-        assert series == sorted(series)
-        assert series[-1] <= limit[way] + 1e-9
-    assert oracle.tilted(law(ones, 15), theta, ut.Adversary(7)) == pytest.approx(limit, abs=2e-2)
-
-
-def test_a_first_record_that_chooses_the_rows_leaks_without_limit():
-    """Odds of the activity chain within 5%, theta .25: the same growth with every record."""
-
-    def odds(probability, factor):
-        ratio = factor * probability / (1 - probability)
-        return ratio / (1 + ratio)
-
-    low = odds(0.118, 0.95), odds(0.305, 1.05)
-    high = odds(0.118, 1.05), odds(0.305, 0.95)
-    found = [oracle.first_record_chooses(low, high, 0.25, n) for n in (5, 20, 100, 1000, 1900)]
-    assert found[:4] == pytest.approx([0.599, 0.796, 1.586, 10.466], abs=1e-3)
-    assert found[4] - found[3] == pytest.approx(found[3] - found[2], rel=1e-6)
-
-
 def test_whole_pairs_of_known_records_can_be_worst():
     """Third chain, 1v0: 00..*..00 leaks more than any set without neighbours.
 
@@ -213,52 +154,7 @@ def test_whole_pairs_of_known_records_can_be_worst():
     assert theta + float(ratios.max()) == pytest.approx(pair, abs=1e-12)
 
 
-@pytest.mark.parametrize("row", thinned(TABLE, keep=[THIRD]), ids=str)
-def test_the_plain_bracket_lies_inside_the_printed_one(row):
-    ones, theta, *_, up, down = row
-    table = oracle.tensor(ones)
-    reach = {1.0: 30, 0.3: 90, 2.0: 20}[theta]
-    for found, (low, high) in (
-        (plain.bracket(table, theta, reach=reach, merge=1e-4), up),
-        (plain.bracket_down(table, theta, reach=reach, merge=1e-4), down),
-    ):
-        assert low - LOOSE < found[0] <= found[1]
-        assert low <= found[1] + 1e-6
-        assert found[1] <= high
-
-
-@seeds(0, 40)
-def test_the_plain_bracket_holds_every_short_series(numbers):
-    for seed in numbers:
-        ones, theta = draw("attractive", seed), [0.2, 0.7, 1.5, 3.0][seed % 4]
-        table = oracle.tensor(ones)
-        short, how = oracle.tilted(law(ones, 8), theta), {"rounds": 1, "reach": 14}
-        for found, truth in zip(
-            (plain.bracket(table, theta, **how), plain.bracket_down(table, theta, **how)),
-            short, strict=True,
-        ):  # fmt: skip
-            assert found[1] >= truth - 1e-9
-            assert found[0] <= found[1] + 1e-9
-
-
 # --- is a law attractive --------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("row", TABLE, ids=str)
-def test_margins_of_the_table(row):
-    verdict = ut.is_attractive(chain(row[0]))
-    assert verdict
-    assert verdict.margin == pytest.approx(row[2], abs=5e-7)
-
-
-@seeds(4, 300)
-@pytest.mark.parametrize("family", ["attractive", "repulsive"])
-def test_margins_of_random_chains(family, numbers):
-    for seed in numbers:
-        ones = draw(family, seed)
-        verdict = ut.is_attractive(chain(ones))
-        assert bool(verdict) is (family == "attractive")
-        assert verdict.margin == pytest.approx(oracle.margin(oracle.tensor(ones)), abs=1e-9)
 
 
 @seeds(3, 300)
@@ -280,38 +176,12 @@ def test_a_chain_of_order_one_is_attractive_if_records_agree():
 # --- leakages against the oracle ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("n", [4, 5, 6])
-@pytest.mark.parametrize("row", TABLE, ids=str)
-def test_columns_of_the_table(row, n):
-    """What is printed is attained in n records, and no end contradicts it."""
-    ones, theta, _, columns, *_ = row
-    printed = columns[n - 4]
-    for mechanism in _same(theta):
-        leak = ut.leakage(mechanism, chain(ones, n))
-        assert leak.lower == pytest.approx(printed, abs=1e-9)
-        assert leak.upper >= printed - 1e-10  # printed to ten digits
-
-
-@pytest.mark.parametrize("row", thinned(TABLE, keep=[FIRST, THIRD]), ids=str)
+@pytest.mark.parametrize("row", [FIRST, THIRD], ids=str)
 def test_brackets_of_the_table(row):
     """Every length, the larger direction: as narrow as printed, and not below what is attained."""
     ones, theta, *_, up, down = row
     low, high = max(up, down)
     leak = ut.leakage(ut.PureDP(theta), chain(ones))
-    assert low <= leak.upper <= high + LOOSE
-    assert low - LOOSE <= leak.lower <= high
-
-
-@pytest.mark.parametrize("way", ["1v0", "0v1"])
-@pytest.mark.parametrize("row", thinned(TABLE, keep=[THIRD]), ids=str)
-def test_brackets_of_the_table_by_direction(row, way):
-    """Flips whose outputs tell more of one value than of the other: one direction decides."""
-    ones, theta, *_, up, down = row
-    rates = chains.one_direction(theta)
-    low, high = up
-    if way == "0v1":
-        rates, (low, high) = rates[::-1], down
-    leak = ut.leakage(ut.RandomizedResponse.binary(*rates), chain(ones))
     assert low <= leak.upper <= high + LOOSE
     assert low - LOOSE <= leak.lower <= high
 
@@ -401,7 +271,7 @@ def test_named_adversaries_on_other_chains(family, against, numbers):
         chains.check_level(ones, 1.1, 5 if isinstance(against, ut.Adversary) else 4, against)
 
 
-@pytest.mark.parametrize("ones", thinned(ATTRACTIVE, keep=[ATTRACTIVE[0]]), ids=str)
+@pytest.mark.parametrize("ones", [ATTRACTIVE[0]], ids=str)
 def test_any_length_against_ignorant_is_the_closed_form(ones):
     pairs, theta = oracle.pair_matrix(oracle.tensor(ones)), 1.5
     truth = max(

@@ -4,8 +4,6 @@ import gzip
 import io
 import os
 import random
-import subprocess
-import sys
 import tempfile
 from pathlib import Path
 
@@ -15,67 +13,12 @@ import pytest
 import undertow as ut
 from tests.data.test_frames import read_sequences
 from tests.grids import each
-from undertow.data.readers.files import LONGEST_LINE, check_lines, check_pages
+from undertow.data.readers.files import LONGEST_LINE, check_pages
 from undertow.data.series import read_numbers
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, UndertowError
 
-PIECE = 2**20
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1))
-LIMITED = """
-import resource, sys
-resource.setrlimit(resource.RLIMIT_AS, (1_800_000_000, 1_800_000_000))
-from undertow.cli import main
-sys.argv = ["undertow", *sys.argv[1:]]
-main()
-"""
-
-
-def packed(path: Path, field: bytes, quoted: bool) -> None:
-    """One field of 200 MiB, in less than 1 MB of gzip."""
-    quote = b'"' if quoted else b""
-    opener = gzip.open if path.suffix == ".gz" else open
-    with opener(path, "wb") as file:
-        file.write(b"id,v\n1," + quote)
-        for _ in range(200):
-            file.write(field)
-        file.write(quote + b"\n2,0\n")
-
-
-@pytest.mark.parametrize(
-    ("name", "field", "quoted"),
-    [
-        ("bomb.csv.gz", b"a" * PIECE, False),
-        ("bomb.csv.gz", b"a" * (PIECE - 1) + b"\n", True),
-        ("bomb.csv", b"a" * PIECE, False),
-    ],
-)
-def test_a_huge_field_is_refused_within_little_memory(name, field, quoted, tmp_path):
-    path = tmp_path / name
-    packed(path, field, quoted)
-    commands = [["validate", name, "--value", "v"], ["fit", name, "--value", "v"]]
-    for arguments in commands if field[-1:] == b"a" and name.endswith(".gz") else commands[:1]:
-        done = subprocess.run(
-            [sys.executable, "-c", LIMITED, *arguments], cwd=tmp_path, capture_output=True,
-            text=True, timeout=120, env={**os.environ, "POLARS_MAX_THREADS": "2"},
-        )  # fmt: skip
-        assert done.returncode == 1, done.stderr[-500:]
-        assert "a line has more than 64 MiB" in done.stderr
-        assert "Traceback" not in done.stderr
-
-
-def test_the_longest_line_is_found_wherever_it_is(tmp_path, monkeypatch):
-    monkeypatch.setattr("undertow.data.readers.files._PIECE", 7)
-    path = tmp_path / "table.csv"
-    rng = random.Random(0)
-    for _ in range(300):
-        lines = ["x" * rng.randrange(8, 60) for _ in range(rng.randrange(1, 9))]
-        quoted = [f'"{line[:20]}\n{line[20:]}"' if rng.random() < 0.3 else line for line in lines]
-        path.write_text("\n".join(quoted) + "\n")
-        longest = max(len(line) for line in quoted)
-        check_lines(path, "table.csv", longest)
-        with pytest.raises(InvalidInput, match="a line has more than"):
-            check_lines(path, "table.csv", longest - 1)
 
 
 def test_ordinary_long_files_are_read(tmp_path):

@@ -21,7 +21,7 @@ from undertow.data.folds import (
     pieces,
     unpacked,
 )
-from undertow.data.grid import GROUP, PERSON
+from undertow.data.grid import GROUP
 from undertow.errors import InvalidInput, UndertowError
 from undertow.queries import Count, Histogram, Mean, Sum, Transitions
 
@@ -68,7 +68,6 @@ def readings(draw: Any) -> dict[str, Any]:
     return made
 
 
-named = st.sampled_from([None, STATES])
 windows = st.sampled_from([None, (None, 3), (0, None), (-1, 5)])
 
 
@@ -193,22 +192,6 @@ def test_too_many_persons_for_the_memory_are_refused():
     assert data.shape().persons == 9000
     with pytest.raises(InvalidInput, match="more than 4166 persons"):
         data.changed(memory=400_000, piece=999).shape()
-
-
-def test_keys_of_persons_are_no_hashes_of_their_names_alone():
-    """Two passes remember the same person by different hashes."""
-    from undertow.data.grid import Order
-
-    data = table("ab", [0, 0]).changed(piece=2)
-    (rows,) = pieces(data)
-    hashes = []
-    for _ in range(2):
-        order = Order(data.grid)
-        order.feed(rows)
-        order.close()
-        hashes.append(order._seen._known[:, 0].tolist())
-    assert rows[PERSON].to_list() == ["a", "b"]
-    assert hashes[0] != hashes[1]
 
 
 def kept_of(tally: Any) -> dict[str, Any]:

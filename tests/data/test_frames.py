@@ -1,9 +1,7 @@
 """Series from files: what is read, where it is cut, and refusals that quote no data."""
 
 import gzip
-import os
 import traceback
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -13,9 +11,6 @@ from undertow.errors import InvalidInput
 
 TABLE = "day,steps,mood,share\nmon,0,low,0.5\nmon,14,high,0.25\nmon,NA,,NaN\ntue,7,low,0.5\n"
 SECRET = "Hesperus"
-ROOT = Path(__file__).parents[2]
-DATA = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
-needs_data = pytest.mark.skipif(not DATA.is_dir(), reason="the data sets are not here")
 
 
 def read_sequences(path, column, *, state=None, person=None):
@@ -70,12 +65,6 @@ def test_a_record_missing_in_the_column_stays_missing(table):
     assert read_sequences(table, "share", state="share > 0.1") == [[True, True, None, True]]
 
 
-def test_every_person_has_a_series(tmp_path, table):
-    assert read_sequences(table, "steps", person="day") == [[0, 14, None], [7]]
-    path = written(tmp_path, "who,x\na,0\na,1\nb,1\na,0\n", "whose.csv")
-    assert read_sequences(path, "x", person="who") == [[0, 1, 0], [1]]
-
-
 def test_formats_agree(tmp_path, table):
     zipped = tmp_path / "table.csv.gz"
     zipped.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
@@ -89,10 +78,6 @@ def test_formats_agree(tmp_path, table):
             assert read_sequences(path, column, person="day") == read_sequences(
                 table, column, person="day"
             )
-
-
-def test_names_with_brackets_are_names(tmp_path):
-    assert read_sequences(written(tmp_path, "x\n0\n1\n", "a[1]*.csv"), "x") == [[0, 1]]
 
 
 def test_types_of_parquet(tmp_path):
@@ -220,25 +205,3 @@ def test_expressions_that_make_no_states(tmp_path, state, words):
 def test_values_in_no_state_are_missing(tmp_path):
     path = written(tmp_path, f"steps,name\n0,{SECRET}\n1,7\n")
     assert read_sequences(path, "steps", state="cast(name as integer)") == [[None, 7]]
-
-
-@needs_data
-def test_activity():
-    path = DATA / "activity" / "activity.csv.gz"
-    (series,) = read_sequences(path, "steps", state="steps > 0")
-    assert (len(series), series.count(True), series.count(None)) == (17_568, 4_250, 2_304)
-    assert [
-        len(day) for day in read_sequences(path, "steps", state="steps > 0", person="date")
-    ] == [288] * 61
-
-
-@needs_data
-def test_sleep():
-    stage = (
-        "case when stage in ('3', '4') then 'N3' when stage in ('M', '?') then null else stage end"
-    )
-    path = DATA / "sleep" / "sleep_edf_hypnograms.csv.gz"
-    nights = read_sequences(path, "stage", state=stage, person="record")
-    assert [len(night) for night in nights] == [2880] * 20
-    counts = {s: sum(n.count(s) for n in nights) for s in ("W", "1", "2", "N3", "R", None)}
-    assert counts == {"W": 37_115, "1": 1_689, "2": 8_927, "N3": 3_074, "R": 3_693, None: 3_102}

@@ -12,14 +12,12 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call
 from tests.data.test_frames import read_sequences
-from tests.grids import thinned
 from undertow.auditing.attacking import attack
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.mechanisms import Redaction
 from undertow.releasing.estimate import estimate, estimate_transitions
 
-duckdb = pytest.importorskip("duckdb")
 pytest.importorskip("pandas")
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=(0, 1))
@@ -117,13 +115,7 @@ OTHERS = ("csv", "parquet", "pandas", "objects", "arrow")
 
 @pytest.mark.parametrize(
     ("backend", "step"),
-    thinned(
-        [
-            *(pytest.param("polars", s) for s in (9, 4, 1)),
-            *(pytest.param(*c) for c in product(OTHERS, (23, 5))),
-        ],
-        keep=[("polars", 9), *product(OTHERS, (23,))],
-    ),
+    [("polars", 9), *product(OTHERS, (23,))],
 )
 def test_every_name_is_a_name(backend, step, tmp_path):
     plain = Data(as_source(FRAME, backend, tmp_path), **ROLES, every=1)
@@ -141,18 +133,6 @@ def test_every_name_is_a_name(backend, step, tmp_path):
 def unreadable(name: str) -> bool:
     """Names that a CSV file cannot have as Polars reads it; the file is then refused."""
     return "\r" in name
-
-
-def test_names_in_duckdb():
-    relation = duckdb.connect().from_arrow(FRAME.to_arrow())
-    wanted = everything(Data(relation, **ROLES, every=1), "value")
-    for four in quadruples()[::9]:
-        if "" in four:
-            continue  # DuckDB has no such name
-        renamed = FRAME.rename(dict(zip(FRAME.columns, four, strict=True)))
-        relation = duckdb.connect().from_arrow(renamed.to_arrow())
-        data = Data(relation, **roles_of(four), every=1)
-        assert everything(data, four[3]) == wanted, four
 
 
 def test_a_state_in_an_expression_keeps_away_from_other_columns():

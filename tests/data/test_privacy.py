@@ -48,7 +48,7 @@ objects = st.recursive(
     | st.complex_numbers() | st.dates() | st.datetimes() | st.timedeltas() | st.decimals()
     | st.fractions() | st.sampled_from(
         ["\ud800", 10**400, decimal.Decimal("sNaN"), decimal.Decimal("Infinity"), pd.NA, pd.NaT,
-         np.int8(1), np.float32(1.5), np.bool_(True), np.datetime64("NaT"),
+         np.int8(1), np.float32(1.5), np.bool_(True), np.datetime64("NaT", "s"),
          float, object(), fractions.Fraction(1, 3), b"\xff", range(3), np.array([1, 2])]
     ),
     lambda inner: st.lists(inner, max_size=2) | st.dictionaries(st.text(max_size=1), inner),

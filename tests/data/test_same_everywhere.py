@@ -65,18 +65,3 @@ def test_every_form_of_a_table_gives_the_same(
         if not shuffled and backend in ("csv", "gzip", "parquet"):
             found[f"{backend} in pieces"] = told(data.changed(piece=size), channel, key)
     assert all(one == found["polars"] for one in found.values()), found
-
-
-def test_lists_of_series_have_the_flips_of_a_table_of_as_many_persons():
-    series, key = [["a", "b", "b"], ["b", "a"]], Key.fresh()
-    table = [Row(str(n), t, "n", v) for n, one in enumerate(series) for t, v in enumerate(one)]
-    data = ut.Data(
-        as_source(table, "text", "polars", None, clock=False),
-        value="v", person="who", time="when",
-    )  # fmt: skip
-    made = []
-    for source in (data, series):
-        read = coded(source, Rule(STATES, foreign=0))
-        drawn = randomised(CHANNELS[0], key, read.labels, read.lengths, read.codes, read.places)
-        made.append(drawn.numbers.tolist())
-    assert made[0] == made[1]

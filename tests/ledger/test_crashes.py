@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.grids import each, thinned
+from tests.grids import each
 from tests.ledger import soak_work as work
 from tests.ledger.soak_work import CHECKPOINTS, DATASET, KILLED, LEVEL, LIMIT, MODEL, Task
 from tests.processes import CONTEXT
@@ -82,10 +82,7 @@ def test_two_processes_with_one_id_publish_one_answer(place):
     assert (ledger.level(), ledger.verify()) == (LEVEL, 3)
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("kills", "confirmed"), thinned([pytest.param(8, 4), pytest.param(48, 24)], keep=1)
-)
+@pytest.mark.parametrize(("kills", "confirmed"), [pytest.param(8, 4)])
 def test_many_random_kills(usual_place, tmp_path, kills, confirmed):
     seen = work.kill_points(usual_place.where, tmp_path, kills, seed=6, every=16)
     assert not seen.faults

@@ -189,9 +189,8 @@ def spoiled(monkeypatch, pragma=None, mode=None):
     monkeypatch.setattr(sqlite3, "connect", connect)
 
 
-def test_commits_wait_for_the_disk(sqlite_place, monkeypatch, own_state):
+def test_commits_wait_for_the_disk(sqlite_place, monkeypatch):
     ledger = sqlite_place.open()
-    own_state.undo()
     assert store.DURABILITY == "EXTRA"
     found = []
 

@@ -10,10 +10,10 @@ import pytest
 
 import undertow as ut
 from tests.oracles.windows import noisy_counts, released_leak
-from undertow.bounds.enumeration import chain_joint
 from undertow.data.scopes import Scope
 from undertow.errors import BudgetExceeded, InvalidInput, LedgerConflict, NotSupported
 from undertow.ledger.rules import Terms
+from undertow.testing.enumeration import chain_joint
 
 ROWS = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(ROWS, states=("inactive", "active"))

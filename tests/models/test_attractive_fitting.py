@@ -56,19 +56,6 @@ def test_a_step_finds_the_likeliest_totally_positive_matrix(size):
         assert (counts * np.log(rows)).sum() == pytest.approx(solved(counts), rel=1e-7)
 
 
-def test_counts_that_are_totally_positive_are_divided_by_their_sums():
-    counts = 1000 * np.array(
-        [[0.6, 0.3, 0.07, 0.03], [0.3, 0.4, 0.2, 0.1], [0.1, 0.2, 0.4, 0.3], [0.03, 0.07, 0.3, 0.6]]
-    )
-    rows = attractive_rows(counts, np.full((4, 4), 0.25))
-    assert rows == pytest.approx(counts / counts.sum(axis=1, keepdims=True), rel=1e-6)
-    # a hidden state that was never left has any row
-    counts[2] = 0.0
-    rows = attractive_rows(counts, np.full((4, 4), 0.25))
-    assert np.isfinite(rows).all()
-    assert rows.sum(axis=1) == pytest.approx(np.ones(4))
-
-
 def test_the_likelihood_never_falls():
     read = unbroken(REGIMES.simulate(1500, seed=2))
     owner = np.repeat([0, 1], 2)

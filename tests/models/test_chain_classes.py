@@ -1,15 +1,13 @@
 """Classes of chains: what is refused, what their corners are, and that files restore them."""
 
-import dataclasses
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox, MixingClass
 from undertow.models.sets import model_from_dict
@@ -31,29 +29,6 @@ def test_a_box_says_what_it_is():
     )
     assert ChainBox(LOW, HIGH).states == (0, 1)
     assert ChainBox(LOW, HIGH).describe().endswith("any length")
-
-
-def test_a_box_is_frozen_and_copies():
-    given = np.array(LOW)
-    box = ChainBox(given, HIGH)
-    given[0, 0] = 0.5
-    assert box.lower[0, 0] == 0.87
-    with pytest.raises(ValueError, match="read-only"):
-        box.lower[0, 0] = 0.1
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        box.length = 9  # type: ignore[misc]
-
-
-def test_equal_boxes_are_equal():
-    assert ChainBox(LOW, HIGH) == ChainBox(np.array(LOW), HIGH)
-    assert hash(ChainBox(LOW, HIGH)) == hash(ChainBox(LOW, HIGH))
-    others: list[Any] = [
-        ChainBox(LOW, HIGH, length=3),
-        ChainBox(LOW, HIGH, ("a", "b")),
-        ChainBox(LOW, [[0.9, 0.13], [0.32, 0.71]]),
-        "box",
-    ]
-    assert all(ChainBox(LOW, HIGH) != other for other in others)
 
 
 @pytest.mark.parametrize(
@@ -86,58 +61,6 @@ def test_bad_names_and_lengths_of_a_box_are_refused():
         ChainBox("low", HIGH)
 
 
-def test_two_states_have_up_to_four_corners():
-    box = ChainBox(LOW, HIGH, ("a", "b"), length=9)
-    corners = box.corners()
-    assert {(round(c.transition[0, 1], 12), round(c.transition[1, 0], 12)) for c in corners} == {
-        (0.11, 0.29),
-        (0.11, 0.32),
-        (0.13, 0.29),
-        (0.13, 0.32),
-    }
-    assert all((c.states, c.length, c.start) == (("a", "b"), 9, "stationary") for c in corners)
-    assert all((c.transition >= box.lower).all() for c in corners)
-    assert all((c.transition <= box.upper).all() for c in corners)
-
-
-def test_a_row_that_is_known_halves_the_corners():
-    exact = ChainBox(LOW, [[0.89, 0.13], [0.32, 0.68]])
-    assert len(exact.corners()) == 2
-    point = [[0.882, 0.118], [0.305, 0.695]]
-    assert ChainBox(point, point).corners() == [ut.MarkovChain(point)]
-
-
-def test_corners_of_three_states_are_extreme_points_of_each_row():
-    free = ChainBox(np.zeros((3, 3)), np.ones((3, 3)))
-    # every row at a unit vector, save the choices with several closed classes
-    found = {tuple(c.transition.argmax(axis=1)) for c in free.corners()}
-    assert (1, 2, 0) in found
-    assert (0, 1, 2) not in found
-    low = np.full((3, 3), 0.2)
-    corners = ChainBox(low, np.full((3, 3), 0.5)).corners()
-    assert len(corners) == 6**3
-    rows = {tuple(np.round(c.transition[0], 9)) for c in corners}
-    assert rows == {
-        (0.2, 0.3, 0.5),
-        (0.2, 0.5, 0.3),
-        (0.3, 0.2, 0.5),
-        (0.3, 0.5, 0.2),
-        (0.5, 0.2, 0.3),
-        (0.5, 0.3, 0.2),
-    }
-
-
-def test_corners_without_a_stationary_law_are_left_out():
-    box = ChainBox([[0.9, 0.0], [0.0, 0.8]], [[1.0, 0.1], [0.2, 1.0]])
-    assert len(box.corners()) == 3
-
-
-@pytest.mark.parametrize("size", [5, 30])
-def test_too_many_corners_are_refused(size):
-    with pytest.raises(NotSupported, match="pass a ModelSet"):
-        ChainBox(np.zeros((size, size)), np.full((size, size), 0.9)).corners()
-
-
 def test_boxes_survive_a_file():
     box = ChainBox(LOW, HIGH, ("a", "b"), length=12)
     text = json.dumps(box.to_dict(), allow_nan=False)
@@ -150,23 +73,6 @@ def test_boxes_survive_a_file():
 
 
 # --- classes known by how fast they mix -----------------------------------------------------------
-
-
-def test_a_mixing_class_says_what_it_is():
-    mixing = ut.MarkovChain.mixing(states=5, pi_min=0.05, gap=0.1, length=5000)
-    assert isinstance(mixing, MixingClass)
-    assert isinstance(mixing, Model)
-    assert (mixing.size, mixing.states, mixing.length) == (5, (0, 1, 2, 3, 4), 5000)
-    assert (mixing.pi_min, mixing.gap) == (0.05, 0.1)
-    assert mixing.describe() == (
-        "any reversible chain on 5 states with stationary probabilities of at least 0.05 and a "
-        "spectral gap of at least 0.1, 5000 records"
-    )
-    assert mixing == MixingClass(5, 0.05, 0.1, 5000) != MixingClass(5, 0.05, 0.1)
-    assert hash(mixing) == hash(MixingClass(5, 0.05, 0.1, 5000))
-    assert MixingClass(("a", "b"), 0.5, 1.0).states == ("a", "b")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        mixing.gap = 0.5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -14,12 +14,10 @@ from undertow.models.fitting.checks import (
     NAMES,
     Check,
     Difference,
-    Dynamics,
     checks_from_list,
     differ,
-    memory,
 )
-from undertow.models.fitting.tally import encode, tally
+from undertow.models.fitting.tally import tally
 from undertow.models.registry import model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
 
@@ -33,10 +31,6 @@ def outcomes(chain):
 
 def fitted(*series, **more):
     return MarkovChain.fit([list(one) for one in series], public=True, **more)
-
-
-def own(chain):
-    return Dynamics(chain.transition, chain.initial, np.arange(chain.size))
 
 
 def true_chains(number, seed):
@@ -64,23 +58,11 @@ def failures(number, seed):
     return together, by_name
 
 
-@pytest.mark.statistical
 def test_all_checks_together_fail_a_true_chain_in_one_fit_of_twenty():
     """Null: some check fails with probability 5%; 240 true chains; false alarms below 1e-3."""
     together, by_name = failures(240, seed=1)
     assert together <= stats.binom.isf(1e-3, 240, DOUBT), by_name
     assert by_name["sample"] == 0
-
-
-def test_p_values_of_the_memory_are_those_of_a_true_chain():
-    """Null: p-values below 0.1 have probability 0.1 at most; 150 series; false alarms below 1e-3"""
-    few = 0
-    for seed in range(150):
-        codes = np.array((CHAIN if seed % 2 else STICKY).simulate(1500, seed=seed))
-        read = tally(codes, (0, 1))
-        found = memory(read, own(MarkovChain.from_counts(read.counts, public=True)))
-        few += found.p_value < 0.1
-    assert 0 < few <= stats.binom.isf(1e-3, 150, 0.1)
 
 
 def test_the_power_is_that_of_a_departure_that_matters():
@@ -171,44 +153,6 @@ def test_counts_alone_leave_most_untested():
         "hours": "not tested",
         "persons": "not tested",
     }
-
-
-def test_the_ratio_of_likelihoods_is_the_one_of_its_definition():
-    tables = np.array([[[90, 10], [9, 21]], [[60, 40], [5, 25]]])
-    pooled = tables.sum(axis=0)
-    expected = sum(
-        2 * tables[c, x, y] * np.log(tables[c, x, y] / tables[c, x].sum()
-                                     / (pooled[x, y] / pooled[x].sum()))
-        for c in range(2) for x in range(2) for y in range(2)
-    )  # fmt: skip
-    found = differ(tables)
-    assert found.degrees == 2
-    assert found.statistic == pytest.approx(expected)
-
-
-def test_autocorrelations_are_those_of_the_series():
-    series = np.array(STICKY.simulate(5000, seed=4))
-    found = memory(tally(series, (0, 1)), own(STICKY))
-    centred = series - series.mean()
-    rho = [1.0] + [(centred[:-k] * centred[k:]).mean() / centred.var() for k in range(1, 300)]
-    sums = 1 + 2 * np.cumsum(rho[1:])
-    assert found.measured == pytest.approx(sums[found.lags - 1])
-    assert found.lags >= 5 * sums[found.lags - 1] > found.lags - 10
-    assert found.modelled == pytest.approx((1 + 0.93) / (1 - 0.93))  # (1 + l) / (1 - l)
-
-
-@pytest.mark.parametrize("size", [2, 3, 5])
-def test_the_chains_own_sum_is_that_of_its_powers(size):
-    rows = np.random.default_rng(size).dirichlet(np.ones(size), size)
-    chain, pi = MarkovChain(rows), MarkovChain(rows).initial
-    powers = chain.powers(400)
-    sums = [
-        1 + 2 * sum((powers[k][s, s] - pi[s]) / (1 - pi[s]) for k in range(1, 401))
-        for s in range(size)
-    ]
-    series = chain.simulate(2000, seed=1)
-    found = memory(tally(encode(series, tuple(range(size))).codes, tuple(range(size))), own(chain))
-    assert min(abs(found.modelled - value) for value in sums) < 1e-9
 
 
 def test_what_public_records_say_is_public():

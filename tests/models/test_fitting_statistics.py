@@ -9,10 +9,8 @@ import pytest
 from scipy import stats
 
 import undertow as ut
-from tests.facts import ACTIVITY
-from tests.models.test_fitting import FOLDER, SLEEP, STAGES, fit, from_counts, likelihood_ratio
+from tests.models.test_fitting import FOLDER, fit, likelihood_ratio
 from tests.oracles.samples import limit
-from undertow.models.classes import ChainBox
 
 # --- statistics: each test states its null, sample size and false-alarm rate ----------------------
 
@@ -29,7 +27,6 @@ def misses(fits, inside):
     return sum(not inside(chain) for chain in fits)
 
 
-@pytest.mark.statistical
 def test_intervals_cover(fits):
     """Null: an interval misses with probability 5%; 90 series of 300; false alarms below 1e-6."""
     most = stats.binom.isf(1e-6, RUNS, 0.05)
@@ -46,30 +43,6 @@ def test_intervals_cover(fits):
         assert misses(fits, inside(0.5, x, y)) > most  # the test sees intervals that are too short
 
 
-def pairs_of(series):
-    table = np.zeros((2, 2), dtype=int)
-    np.add.at(table, (series[:-1], series[1:]), 1)
-    return table
-
-
-@pytest.mark.statistical
-def test_boxes_cover_both_rows():
-    """Null: the box misses with probability 10%; 90 series of 300; false alarms below 1e-6."""
-    most = stats.binom.isf(1e-6, RUNS, 0.1)
-    fits = [from_counts(pairs_of(TRUE.simulate(300, seed=seed))) for seed in range(RUNS)]
-
-    def inside(confidence):
-        def oracle(chain):
-            box = chain.region(confidence)
-            return (box.lower <= TRUE.transition).all() and (TRUE.transition <= box.upper).all()
-
-        return oracle
-
-    assert misses(fits, inside(0.9)) <= most
-    assert misses(fits, inside(0.4)) > most
-
-
-@pytest.mark.statistical
 def test_the_likelihood_ratio_region_covers():
     """Null: it misses with probability 10%; 60 series of 600; false alarms below 1e-6."""
     chain = ut.MarkovChain([[0.6, 0.3, 0.1], [0.2, 0.5, 0.3], [0.3, 0.3, 0.4]])
@@ -82,7 +55,6 @@ def test_the_likelihood_ratio_region_covers():
     assert sum(ratio > stats.chi2.isf(0.6, 6) for ratio in ratios) > most
 
 
-@pytest.mark.statistical
 def test_the_order_test_keeps_its_level(fits):
     """Null: order 1, p-values uniform; 400 series of 300; DKW limit of 1e-6."""
     values = np.sort([chain.order_test().p_value for chain in fits])
@@ -92,7 +64,6 @@ def test_the_order_test_keeps_its_level(fits):
     assert np.abs(values**2 - grid[1:]).max() > limit(RUNS)  # and p-values that are not are seen
 
 
-@pytest.mark.statistical
 def test_the_order_test_sees_a_second_order():
     """Each record repeats the one before the last with probability 0.7; 8 series of 2,000.
 
@@ -141,52 +112,3 @@ def test_activity():
     assert within.transition[1, 0] == pytest.approx(0.30445, abs=5e-6)
     assert within.order_test().p_value < 1e-12  # activity remembers more than five minutes
     assert np.diff(joined.intervals(), axis=2).max() < 0.03
-
-
-def test_the_twin_of_activity():
-    """Always runs: 53 simulated days, apart and joined."""
-    model = ut.MarkovChain(ACTIVITY["transition"], ("inactive", "active"))
-    days = [model.simulate(288, seed=seed) for seed in range(53)]
-    apart, joined = fit(days), fit(list(itertools.chain(*days)))
-    assert joined.counts.sum() - apart.counts.sum() == 52
-    for chain in (apart, joined):
-        assert chain.states == ("active", "inactive")
-        order = [chain.index("inactive"), chain.index("active")]
-        box = chain.region(1 - 1e-9)
-        assert isinstance(box, ChainBox)
-        assert (box.lower[np.ix_(order, order)] <= model.transition).all()
-        assert (model.transition <= box.upper[np.ix_(order, order)]).all()
-
-
-def test_sleep():
-    rows = read("sleep", "sleep_edf_hypnograms.csv.gz")
-    names = {"W": "W", "1": "N1", "2": "N2", "3": "N3", "4": "N3", "R": "REM"}
-    nights = []
-    for _, night in itertools.groupby(rows, key=lambda row: row["record"]):
-        stages = [row["stage"] for row in night]
-        asleep = [epoch for epoch, stage in enumerate(stages) if stage in ("1", "2", "3", "4", "R")]
-        kept = stages[max(asleep[0] - 60, 0) : asleep[-1] + 61]
-        nights.append([names.get(stage) for stage in kept])
-    chain = fit(nights, STAGES)
-    assert len(nights) == 20
-    assert sum(stage is not None for night in nights for stage in night) == 21_039
-    assert chain.counts.tolist() == SLEEP
-    assert chain.unseen == []
-    assert chain.initial == pytest.approx([0.1713, 0.0792, 0.4252, 0.1480, 0.1763], abs=5e-5)
-
-
-def test_the_twin_of_sleep():
-    """Always runs: 20 simulated nights with gaps give back the chain they came from."""
-    model = from_counts(SLEEP, STAGES)
-    rng = np.random.default_rng(1)
-    nights = [
-        [stage if rng.random() > 0.01 else None for stage in model.simulate(1000, seed=seed)]
-        for seed in range(20)
-    ]
-    chain = fit(nights, STAGES)
-    present = [[stage is not None for stage in night] for night in nights]
-    assert chain.counts.sum() == sum(
-        a and b for night in present for a, b in itertools.pairwise(night)
-    )
-    # within the likelihood-ratio region of confidence 1 - 1e-9
-    assert likelihood_ratio(chain.counts, model.transition) < stats.chi2.isf(1e-9, 20)

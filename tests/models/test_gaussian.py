@@ -5,8 +5,6 @@ import warnings
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
 from undertow.models.base import Model
@@ -14,18 +12,10 @@ from undertow.models.gaussian import (
     GaussianClass,
     MultivariateGaussian,
     blocks,
-    exponents,
-    gamma,
     least_eigenvalue_lower,
 )
 
-LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 PAIR = [[225.0, 137.2], [137.2, 416.6]]
-
-
-def random_covariance(rng, size, samples):
-    draws = rng.standard_normal((samples, size)) * rng.uniform(0.1, 30, size)
-    return draws.T @ draws / samples
 
 
 # --- what is kept ---------------------------------------------------------------------------------
@@ -44,19 +34,6 @@ def test_a_model_keeps_its_numbers_and_freezes_them():
         model.covariance[0, 0] = 1.0
     with pytest.raises(ValueError, match="read-only"):
         model.mean[0] = 1.0
-
-
-def test_one_mean_serves_all_records():
-    assert MultivariateGaussian(5, PAIR) == MultivariateGaussian([5.0, 5.0], PAIR)
-
-
-def test_equality_is_by_value():
-    model = MultivariateGaussian(0, PAIR)
-    assert model == MultivariateGaussian(0.0, np.array(PAIR))
-    assert hash(model) == hash(MultivariateGaussian(0, PAIR))
-    assert model != MultivariateGaussian(1, PAIR)
-    assert model != MultivariateGaussian(0, PAIR, spread=1)
-    assert model != "model"
 
 
 @pytest.mark.parametrize(
@@ -91,11 +68,6 @@ def test_descriptions_say_what_matters():
 def test_rounding_of_mirrored_entries_is_evened_out():
     model = MultivariateGaussian(0, [[1, 0.5], [0.5 + 1e-14, 1]])
     assert model.covariance[0, 1] == model.covariance[1, 0]
-
-
-def test_records_in_very_different_units_are_fine():
-    model = MultivariateGaussian(0, [[1e-12, 5e-1], [5e-1, 1e12]])
-    assert model.largest_correlation == pytest.approx(0.5)
 
 
 # --- what is refused ------------------------------------------------------------------------------
@@ -223,20 +195,6 @@ def test_a_refused_fit_does_not_tell_the_data():
 # --- certificates of definiteness -----------------------------------------------------------------
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 12), extra=st.integers(0, 10))
-def test_the_least_eigenvalue_is_bounded_from_below_and_nearly_met(seed, size, extra):
-    rng = np.random.default_rng(seed)
-    matrix = random_covariance(rng, size, size + extra)
-    matrix = (matrix + matrix.T) / 2
-    found = least_eigenvalue_lower(matrix)
-    truth = float(np.linalg.eigvalsh(matrix)[0])
-    error = 1e-13 * float(np.trace(matrix))
-    assert 0 <= found <= truth + error
-    if truth > 1e-10 * np.trace(matrix):
-        assert found >= 0.98 * truth
-
-
 def test_indefinite_and_singular_matrices_get_no_certificate():
     assert least_eigenvalue_lower(np.array([[1.0, 2.0], [2.0, 1.0]])) == 0
     assert least_eigenvalue_lower(np.ones((3, 3))) == 0
@@ -244,19 +202,7 @@ def test_indefinite_and_singular_matrices_get_no_certificate():
     assert least_eigenvalue_lower(np.array([[1.0, 1 - 1e-16], [1 - 1e-16, 1.0]])) == 0
 
 
-def test_units_are_exact_powers_of_two():
-    variances = np.array([0.3, 1.0, 2.0, 3.9, 4.0, 1e-30, 1e30])
-    scaled = variances / 4.0 ** exponents(variances)
-    assert (scaled >= 0.5).all()
-    assert (scaled < 2).all()
-
-
 def test_blocks_are_the_connected_components():
     matrix = np.eye(5)
     matrix[0, 3] = matrix[3, 0] = matrix[3, 4] = matrix[4, 3] = 0.1
     assert blocks(matrix) == [[0, 3, 4], [1], [2]]
-
-
-def test_gamma_says_so_when_it_means_nothing():
-    assert gamma(1) >= 2.0**-53
-    assert gamma(2.0**60) == math.inf

@@ -145,7 +145,6 @@ def test_comparisons_refuse_and_warn(series):
         ut.compare_orders(series[:300], orders=(1,), hidden=())
 
 
-@pytest.mark.slow
 def test_activity_has_the_orders_that_were_measured():
     path = FOLDER / "activity" / "activity.csv.gz"
     if not path.is_file():

@@ -158,43 +158,6 @@ def test_a_plan_says_whose_it_is(origin):
             paper()
 
 
-LONG = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=30)
-ORDER_TWO = SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]])
-TRIO = ut.Pedigree({"kim": ("bob", "ann")}, allele_frequency=0.2)
-QUESTIONS: dict[str, Any] = {
-    "exact": (CHAIN, ut.Count("active"), {}),
-    "delta": (CHAIN, ut.Count("active"), {"delta": 1e-6}),
-    "several": (CHAIN, ut.Count("active"), {"releases": 4}),
-    "any shape": (CHAIN, ut.Histogram(), {"covers": "any"}),
-    "person": (LONG, ut.Count("active"), {"unit": "person"}),
-    "flips": (CHAIN, ut.Series(), {}),
-    "flips, order two": (ORDER_TWO, ut.Series(), {}),
-    "erasures": (CHAIN, ut.Redacted(protect=7, length=20), {"against": "ignorant"}),
-    "hidden": (ut.HiddenChain.of(CHAIN), ut.Count("active"), {"method": "exchange"}),
-    "groups": (ut.Groups(3), ut.Sum(0, 1), {}),
-    "family": (TRIO, ut.Count("BB"), {}),
-    "Gaussian": (ut.MultivariateGaussian.bounded(3, 0.3), ut.Sum(0, 1), {}),
-}
-
-
-@pytest.mark.parametrize("name", QUESTIONS)
-def test_no_search_forgets_the_origin(name):
-    """Whatever is asked, and of which model: the plan is on the model that was passed."""
-    model, query, more = QUESTIONS[name]
-    plan = ut.calibrate(query, model.with_origin("not public"), limit=2.0, **more)
-    assert plan.audience == ut.Plan.from_json(plan.to_json()).audience == "curator"
-    assert ut.calibrate(query, model, limit=2.0, **more).audience == "public"
-
-
-def test_tables_of_methods_and_accounts_keep_the_origin(tmp_path):
-    """Rows of a comparison, and plans of what is left in an account, are plans like others."""
-    model = CHAIN.with_origin("not public")
-    plans = [row.plan for row in ut.compare(ut.Count("active"), model, limit=1.0)]
-    assert {plan.audience for plan in plans if plan is not None} == {"curator"}
-    book = ut.Ledger(tmp_path / "a.db", "w", model=model, limit=1.0)
-    assert book.plan(ut.Count("active")).audience == "curator"
-
-
 def test_checks_of_private_records_make_a_plan_the_curators():
     """A model that was stripped of its origin, but not of what was computed from the records."""
     plan = _plan(CHAIN.with_checks(untested(False, "order")))

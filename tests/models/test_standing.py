@@ -1,6 +1,5 @@
 """What a fit stands for: its region by default, its point where that is asked for."""
 
-import itertools
 import json
 
 import numpy as np
@@ -8,7 +7,6 @@ import pytest
 from scipy import stats
 
 import undertow as ut
-from tests.models.test_fitting import SLEEP, STAGES, from_counts
 from undertow.errors import MethodRefused, NotSupported
 from undertow.models.classes import ChainBox
 from undertow.models.registry import model_from_dict, model_to_dict
@@ -91,7 +89,6 @@ def test_what_has_no_solver_on_regions_names_the_point():
     ut.certify(ut.PureDP(1.0), fitted.point())
 
 
-@pytest.mark.statistical
 def test_regions_of_three_states_cover_the_chain():
     """Null: the box misses with probability 5% at most; 60 series; false alarms below 1e-6."""
     missed = 0
@@ -130,21 +127,3 @@ def test_checks_travel_with_every_copy():
     ):  # fmt: skip
         assert [c.name for c in model.checks] == [c.name for c in fitted.checks]
         assert [c.name for c in model.checks if c.outcome == "failed"] == failed
-
-
-def test_rows_of_a_box_that_meet_are_extreme_at_its_corners():
-    box = ChainBox([[0.5, 0.1, 0.1], [0.2, 0.4, 0.1], [0.1, 0.1, 0.5]],
-                   [[0.8, 0.4, 0.3], [0.4, 0.7, 0.2], [0.3, 0.3, 0.8]])  # fmt: skip
-    lasting = box.lasting()
-    assert (lasting.transition >= box.lower - 1e-12).all()
-    assert (lasting.transition <= box.upper + 1e-12).all()
-    stays = [c.transition[x, x] for c, x in itertools.product(box.corners(), range(3))]
-    assert max(stays) <= max(np.diag(lasting.transition)) + 1e-12
-
-
-def test_the_region_of_sleep_is_bounded_near_what_is_attained_in_it():
-    box = from_counts(SLEEP, STAGES).region()
-    for level in (0.0625, 0.5):
-        leak = ut.leakage(ut.PureDP(level), box)
-        assert leak.lower < leak.upper < 2.5 * leak.lower
-    assert 0.0106 < ut.dp_budget(box, 1.0) < 0.03

@@ -55,14 +55,6 @@ def test_all_counts_are_those_of_a_loop(people, hour):
     assert said == (codes.size, codes.tolist().count(-1), len(runs))
 
 
-def test_lags_end_at_four_hundred_and_triples_at_a_hundred_states():
-    found = tally(np.arange(1001) % 101, tuple(range(101)))
-    assert found.triples is None
-    assert found.together.shape == (401, 101)
-    assert found.pairs[400] == 601
-    assert found.together[101].sum() == 900
-
-
 def test_a_tally_is_private_and_frozen():
     chain = ut.MarkovChain.fit([list("aabab"), list("bb")], public=True)
     assert chain.tally.persons.sum(axis=(1, 2)).tolist() == [4, 1]

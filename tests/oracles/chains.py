@@ -17,7 +17,7 @@ import numpy as np
 import numpy.typing as npt
 
 import undertow as ut
-from tests.oracles.enumeration import Pairs, adversaries, largest, ordered, table_leakage
+from tests.oracles.enumeration import Pairs, largest, ordered, table_leakage
 from tests.oracles.exact import normalised, stationary
 
 Floats = npt.NDArray[np.float64]
@@ -100,16 +100,6 @@ def conditional_influence(
     )
 
 
-def ratio_of_unknowns(joint: Floats) -> float:
-    """ln of what Theorem 7.3 of [lange2024] bounds: sup over i, K, x_K, x_U (U not empty)."""
-    n = joint.ndim
-    return max(
-        influence(joint, target, [t for t in range(n) if t != target and t not in known], known)
-        for target, known in adversaries(n, "any")
-        if len(known) < n - 1
-    )
-
-
 # --- the searches of [wang2016] -------------------------------------------------------------------
 
 Influence = Callable[[int, int | None, int | None], float]
@@ -155,42 +145,6 @@ def quilt_by_enumeration(
         return influence(joint, target, quilt, pairs=pairs)
 
     return search(joint.ndim, epsilon, influence_of, protect)
-
-
-def quilt_by_powers(
-    transition: npt.ArrayLike, n: int, epsilon: float, *, conditional: bool = False
-) -> float:
-    """The scale of MQMExact on a stationary positive chain, O(n^3), from powers of P.
-
-    With l_a(u; x, x') = ln P^a(u, x) / P^a(u, x') and r_c(v; x, x') = ln P^c(x, v) / P^c(x', v):
-    e(a, c) = max over x, x' of [max l_a - ln pi_x / pi_x'] + max r_c. If more is known beyond
-    the quilt, min l_{a+1} and min r_{c+1} take the place of what an open side has there.
-    """
-    matrix = np.asarray(transition, dtype=np.float64)
-    k = len(matrix)
-    pi = np.linalg.matrix_power(matrix, 1 << 14)[0]
-    ways = ordered(k)
-    power, left, right = np.eye(k), [], []
-    for _ in range(n + 1):
-        power = power @ matrix
-        log = np.log(power)
-        left.append([log[:, x] - log[:, y] for x, y in ways])
-        right.append([log[x] - log[y] for x, y in ways])
-    open_left = np.array([math.log(pi[x] / pi[y]) for x, y in ways])
-    tops = [(np.max(l, axis=1), np.max(r, axis=1)) for l, r in zip(left, right, strict=True)]
-    bottoms = [(np.min(l, axis=1), np.min(r, axis=1)) for l, r in zip(left, right, strict=True)]
-
-    def influence_of(target: int, first: int | None, last: int | None) -> float:
-        total = np.zeros(len(ways))
-        if first is not None:
-            a = target - first
-            total += tops[a - 1][0] - (bottoms[a][0] if conditional and first > 0 else open_left)
-        if last is not None:
-            c = last - target
-            total += tops[c - 1][1] - (bottoms[c][1] if conditional and last < n - 1 else 0.0)
-        return float(total.max())
-
-    return search(n, epsilon, influence_of)
 
 
 def approx_influence(pi: float, gap: float, target: int, left: int | None, right: int | None):
@@ -240,18 +194,6 @@ def w_infinity(one: Law, two: Law) -> int:
     while not (_within(first, second, w) and _within(second, first, w)):
         w += 1
     return w
-
-
-def w_infinity_by_quantiles(one: Law, two: Law) -> int:
-    """The largest distance of equal quantiles: the monotone coupling is the best on a line."""
-    rest, farthest = [dict(one), dict(two)], 0
-    while any(rest[0].values()):
-        x, y = (min(value for value, mass in law.items() if mass) for law in rest)
-        moved = min(rest[0][x], rest[1][y])
-        farthest = max(farthest, abs(x - y))
-        rest[0][x] -= moved
-        rest[1][y] -= moved
-    return farthest
 
 
 def tied(one: Law, two: Law) -> bool:
@@ -379,17 +321,3 @@ def _cumulated(law: Law, low: int, high: int) -> list[Fraction]:
 def _within(first: list[Fraction], second: list[Fraction], w: int) -> bool:
     last = len(second) - 1
     return all(first[m] <= second[min(m + w, last)] for m in range(len(first)))
-
-
-# --- what was published for all DP algorithms -----------------------------------------------------
-
-
-def zhao_level(transition: npt.ArrayLike, n: int, epsilon: float) -> float:
-    """Proposition 1 of [chakrabarti2022]: max over t <= n/2 of (epsilon - 6 ln w_t) / (2t - 1)."""
-    matrix = np.asarray(transition, dtype=np.float64)
-    power, best = np.eye(len(matrix)), -math.inf
-    for t in range(1, n // 2 + 1):
-        power = power @ matrix
-        price = 6 * math.log(float((power.max(axis=0) / power.min(axis=0)).max()))
-        best = max(best, (epsilon - price) / (2 * t - 1))
-    return best

@@ -159,11 +159,6 @@ def erased(positions: Sequence[int], probabilities: Any, protect: Iterable[int])
     return Shown(tuple(positions), channels)
 
 
-def outputs_of(answers: Sequence[Answer], n: int, states: int) -> int:
-    """How many output vectors there are."""
-    return math.prod(answer.likelihood(n, states).shape[1] for answer in answers)
-
-
 # --- joint leakage of one record ------------------------------------------------------------------
 
 

@@ -327,19 +327,6 @@ def pure_dp(joint: Floats, epsilon: float, target: int, facts: dict[int, int]) -
     return epsilon + up, epsilon + down
 
 
-def pure_dp_states(joint: Floats, epsilon: float, against: Any = "any") -> float:
-    """The leakage of PureDP(epsilon) for any number of states, over all pairs of values too."""
-    n, states = joint.ndim, joint.shape[0]
-    worst = -math.inf
-    for target, facts in adversaries(n, against, states):
-        laws = conditional(joint, target, facts)
-        for x, y in itertools.permutations(range(states), 2):
-            if not np.isnan(laws[[x, y]]).any():
-                gain = all_likelihoods(laws[x], laws[y], epsilon, n - 1 - len(facts), states)
-                worst = max(worst, epsilon + gain)
-    return worst
-
-
 def adversaries(
     n: int, against: Any = "any", states: int = 2
 ) -> Iterator[tuple[int, dict[int, int]]]:
@@ -358,14 +345,6 @@ def pure_dp_all(joint: Floats, epsilon: float, against: Any = "any") -> Both:
     """The leakage of PureDP(epsilon) over all adversaries and all likelihoods: for n <= 5."""
     found = [pure_dp(joint, epsilon, *who) for who in adversaries(joint.ndim, against)]
     return max(0.0, *(up for up, _ in found)), max(0.0, *(down for _, down in found))
-
-
-def product_gain(top: Floats, bottom: Floats, epsilon: float, records: int) -> float:
-    """max ln E_top f / E_bottom f over f = exp(epsilon #{t : x_t = w_t}), all words w."""
-    points = np.array(list(itertools.product(range(2), repeat=records)))
-    agree = (points[:, None] == points[None]).sum(axis=2)  # (word, point)
-    weights = np.exp(epsilon * agree)
-    return float(np.log((weights @ top) / (weights @ bottom)).max())
 
 
 # --- attractive laws ------------------------------------------------------------------------------
@@ -430,67 +409,3 @@ def ignorant_limit(transition: Any, symbols: Sequence[int], theta: float) -> flo
     weight = pi * perron(back * tilt) * perron(kernel * tilt)
     inner = math.log(weight[one].sum() / weight[~one].sum())
     return theta + inner - math.log(pi[one].sum() / pi[~one].sum())
-
-
-def wasserstein(joint: Floats, target: int, facts: dict[int, int]) -> float:
-    """The Hamming Wasserstein distance of the unknown records given the target's two values."""
-    from scipy.optimize import linprog
-
-    first, second = conditional(joint, target, facts)
-    records = joint.ndim - 1 - len(facts)
-    points = np.array(list(itertools.product(range(2), repeat=records))).reshape(-1, records)
-    cost = (points[:, None] != points[None]).sum(axis=2).astype(float)
-    size = len(points)
-    plan = np.zeros((2 * size, size * size))  # the two marginals of a coupling
-    for x in range(size):
-        plan[x, x * size : (x + 1) * size] = 1
-        plan[size + x, x::size] = 1
-    found = linprog(
-        cost.ravel(), A_eq=plan, b_eq=np.concatenate([first, second]), bounds=(0, None),
-        method="highs-ds",
-    )  # fmt: skip
-    if found.fun is None:
-        raise ArithmeticError(found.message)
-    return float(found.fun)
-
-
-def moved(joint: Floats, target: int, facts: dict[int, int]) -> float:
-    """sum over unknown t of Pr[x_t = 1 | 1, x_K] - Pr[x_t = 1 | 0, x_K]."""
-    first, second = conditional(joint, target, facts)
-    records = joint.ndim - 1 - len(facts)
-    points = np.array(list(itertools.product(range(2), repeat=records))).reshape(-1, records)
-    return float(((second - first) @ points).sum())
-
-
-def integrated_autocorrelation(joint: Floats) -> float:
-    """1 + sum over t of the correlations of the records with the middle one."""
-    n = joint.ndim
-    middle = n // 2
-    points = np.indices((2,) * n).reshape(n, -1)
-    law = joint.ravel()
-    mean = points @ law
-    covariance = (points * law) @ points.T - np.outer(mean, mean)
-    return float(covariance[middle].sum() / covariance[middle, middle])
-
-
-# --- what cannot be promised ----------------------------------------------------------------------
-
-
-def first_record_chooses(
-    low: tuple[float, float], high: tuple[float, float], theta: float, n: int
-) -> float:
-    """theta + ln E[F | x_1 = 1] / E[F | x_1 = 0] where x_1 selects the rows of all later steps.
-
-    ``low`` and ``high`` are (q, r) after x_1 = 0 and after x_1 = 1; F = exp(theta sum x_t). Both
-    rows lie in bands around one chain, so the law does too, whatever the first record's own law.
-    """
-    logs = []
-    for first, (q, r) in ((0, low), (1, high)):
-        step = np.array([[1 - q, q], [r, 1 - r]])
-        law, scale = np.eye(2)[first], 0.0
-        for _ in range(n - 1):
-            law = (law @ step) * np.exp(theta * np.arange(2))
-            scale += math.log(law.sum())
-            law = law / law.sum()
-        logs.append(scale)
-    return theta + logs[1] - logs[0]

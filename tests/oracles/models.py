@@ -149,11 +149,6 @@ def binned(size: int) -> Answer:
     return lambda values: [values.count(state) for state in range(size)]
 
 
-def summed(numbers: Sequence[float]) -> Answer:
-    """The sum of numbers that the states stand for (whole ones)."""
-    return lambda values: [sum(int(numbers[value]) for value in values)]
-
-
 def truth(model: Any, mechanism: Any, against: Any) -> float:
     """What a noisy count or histogram leaks on a model or a set of models, by enumeration."""
     worst = 0.0

@@ -216,31 +216,6 @@ def sets_attack(joint: Joint, witness: Any, states: Sequence[Any], epsilon: floa
 # --- quilts and distances -------------------------------------------------------------------------
 
 
-def independent(joint: Joint, one: int, two: int, given: Sequence[int], tolerance: float) -> bool:
-    """Whether two records are independent given others, number by number."""
-
-    def mass(*fixed: tuple[int, int]) -> float:
-        return math.fsum(
-            probability
-            for values, probability in joint.items()
-            if all(values[r] == v for r, v in fixed)
-        )
-
-    seen = {
-        record: {values[record] for values in joint} for record in range(len(next(iter(joint))))
-    }
-    for facts in itertools.product(*(seen[record] for record in given)):
-        fixed = tuple(zip(given, facts, strict=True))
-        whole = mass(*fixed)
-        if whole <= 0:
-            continue
-        for x, y in itertools.product(seen[one], seen[two]):
-            both = mass((one, x), (two, y), *fixed) * whole
-            if abs(both - mass((one, x), *fixed) * mass((two, y), *fixed)) > tolerance * whole**2:
-                return False
-    return True
-
-
 def influence(joint: Joint, target: int, quilt: Sequence[int], known: Sequence[int] = ()) -> float:
     """The largest log-ratio of a quilt's probabilities under two values of a target."""
     worst = 0.0

@@ -7,10 +7,8 @@ probability that a wrong law passes: at most `alarm` once the two laws are twice
 less than 1e-8 where they guarantee 1e-6.
 """
 
-import itertools
 import math
 from collections.abc import Callable, Iterable, Sequence
-from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -83,14 +81,6 @@ def laplace_p_value(sample: Sequence[int], scale: float, centre: int = 0) -> flo
     below = [0.0, *(laplace_cdf(edge, scale) for edge in edges), 1.0]
     bins = np.clip((np.asarray(sample) - centre) // width, -reach - 1, reach + 1) + reach + 1
     return chi_square(np.bincount(bins, minlength=len(below) - 1), np.diff(below))
-
-
-def transition_counts(series: Sequence[Any], size: int) -> npt.NDArray[np.int64]:
-    """How often each state (numbered from 0) was followed by each other."""
-    counts = np.zeros((size, size), dtype=np.int64)
-    for x, y in itertools.pairwise(series):
-        counts[x, y] += 1
-    return counts
 
 
 def _joined(parts: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:

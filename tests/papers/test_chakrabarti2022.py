@@ -10,12 +10,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from tests.grids import thinned
-from undertow_papers.chakrabarti2022 import hearts
-from undertow_papers.chakrabarti2022.attackers import printed_bound
-from undertow_papers.chakrabarti2022.closed_forms import boundary, mirrored
 from undertow_papers.chakrabarti2022.common import binary, planned, ratios, values
-from undertow_papers.chakrabarti2022.costs import plans
 from undertow_papers.chakrabarti2022.hearts import record_of
 from undertow_papers.findings import Claim, Compared, Improved
 from undertow_papers.registry import Setting, find_results, printed, recompute
@@ -59,7 +54,13 @@ def test_everything_is_there():
     assert all(found.compute.__doc__ for found in RESULTS.values())
 
 
-@pytest.mark.parametrize("item", thinned(sorted(ITEMS), keep=GATE))
+@pytest.mark.parametrize(
+    "item",
+    [
+        pytest.param(item, marks=[] if item in GATE else [pytest.mark.soak])
+        for item in sorted(ITEMS)
+    ],
+)
 def test_every_verdict_has_its_reason(item):
     found = outcome(item)
     assert "differs" not in found.verdicts
@@ -77,9 +78,7 @@ def test_every_verdict_has_its_reason(item):
 
 @pytest.mark.parametrize(
     "item",
-    thinned(
-        ["thm1", "lemma1", "lemma3", "lemma4", "eq5", "fig2a", "fig2b", "sec4.1", "fig4a"], keep=8
-    ),
+    ["thm1", "lemma1", "lemma3", "lemma4", "eq5", "fig2a", "fig2b", "sec4.1"],
 )
 def test_what_is_right(item):
     assert set(outcome(item).verdicts) == {"reproduced"}
@@ -121,76 +120,6 @@ def test_theorem_2_breaks_where_it_should(words, ours, theirs):
     assert "known" in found.why
 
 
-def test_theorem_2_by_hand():
-    """Three records, theta .1, rho .02, X_3 = 1 known, zeros seen: Bayes' rule on paper."""
-    theta, rho = 0.1, 0.02
-    zero = 0.5  # between 0 and 1 the middle record is either
-    stay, move = (1 - theta) ** 2, theta**2
-    one = ((1 - rho) * move + rho * stay) / (stay + move)
-    wanted = np.log((1 - rho) / rho * zero / one)
-    assert finding("thm2", "three records").ours == pytest.approx(wanted, abs=1e-12)
-
-
-def test_part_b_needs_only_one_known_record():
-    assert finding("thm2", "part (a)").verdict == "reproduced"
-    assert finding("thm2", "part (b): worst").verdict == "corrected"
-
-
-def test_figure_1_has_the_corners_of_the_closed_form():
-    assert finding("fig1a", "rho0").ours == pytest.approx(0.415235, abs=1e-6)
-    assert finding("fig1b", "rho0").ours == pytest.approx(0.342902, abs=1e-6)
-    assert finding("fig1b", "rho1").ours == pytest.approx(0.255443, abs=1e-6)
-    assert finding("fig1b", "any known").ours > 2.1
-    assert 0.5 < finding("fig1a", "any known").ours < 0.5001
-
-
-FIGURE_3 = [
-    (0.5, 0.48561833, 0.47011949, 0.43260956, 0.43260980),
-    (1, 0.46625531, 0.43278353, 0.36492177, 0.36499235),
-    (2, 0.41697975, 0.33409202, 0.23263461, 0.23494878),
-    (4, 0.27441103, 0.11191906, 0.05495256, 0.06355135),
-    (8, 0.01357624, 0.00272134, 0.00115377, 0.00164399),
-]
-
-
-@pytest.mark.parametrize(("epsilon", "zhao", "simple", "exact", "anyone"), FIGURE_3)
-def test_figure_3_has_the_reference_rates(epsilon, zhao, simple, exact, anyone):
-    lines = outcome("fig3").charts[0].panels[0].lines
-    drawn = [line.y[line.x.index(float(epsilon))] for line in lines]
-    assert drawn[:4] == pytest.approx([zhao, simple, exact, anyone], abs=6e-9)
-
-
-def test_figure_2_has_the_reference_probabilities():
-    for theta, probability in {0.02: 0.831215390, 0.068: 0.729930063, 0.116: 0.683418546,
-                          0.212: 0.639988381, 0.308: 0.623126314}.items():  # fmt: skip
-        found = finding("fig2a", f"correlation-aware, theta {theta:g}")
-        assert found.ours == pytest.approx(probability, abs=1e-9)
-        assert 0.001 < found.tolerance < 0.15
-    assert finding("sec4.1", "charged").ours == pytest.approx(1.594266, abs=1e-6)
-
-
-def test_correlated_noise_beats_independent_noise():
-    found = finding("sec3.3", "independent flips")
-    assert found.ours == pytest.approx(0.343653, abs=1e-6)
-    assert found.theirs == pytest.approx(0.313112, abs=3e-6)
-    assert "inside the paper's assumptions" in found.why
-
-
-def test_the_printed_bound_is_below_a_blind_guess():
-    blind = finding("sec4.3", "always guess")
-    assert (blind.ours, blind.theirs) == pytest.approx((0.616412, 0.506413), abs=1e-6)
-    assert printed_bound(0.3, 0.3, 0.5) == pytest.approx(0.622459331)  # right where q = r
-
-
-def test_the_cost_of_being_right():
-    found = finding("cost-theta", "theta 0.1")
-    assert (found.ours, found.theirs) == pytest.approx((0.343653, 0.313112), abs=1e-6)
-    assert "4.5237" in found.why
-    for method, plan in plans(binary(0.1, 0.1, 50), 4.0, chained=False).items():
-        keeps = plan.leakage.proves(4.0)
-        assert keeps == (method not in ("plain DP", "Theorem 1")), method
-
-
 # --- the parts, and that the checks can fail ------------------------------------------------------
 
 
@@ -213,15 +142,7 @@ def test_ratios_are_those_of_enumeration():
     assert np.isnan(found[2])
 
 
-def test_boundaries_are_those_of_the_half_planes():
-    s0, s1 = 2.572388328, 2.171342795
-    assert boundary(0.2, 0.35, 2.0, 0.3) == pytest.approx((1 - 0.3) / s0, abs=1e-8)
-    assert mirrored(0.2, 0.35, 2.0, 0.3) == pytest.approx(1 - 0.3 * s1, abs=1e-8)
-    assert mirrored(0.2, 0.35, 2.0, 0.48) == 0.0
-    assert np.isnan(mirrored(0.2, 0.35, 0.5, 0.1))
-
-
-@pytest.mark.parametrize("item", thinned(["cor1", "fig2a", "sec4.1", "fig4a"], keep=2))
+@pytest.mark.parametrize("item", ["cor1", "fig2a"])
 def test_a_wrong_value_is_noticed(item, monkeypatch):
     """The broken twin: the paper's values, shifted by a tenth."""
     false = {name: dict(part) for name, part in printed("chakrabarti2022").items()}
@@ -253,20 +174,6 @@ def test_values_say_where_they_come_from():
     assert len(values("fig4")["N10"]["viterbi"]) == len(values("fig4")["N10"]["epsilon"])
 
 
-@pytest.mark.parametrize("item", thinned(["fig2a", "sec4.3", "fig4c"], keep=1))
-def test_the_same_seed_gives_the_same_numbers(item):
-    again = recompute(RESULTS[item], Setting()).outcome
-    assert again.to_dict() == outcome(item).to_dict()
-
-
-def test_without_torch_there_is_a_note(monkeypatch):
-    monkeypatch.setattr(hearts, "find_spec", lambda name: None)
-    monkeypatch.setattr(hearts, "EPSILONS", (1.0, 5.0))
-    found = recompute(RESULTS["fig4b"], Setting()).outcome
-    assert any("torch is not installed" in note for note in found.notes)
-    assert not any("LSTM" in one.name for one in found.findings)
-
-
 # --- on the heart records -------------------------------------------------------------------------
 
 
@@ -279,7 +186,6 @@ def test_the_records_have_the_printed_parameters():
 
 
 @needs_data
-@pytest.mark.statistical
 def test_viterbi_on_n10_is_as_right_as_in_the_paper():
     """Null: means of 12 runs have the reference mean of 300; 4 standard errors: 6e-5 a row.
 
@@ -301,7 +207,6 @@ def test_viterbi_on_n10_is_as_right_as_in_the_paper():
 
 
 @needs_data
-@pytest.mark.statistical
 def test_viterbi_on_n5_is_as_right_as_the_reference():
     """Null: as for N10; the table shows four digits."""
     found = outcome("fig4c", real=True)
@@ -310,15 +215,3 @@ def test_viterbi_on_n5_is_as_right_as_the_reference():
                                   ("3", 0.8287, 0.0028), ("4", 0.9191, 0.0019),
                                   ("5", 0.9655, 0.0015)):  # fmt: skip
         assert abs(rows[epsilon] - mean) < 4 * spread / np.sqrt(12) + 5e-5
-
-
-@needs_data
-def test_the_cost_on_the_records():
-    found = outcome("cost", real=True)
-    assert found.data == "real"
-    assert found.verdicts["corrected"] == 3
-    rows = {row[:3]: [float(cell) for cell in row[3:]] for row in found.tables[0][2]}
-    assert rows["N10", "4", "Theorem 1"][1] == pytest.approx(4.6808, abs=1e-4)
-    for (_, epsilon, method), (_, leaked, *_) in rows.items():
-        if method in ("exact", "exchange", "Zhao", "group"):
-            assert leaked <= float(epsilon)

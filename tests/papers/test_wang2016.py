@@ -5,11 +5,8 @@ import os
 from functools import cache
 from pathlib import Path
 
-import numpy as np
 import pytest
 
-from tests.grids import thinned
-from undertow.bounds.channels.quilts import spectral_gap
 from undertow_papers.registry import Setting, find_results, printed, recompute
 from undertow_papers.wang2016 import algorithms, figures
 from undertow_papers.wang2016.records import STAGES, read_nights
@@ -48,7 +45,10 @@ def test_all_results_are_listed():
     assert {found.item for found in find_results(["wang2016"])} == set(ITEMS)
 
 
-@pytest.mark.parametrize("item", thinned(ITEMS, keep=GATE))
+@pytest.mark.parametrize(
+    "item",
+    [pytest.param(item, marks=[] if item in GATE else [pytest.mark.soak]) for item in ITEMS],
+)
 def test_verdicts(item):
     found = outcome(item)
     verdicts = found.verdicts
@@ -86,24 +86,6 @@ def test_the_axis_can_contradict():
     assert abs(wrong - top["value"]) > top["reading_error"]
 
 
-def test_random_chains_are_what_they_should_be():
-    chain = figures.random_reversible(5, 0.05, 0.1, np.random.default_rng(3))
-    gap, reversible = spectral_gap(chain)
-    assert reversible
-    assert gap >= 0.1
-    assert chain.initial.min() >= 0.05
-
-
-def test_sharper_influences_still_hold():
-    """(1 - g)^t is what the proof of Lemma A.1 has before it is rounded up."""
-    rng = np.random.default_rng(8)
-    for _ in range(30):
-        chain = figures.random_reversible(4, 0.02, 0.05, rng)
-        gap, law = spectral_gap(chain)[0], chain.initial
-        for t, power in enumerate(chain.powers(40)):
-            assert np.abs(power / law - 1).max() <= (1 - gap) ** t / law.min() + 1e-12
-
-
 def test_algorithm_2_as_printed():
     """Far from both traps the printed search finds what the package finds."""
     printed_, proved = (
@@ -116,22 +98,7 @@ def test_algorithm_2_as_printed():
     assert math.isinf(algorithms.printed_scores(0.5, 0.5, 30, 4.0)[0])
 
 
-def test_the_quilts_leak_more_to_those_who_know_records():
-    (table,) = outcome("thm4.4").tables
-    rows = {row[0]: row for row in table[2]}
-    assert float(rows["8"][2]) <= 8.0
-    assert float(rows["8"][3]) == pytest.approx(8.6326, abs=1e-4)
-
-
-def test_flu():
-    found = finding("ex:flu", "plain noise at epsilon 1 is not enough for 3 people")
-    assert found.ours == pytest.approx(2.013205, abs=1e-6)
-    (table,) = outcome("ex:flu").tables
-    group = [row for row in table[2] if row[1] == "group"]
-    assert [float(row[2]) for row in group] == [2.0, 3.0, 4.0]
-
-
-@pytest.mark.parametrize("item", thinned(["ex:activity", "data:power"], keep=1))
+@pytest.mark.parametrize("item", ["ex:activity"])
 def test_real_data(item):
     if not AT_HAND:
         pytest.skip("no data: set UNDERTOW_DATA to the folder that holds activity/, sleep/, power/")

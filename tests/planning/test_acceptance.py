@@ -3,7 +3,6 @@
 import copy
 import json
 import math
-import time
 from dataclasses import replace
 from pickle import dumps, loads
 from typing import Any
@@ -140,25 +139,6 @@ def test_two_failures_have_no_bound_together():
     assert all(price(plan, name)[1] for name in ("order", "time"))
     assert plan.guarantee().startswith("not bounded")
     assert "26.5" in plan.guarantee()
-
-
-def test_a_set_is_priced_under_what_each_of_its_members_suggests():
-    """Two members that fail one check with two alternatives: the worse one counts."""
-    worse = ut.MarkovChain([[0.98, 0.02], [0.02, 0.98]])
-    for order in ((STICKY, worse), (worse, STICKY)):
-        either = ut.ModelSet([model(replace(ORDER, alternative=one)) for one in order])
-        plan = ut.calibrate(ut.Count(1), either, limit=1.0, accept=["order"])
-        assert price(plan)[1] >= ut.leakage(plan.mechanism, worse).lower
-    lost = ut.ModelSet([model(ORDER), model(replace(ORDER, alternative=None))])
-    plan = ut.calibrate(ut.Count(1), lost, limit=1.0, accept=["order"])
-    assert plan.guarantee().startswith("not bounded")
-
-
-def test_a_price_is_never_that_of_another_plan():
-    stale = model(replace(MEMORY, leakage=(0.0, 0.01)), replace(ORDER, leakage=(0.0, 0.01)))
-    plan = ut.calibrate(ut.Count(1), stale, limit=1.0, accept=["order", "memory"])
-    assert price(plan, "memory") is None
-    assert price(plan)[1] > 1.0
 
 
 def test_every_paper_begins_with_it(tmp_path):
@@ -318,48 +298,3 @@ def test_an_account_holds_what_was_accepted(tmp_path):
         ut.release(plan, [0, 1] * 50, ledger=plain)
     with pytest.raises(FailedChecks):
         ut.Ledger(tmp_path / "plain.db", "w", UNBOUNDED, memory=False)
-
-
-def test_what_all_releases_leak_is_no_less_than_told(tmp_path):
-    """The account's number is that of its whole budget under the model that a check suggests."""
-    book = ut.Ledger(tmp_path / "a.db", "w", PRICED, 1.0, memory=False, accept=["order"])
-    leak = ut.leakage(ut.PureDP(book.budget), STICKY)
-    (said,) = [one for one in book.conditions() if "leakage" in one]
-    assert float(said.rpartition("leakage ")[2].rstrip(")")) >= leak.upper
-    plan = book.plan(ut.Count(1))
-    assert price(plan)[1] >= leak.upper
-
-
-def test_the_refusal_offers_only_what_it_has_tried(fit):
-    """Order two passes where order one failed, and answers what it is offered for."""
-    assert "order" in broken(fit)
-    began = time.perf_counter()
-    with pytest.raises(FailedChecks) as refusal:
-        ut.calibrate(ut.Count(1), fit, limit=1.0)
-    assert time.perf_counter() - began < 20
-    said = str(refusal.value)
-    assert "order=2" in said
-    assert "accepting it: a leakage of up to" in said
-    longer = ut.MarkovChain.fit(LONGER.simulate(4000, seed=2), order=2, public=True)
-    assert ut.calibrate(ut.Count(1), longer, limit=1.0, accept=broken(longer)).leakage.proves(1.0)
-    with pytest.raises(FailedChecks) as refusal:
-        ut.calibrate(ut.Count(1), fit, limit=1.0, protect=ut.Window(12))
-    hours: Any = {"protect": ut.Window(12), "accept": broken(longer)}
-    offered = "order=2" in str(refusal.value)
-    assert offered
-    assert ut.calibrate(ut.Count(1), longer, 1.0, **hours).leakage.proves(1.0)
-
-
-def test_a_door_that_would_be_refused_in_turn_is_not_offered():
-    """The region answers for the sample alone: where persons differ as well, they are named."""
-    calm, lively = PLAIN, ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]])
-    sample = [one.simulate(400, seed=seed) for seed, one in enumerate((calm, lively) * 4)]
-    fitted = ut.MarkovChain.fit(sample, public=True)
-    assert "persons" in broken(fitted)
-    with pytest.raises(FailedChecks) as refusal:
-        ut.dp_budget(fitted, 1.0)
-    said = str(refusal.value)
-    everyone = fitted.population()
-    assert ("model.population()" in said) == (set(broken(everyone)) < set(broken(fitted)))
-    if "model.population()" in said:
-        assert ut.dp_budget(everyone, 1.0, accept=broken(everyone)) > 0

@@ -4,27 +4,14 @@ import math
 from dataclasses import replace
 from typing import Any
 
-import numpy as np
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
 from undertow.errors import InvalidInput, InvalidPlan, MethodRefused
 from undertow.planning.coverage import check_proof
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ACTIVE = ut.Count("active")
-POWER = ut.MarkovChain(
-    np.array(
-        [
-            [0.762, 0.142, 0.085, 0.010],
-            [0.357, 0.307, 0.246, 0.091],
-            [0.121, 0.163, 0.546, 0.170],
-            [0.015, 0.062, 0.380, 0.544],
-        ]
-    )
-    / np.array([[0.999], [1.001], [1.0], [1.001]])
-)
 
 
 def hearts(q, r):
@@ -46,55 +33,12 @@ def test_the_budget_for_a_library():
 
 @pytest.mark.parametrize(
     ("chain", "sigma"),
-    thinned(
-        [
-            pytest.param(hearts(0.238402, 0.383117), 9.51944576, id="N5"),
-            pytest.param(hearts(0.089380, 0.109241), 37.78515974, id="N10"),
-        ],
-        keep=1,
-    ),
+    [pytest.param(hearts(0.238402, 0.383117), 9.51944576, id="N5")],
 )
 def test_closed_noise_on_heart_rates(chain, sigma):
     plan = ut.calibrate(ut.Count(1), chain, limit=1.0, delta=1e-6, method="closed")
     assert plan.mechanism.sigma == pytest.approx(sigma, rel=1e-3)  # printed with few digits
     assert check_proof(plan).proves(1.0)
-
-
-def test_closed_noise_on_power():
-    plan = ut.calibrate(ut.Count(1), POWER, limit=1.0, delta=1e-6, method="closed")
-    assert plan.mechanism.sigma == pytest.approx(27.776, rel=5e-3)
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize(
-    ("limit", "delta", "sigma"),
-    thinned(
-        [
-            pytest.param(4.0, 1e-6, 3.43004879),
-            pytest.param(1.0, 1e-6, 16.50010579),
-            pytest.param(0.5, 1e-6, 31.39147392),
-            pytest.param(2.0, 1e-6, 8.20789633),
-            pytest.param(1.0, 1e-9, 21.64585174),
-        ],
-        keep=1,
-    ),
-)
-def test_exact_noise_of_a_count(limit, delta, sigma):
-    plan = ut.calibrate(ACTIVE, CHAIN, limit, delta=delta, noise="gaussian", method="exact")
-    assert plan.mechanism.sigma == pytest.approx(sigma, rel=5e-9)
-    assert plan.leakage.witness is not None
-    assert ut.Plan.from_json(plan.to_json()) == plan
-
-
-def test_the_sweep_of_a_short_series_lies_between():
-    chain = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=2)
-    exact, plan, closed = (
-        ut.calibrate(ACTIVE, chain, 4.0, delta=1e-6, noise="gaussian", method=method)
-        for method in ("exact", "sweep", "closed")
-    )
-    assert exact.mechanism.sigma <= plan.mechanism.sigma <= closed.mechanism.sigma
-    assert plan.leakage.covers == "any"
-    assert check_proof(plan).proves(4.0)
 
 
 @pytest.mark.soak
@@ -103,19 +47,6 @@ def test_the_sweep_lies_between():
     assert 16.50 < plan.mechanism.sigma < 16.59
     assert plan.leakage.covers == "any"
     assert check_proof(plan).proves(1.0)
-
-
-@pytest.mark.parametrize(("releases", "ratio"), [(1, 0.334), (52, 2.41), (365, 6.38)])
-def test_many_releases_pay_for_gaussian_noise(releases, ratio):
-    """The standard deviation of each, against Laplace noise with pure accounting."""
-    more = {"limit": 1.0, "delta": 1e-6, "releases": releases}
-    gauss = ut.calibrate(ACTIVE, CHAIN, method="closed", **more)
-    laplace = ut.calibrate(ACTIVE, CHAIN, method="exchange", **more)
-    found = math.sqrt(laplace.variance / gauss.variance)
-    assert found == pytest.approx(ratio, rel=5e-3)
-    for plan in (gauss, laplace):
-        assert plan.releases == releases
-        assert check_proof(plan).proves(1.0)
 
 
 def test_noise_for_one_of_several_releases_is_not_enough_for_all():

@@ -4,20 +4,15 @@ import json
 import math
 from typing import Any
 
-import numpy as np
 import pytest
-from hypothesis import Phase, settings
-from hypothesis import strategies as st
 
 import undertow as ut
 from tests.facts import ACTIVITY
-from tests.grids import law
 from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
-from undertow.bounds.enumeration import chain_joint
-from undertow.errors import Infeasible, InvalidInput, MethodRefused, NotSupported, UnknownState
+from undertow.errors import Infeasible, InvalidInput, NotSupported, UnknownState
 from undertow.methods import METHODS, methods_for
-from undertow.planning.compare import error_curves
+from undertow.testing.enumeration import chain_joint
 
 P = ACTIVITY["transition"]
 STATES = ("inactive", "active")
@@ -29,9 +24,6 @@ WHO: tuple[Any, ...] = ("any", "ignorant", "informed")
 IGNORANT = ("quilt-approx", "wasserstein", "influence-curve", "temporal")
 compare: Any = ut.compare  # a row may lack its plan: `complete` says when
 SAME = 1e-9  # relative: searches stop before that, and ties go to the method named first
-LAWS = settings(
-    deadline=None, derandomize=True, database=None, max_examples=8, phases=[Phase.generate]
-)
 
 
 @pytest.fixture(
@@ -125,22 +117,6 @@ def test_the_best_row_is_what_calibrate_returns(observed):
     assert observed.best.expected_error <= least * (1 + SAME)
 
 
-def test_the_optimum_is_what_all_rows_are_measured_by(observed):
-    least = observed["optimal"].expected_error
-    assert observed.optimum == least
-    if least is None:  # a limit of 12 is too large for the program
-        return
-    for row in observed:
-        times = observed.times_optimum(row)
-        if row.meets:
-            assert times == row.expected_error / least
-            assert times >= 1 - SAME
-        else:
-            assert times is None
-    assert "x optimum" in str(observed)
-    assert compare(ACTIVE, SHORT, 1.0, methods=["exact"]).optimum is None
-
-
 def test_the_table_is_ready_for_json(observed):
     written = json.loads(json.dumps(observed.to_dict(), allow_nan=False))
     assert [row["method"] for row in written["rows"]] == methods_for(OBSERVED)
@@ -230,30 +206,6 @@ def test_secrets_are_handed_on():
     assert table["quilt"].scale < whole["quilt"].scale
 
 
-@law(
-    LAWS,
-    2,
-    q=st.floats(0.05, 0.95),
-    r=st.floats(0.05, 0.95),
-    length=st.integers(2, 30),
-    epsilon=st.floats(0.1, 20.0),
-    who=st.sampled_from(WHO),
-)
-def test_tables_of_random_chains(q, r, length, epsilon, who):
-    chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
-    table = compare(ut.Count(1), chain, epsilon, against=who)
-    for row in table:
-        complete(row)
-    best = ut.calibrate(ut.Count(1), chain, epsilon, against=who)
-    assert table.best.mechanism.scale == pytest.approx(best.mechanism.scale, rel=SAME)
-    for row in table:
-        if row.certified and row.meets:
-            if row.scale is not None:
-                assert best.mechanism.scale <= row.scale * (1 + SAME)
-            assert row.leakage.upper <= epsilon
-            assert row.expected_error >= (table.optimum or 0.0) * (1 - 2e-5)
-
-
 # --- other models and queries ---------------------------------------------------------------------
 
 
@@ -282,17 +234,6 @@ def test_a_method_that_does_not_apply_is_a_row_with_the_reason(model):
         json.dumps(table.to_dict(), allow_nan=False)
 
 
-def test_a_class_of_chains_has_the_rows_that_need_no_more():
-    model = ut.MarkovChain.mixing(states=5, pi_min=0.05, gap=0.1, length=5000)
-    table = compare(ut.Histogram(), model, math.e, against="ignorant")
-    assert [row.method for row in table] == methods_for(model)
-    for row in table:
-        complete(row)
-    assert table["quilt-approx"].scale == pytest.approx(2 * 48.286520, abs=1.01e-6)
-    assert table["exact"].plan is None
-    assert table.best.method == "quilt-approx"
-
-
 # --- bad input ------------------------------------------------------------------------------------
 
 
@@ -309,28 +250,3 @@ def test_bad_questions_are_refused():
         compare(ACTIVE, SHORT, 1.0, pairs=[("active", "asleep")])
     with pytest.raises(InvalidInput):
         compare(ACTIVE, SHORT, 1.0, protect=[5])
-
-
-# --- error against epsilon ------------------------------------------------------------------------
-
-
-def test_error_curves_are_the_rows_of_many_tables():
-    """To a hundredth, never below: a figure shows no more."""
-    levels = [0.5, 2.0, 12.0]
-    curves = error_curves(ACTIVE, SHORT, levels)
-    assert np.array_equal(curves.limits, levels)
-    tables = [compare(ACTIVE, SHORT, level) for level in levels]
-    for method, errors in curves.errors.items():
-        assert curves.certified[method] == METHODS["answer"][method].certified
-        for found, table in zip(errors, tables, strict=True):
-            expected = table[method].expected_error
-            if expected is None:
-                assert math.isnan(found)
-            else:
-                assert expected * (1 - SAME) <= found <= expected * 1.01
-    assert np.isnan(curves.errors["lange"][:2]).all()
-    assert np.isfinite(curves.errors["lange"][2])
-    assert curves.protects["wasserstein"] == "ignorant"
-    assert curves.protects["exact"] == "any"
-    with pytest.raises(MethodRefused):
-        ut.calibrate(ACTIVE, SHORT, 0.5, method="lange")

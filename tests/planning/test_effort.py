@@ -13,26 +13,18 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.cli.calls import CHAIN, call, strict
+from tests.cli.calls import call, strict
 from undertow import progress
-from undertow.adversaries import Against
-from undertow.bounds.curves.sweep import choose_windows, side_options
-from undertow.bounds.enumeration import (
+from undertow.errors import EffortSpent, EffortWarning, InvalidInput
+from undertow.numerics import GAP
+from undertow.planning.coverage import check_proof
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.bounds.levels.sweep import block_upper, ceiling_of_all, contraction_rate
-from undertow.cli import output as waiting
-from undertow.errors import EffortSpent, EffortWarning, InvalidInput
-from undertow.models.classes import ChainBox
-from undertow.numerics import GAP
-from undertow.planning.coverage import check_proof
 
-pytestmark = pytest.mark.usefixtures("anew")
-
-SLOW = [[0.999, 0.001], [0.002, 0.998]]
 TURNS = [[0.1, 0.9], [0.8, 0.2]]
 EFFORTS = (1e-6, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 0.1)
 
@@ -60,56 +52,6 @@ def sparse_walk(size, seed=0):
 
 def random_chain(size, seed=0, **more):
     return ut.MarkovChain(np.random.default_rng(seed).dirichlet(np.ones(size), size=size), **more)
-
-
-def stages(call_):
-    """Return what was said on the way of a call."""
-    said: list[str] = []
-    with progress.watching(lambda step: said.append(str(step))):
-        call_()
-    return said
-
-
-# --- what a search can win is asked first ---------------------------------------------------------
-
-
-@pytest.mark.parametrize("stay", [SLOW, [[0.995, 0.005], [0.005, 0.995]]])
-def test_best_ends_where_nothing_can_be_gained(stay):
-    chain = ut.MarkovChain(stay)
-    plans = []
-    said = stages(lambda: plans.append(ut.calibrate(ut.Count(1), chain, limit=1.0)))
-    exchange = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
-    assert plans[0].method == "exchange"
-    assert plans[0].noise == exchange.noise
-    assert not any("pairs of values compared" in step for step in said)  # no window was looked at
-
-
-def test_best_goes_on_where_much_can_be_gained():
-    chain = ut.MarkovChain(TURNS)
-    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, missing="none")
-    assert plan.method == "exact"
-    exchange = ut.calibrate(ut.Count(1), chain, limit=1.0, method="exchange")
-    assert plan.noise.scale < 0.2 * exchange.noise.scale
-
-
-def test_best_is_within_a_thousandth_of_the_exact_noise():
-    """The searches that were not begun could not have won more, on chains of every kind."""
-    stopped = 0
-    for seed in range(16):
-        chain = random_chain(2 + seed % 2, seed, length=(None, 6)[seed % 4 == 3])
-        against: Against = "ignorant" if seed % 3 == 1 else "any"
-        best = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against, missing="none")
-        exact = ut.calibrate(ut.Count(1), chain, limit=1.5, against=against, method="exact")
-        assert best.noise.scale <= exact.noise.scale * (1 + 1e-3)
-        assert best.leakage.proves(1.5)
-        stopped += best.method == "exchange"
-    assert 3 <= stopped <= 13
-
-
-def test_a_histogram_is_not_searched_where_far_answers_attain_its_level():
-    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=40)
-    plan = ut.calibrate(ut.Histogram(), chain, limit=1.0)
-    assert plan == ut.calibrate(ut.Histogram(), chain, limit=1.0, method="exchange")
 
 
 # --- intervals that hold whatever the effort ------------------------------------------------------
@@ -156,66 +98,6 @@ def test_intervals_of_many_states_hold_the_leakage_and_narrow_with_effort(chain)
     assert any("effort" in note for note in leaks[0].assumptions)
 
 
-def test_a_window_of_records_and_chains_that_change_have_intervals_too():
-    chain = random_chain(12, 3)
-    wide = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3), effort=1e-4)
-    truth = ut.leakage(ut.PureDP(0.1), chain, protect=ut.Window(3))
-    assert wide.unfinished
-    assert wide.lower <= truth.upper <= wide.upper * (1 + 10 * GAP)
-    steps = np.random.default_rng(1).dirichlet(np.ones(3), size=(5, 3))
-    varying = ut.MarkovChain(steps, start=[0.2, 0.3, 0.5])
-    found = ut.leakage(ut.PureDP(0.5), varying, effort=1e-4)
-    truth = ut.leakage(ut.PureDP(0.5), varying)
-    assert found.unfinished
-    assert found.lower <= truth.upper <= found.upper * (1 + 10 * GAP)
-    models = ut.ModelSet([chain, random_chain(12, 4)])
-    assert ut.leakage(ut.PureDP(0.1), models, effort=1e-4).unfinished
-    truth = ut.leakage(ut.PureDP(0.1), models)
-    assert ut.leakage(ut.PureDP(0.1), models, effort=1e-4).upper >= truth.lower
-
-
-def test_blocks_and_ceilings_bound_what_is_enumerated():
-    for seed in range(12):
-        size = 2 + seed % 3
-        rng = np.random.default_rng(seed)
-        rows = rng.dirichlet(np.full(size, 0.4), size=size)
-        if seed % 2:  # impossible transitions, which only a block forgets
-            rows[rng.integers(size)][rng.integers(size)] = 0.0
-            rows = (rows + 1e-9 * (rows > 0)) / rows.sum(axis=1, keepdims=True)
-            rows /= rows.sum(axis=1, keepdims=True)
-        start = "stationary" if seed % 3 else rng.dirichlet(np.ones(size))
-        chain = ut.MarkovChain(rows, start=start)
-        for epsilon in (0.05, 0.8, 3.0):
-            for window in (1, 2):
-                truth = ut.leakage(ut.PureDP(epsilon), chain, protect=ut.Window(window)).lower
-                reduced = chain.visited() or chain
-                assert block_upper(epsilon, reduced, window) >= truth
-                assert ceiling_of_all(reduced, epsilon, window) >= truth
-
-
-def test_the_rate_of_a_box_is_the_largest_cross_ratio_of_two_rows():
-    for seed in range(8):
-        rng = np.random.default_rng(seed)
-        size = 2 + seed % 3
-        middle = rng.dirichlet(np.ones(size), size=size)
-        reach = 0.2 * rng.random((size, size)) * middle
-        low, high = middle - reach, np.minimum(middle + reach, 1.0)
-        if seed == 7:
-            low[0, 1] = 0.0
-        box = ChainBox(low, high)
-        most = 0.0
-        least_ = np.maximum(low, 1 - (high.sum(axis=1, keepdims=True) - high))
-        most_ = np.minimum(high, 1 - (low.sum(axis=1, keepdims=True) - low))
-        for x, other in np.ndindex(size, size):
-            for y, z in np.ndindex(size, size):
-                if x != other and y != z:
-                    below = least_[x, z] * least_[other, y]
-                    ratio = most_[x, y] * most_[other, z] / below if below > 0 else math.inf
-                    most = max(most, math.log(ratio) if math.isfinite(ratio) else math.inf)
-        assert contraction_rate(box) == pytest.approx(most, rel=1e-9)
-        assert contraction_rate(box) >= most
-
-
 # --- budgets and plans of many states -------------------------------------------------------------
 
 MANY = {
@@ -254,21 +136,6 @@ def test_more_effort_never_proves_less_of_a_budget():
     assert levels[0] <= levels[1] * (1 + 1e-3) <= levels[2] * (1 + 2e-3)
 
 
-def test_thirteen_states_at_a_delta_for_several_releases_have_a_plan():
-    chain = random_chain(13, 1)
-    plan = ut.calibrate(ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, effort=0.01)
-    assert plan.leakage.proves(1.0)
-    assert check_proof(plan).proves(1.0)
-    notes = [note for note in plan.leakage.assumptions if "effort" in note]
-    assert notes
-    more = ut.calibrate(ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, effort=0.05)
-    assert more.expected_error <= plan.expected_error * (1 + 1e-3)
-    gaussian = ut.calibrate(
-        ut.Count(0), chain, limit=1.0, delta=1e-6, releases=3, noise="gaussian", effort=0.01
-    )
-    assert check_proof(gaussian).proves(1.0)
-
-
 @pytest.mark.parametrize(
     "guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.ZCDP(0.001), ut.GDP(0.03), ut.PureDP(0.1)]
 )
@@ -281,15 +148,6 @@ def test_a_guarantee_at_a_delta_keeps_what_was_proved_before_its_effort_ended(gu
         assert less.lower <= more.upper <= less.upper * (1 + 10 * GAP)
     if isinstance(guarantee, ut.PureDP):  # what is proved at delta 0 holds at every delta
         assert leaks[2].upper <= ut.leakage(guarantee, chain).upper * (1 + 1e-9)
-
-
-def test_the_reaches_and_options_of_a_sweep_are_counted():
-    chain, before = random_chain(30, 2), progress.spent()
-    sides = choose_windows(chain, 0.1, "any", None)
-    reaches = progress.spent() - before
-    assert reaches >= sides.reach * 30**3 / 3e4
-    side_options(sides.left, None, "any", (0, 1))
-    assert progress.spent() - before >= reaches + sides.reach * 30 / 3e4
 
 
 @pytest.mark.parametrize("against", ["any", "ignorant", ut.Adversary(5, [1, 9])])
@@ -332,21 +190,6 @@ def test_a_plan_holds_wherever_it_is_proved_again():
         check_proof.forget()
         assert check_proof(plan).proves(1.0)
         assert ut.Plan.from_json(plan.to_json()).leakage.proves(1.0)
-
-
-def test_the_result_is_the_same_whatever_was_computed_before():
-    from undertow.planning import chains
-
-    chain = random_chain(20, 5)
-
-    def ask():
-        return ut.calibrate(ut.Count(1), chain, limit=1.0, effort=0.02).to_json()
-
-    first = ask()
-    again = ask()  # all that can be kept is
-    chains.prove_exchange.forget()
-    ut.leakage(ut.PureDP(0.3), chain, effort=0.05)
-    assert first == again == ask()
 
 
 def test_what_was_returned_with_the_effort_spent_is_not_kept():
@@ -395,41 +238,6 @@ def test_an_effort_is_a_number_above_nought(effort):
 
 
 # --- the command line -----------------------------------------------------------------------------
-
-
-def test_after_ten_seconds_a_command_says_what_it_does_and_what_is_faster(monkeypatch):
-    assert waiting._LONG == 10.0
-    monkeypatch.setattr(waiting, "_LONG", 0.0)
-    asked = {
-        ("plan", *CHAIN, "--count", 1, "--limit", 1): ("least noise", "--method exchange"),
-        ("leakage", *CHAIN, "--epsilon", 1): ("computing the leakage", "--effort 0.1"),
-        ("leakage", *CHAIN, "--limit", 1): ("searching for the budget", "--effort 0.1"),
-        ("compare", *CHAIN, "--length", 6, "--count", 1, "--limit", 1): (
-            "comparing the methods", "--method exchange",
-        ),
-    }  # fmt: skip
-    for arguments, words in asked.items():
-        for more in ((), ("--json",)):
-            result = call(*arguments, *more)
-            line = next(one for one in result.stderr.splitlines() if "s; " in one)
-            assert line.startswith("undertow: ")
-            assert all(word in line for word in words)
-        assert strict(result.stdout)
-        assert not call(*arguments, "--no-progress").stderr
-        assert "s; " in call(*arguments, "--progress").stderr
-
-
-def test_a_long_fit_says_which_order_is_faster(monkeypatch, tmp_path):
-    monkeypatch.setattr(waiting, "_LONG", 0.0)
-    records = tmp_path / "records.csv"
-    records.write_text("v\n" + "0\n1\n1\n0\n0\n0\n1\n" * 20)
-    said = call("fit", records, "--value", "v", "--order", "hidden").stderr
-    assert "undertow: fitting the model" in said
-    assert "s; --order 1 is faster" in said
-
-
-def test_a_quick_command_says_nothing():
-    assert not call("leakage", *CHAIN, "--epsilon", 1).stderr
 
 
 def test_the_command_takes_an_effort_and_says_where_it_ended():

@@ -295,18 +295,6 @@ def test_a_release_says_the_same_whatever_is_missing(missing, method):
             assert len(set(said)) == 1
 
 
-def test_histograms_of_two_states_are_one_count_where_every_record_has_a_state():
-    chain = ut.MarkovChain(STICKY, states=NAMES)
-    plans = [ut.calibrate(ut.Histogram(), chain, 1.0, missing=m) for m in ("any", "none", "move")]
-    assert [plan.query for plan in plans] == [
-        ut.Histogram(), ut.BinaryHistogram("move", rest="rest"),
-        ut.BinaryHistogram("rest", rest="move"),
-    ]  # fmt: skip
-    assert plans[0].noise.scale == pytest.approx(2 * plans[1].noise.scale)
-    out = ut.release(plans[2], HOLED, insecure_seed=1)
-    assert sum(out.value.values()) == 6
-
-
 # ---------------------------------------------------------------------------------- fits
 
 
@@ -329,15 +317,3 @@ def test_missing_may_be_a_state_of_the_model(order):
     for word in ("any", "none"):
         with pytest.raises(InvalidInput, match="names a state"):
             ut.MarkovChain.fit(records, missing=word, public=True)
-
-
-def test_tables_with_missing_values_are_fitted_like_lists():
-    import polars as pl
-
-    records = ["rest", None, "move", "rest", None, "move", "move"] * 9
-    frame = pl.DataFrame({"mood": records, "t": range(63)})
-    data = ut.Data(frame, value="mood", time="t")
-    found = ut.MarkovChain.fit(data, ("rest", "move"), missing="off", public=True)
-    same = ut.MarkovChain.fit(records, ("rest", "move"), missing="off", public=True)
-    assert found.states == same.states == ("rest", "move", "off")
-    assert (found.counts == same.counts).all()

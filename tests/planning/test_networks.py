@@ -7,12 +7,11 @@ import pytest
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary, Secrets
 from undertow.bounds.networks.leakages import leakage as network_leakage
-from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import MethodRefused, NothingToProtect
-from undertow.mechanisms import DiscreteLaplace, Laplace
+from undertow.mechanisms import DiscreteLaplace
 from undertow.methods import METHODS
 from undertow.models.groups import Groups
-from undertow.models.networks import BayesianNetwork, Contagion, household
+from undertow.models.networks import BayesianNetwork
 from undertow.models.pedigrees import Pedigree
 from undertow.planning import networks
 from undertow.planning.calibrate import prove, solve
@@ -25,11 +24,6 @@ KERNEL = [[0.8, 0.2], [0.3, 0.7]]
 TREE = BayesianNetwork(
     [(0, 1), (0, 2), (2, 3)], {n: KERNEL if n else COIN for n in range(4)}, states=("well", "ill")
 )
-TRIO = Pedigree({"kim": ("bob", "ann")})
-
-
-FLU = Contagion(3, 0.1, (0.1, 0.5))
-HOUSES = [household(3, 0.1, passed) for passed in (0.1, 0.2, 0.3, 0.4, 0.5)]
 
 
 def ask(query, model, epsilon=1.0, against="any", secrets=None):
@@ -76,57 +70,6 @@ def test_exact_needs_no_more_noise_than_the_others():
     assert scales["wasserstein"] == pytest.approx(
         max(1, round(scales["wasserstein"]))
     )  # a whole number over epsilon = 1
-
-
-def test_flu_with_an_interval_of_transmission_probabilities():
-    """The noise protects every household of the interval, and the most contagious decides."""
-    mechanism, leak = solved("exact", ask(Count("ill"), FLU))
-    worst = [network_leakage(mechanism, model).upper for model in HOUSES]
-    assert max(worst) <= 1.0
-    alone, _ = solved("exact", ask(Count("ill"), HOUSES[-1]))
-    assert alone.scale < mechanism.scale == pytest.approx(alone.scale, rel=1e-3)
-    assert leak.upper == pytest.approx(max(worst), abs=1e-3)
-    with pytest.raises(MethodRefused, match="needs one network, found an interval"):
-        solved("wasserstein", ask(Count("ill"), FLU, against="ignorant"))
-    point = Contagion(3, 0.1, (0.5, 0.5))
-    far, _ = solved("wasserstein", ask(Count("ill"), point, against="ignorant"))
-    assert alone.scale <= far.scale <= 3.0
-
-
-def test_pedigrees():
-    mechanism, leak = solved("exact", ask(Count("BB"), TRIO))
-    assert leak.upper <= 1.0
-    assert pedigree_leakage(mechanism, TRIO).upper <= 1.0
-    assert pedigree_leakage(Laplace(Count("BB"), mechanism.scale / 1.001), TRIO).lower > 1.0
-    level, proof = solved("exchange", ask(Count("BB"), TRIO))
-    assert proof.method == "exchange"
-    assert mechanism.scale <= level.scale * (1 + 1e-9) < 3.0
-    group, proof = solved("exchange", ask(Count("BB"), Pedigree(dict(TRIO.parents), (0.2, 0.5))))
-    assert group.scale == pytest.approx(3.0)
-    assert proof.method == "group"
-    for method in ("quilt", "wasserstein"):
-        other, _ = solved(method, ask(Count("BB"), TRIO, against="ignorant"))
-        assert other.scale <= 3.0 + 1e-9
-    explicit, _ = solved("exchange", ask(Count("BB"), TRIO, against=Adversary(0, [1])))
-    assert 1.0 < explicit.scale < 2.0
-    assert solved("exchange", ask(Count("BB"), TRIO, against="informed"))[0].scale == pytest.approx(
-        1
-    )
-
-
-def test_an_interval_of_frequencies():
-    wide = Pedigree({"kim": ("bob", "ann")}, (0.3, 0.7))
-    mechanism, leak = solved("exact", ask(Count("BB"), wide))
-    assert leak.upper <= 1.0
-    for p in (0.3, 0.45, 0.6, 0.7):
-        one = Pedigree({"kim": ("bob", "ann")}, p)
-        assert pedigree_leakage(mechanism, one).lower <= 1.0
-    narrow, _ = solved("exact", ask(Count("BB"), Pedigree({"kim": ("bob", "ann")}, 0.7)))
-    assert mechanism.scale >= narrow.scale * (1 - 1e-6)
-    assert mechanism.scale == pytest.approx(narrow.scale, rel=1e-5)
-    for method in ("quilt", "wasserstein"):
-        with pytest.raises(MethodRefused, match="needs one network, found an interval"):
-            solve(METHODS["answer"][method], ask(Count("BB"), wide, against="ignorant"))
 
 
 def test_secrets_lower_the_noise_of_quilts_and_distances():

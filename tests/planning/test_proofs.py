@@ -11,7 +11,6 @@ from tests.plan_mutations import PUBLISHED, signed
 from undertow.errors import InvalidPlan
 from undertow.mechanisms import DiscreteLaplace, Laplace, Redaction
 from undertow.methods import METHODS
-from undertow.planning import chains
 from undertow.planning.budget import HEADROOM
 from undertow.planning.coverage import check_proof, prove
 
@@ -75,21 +74,6 @@ def test_a_proof_may_come_out_a_little_higher_elsewhere(name):
     if made.method not in PUBLISHED and not exact:
         slack = 0.5 if made.method == "optimal" else 1.0
         assert made.leakage.upper <= made.limit * (1 - slack * HEADROOM)
-
-
-def test_a_plan_is_proved_once(monkeypatch):
-    made = plan("exact")
-    asked = []
-    way = chains.EXACT
-
-    def counted(*args):
-        asked.append(args)
-        return way.prove(*args)
-
-    monkeypatch.setattr(chains, "EXACT", replace(way, prove=counted))
-    check_proof.forget()
-    assert check_proof(made) == check_proof(reread(made))
-    assert len(asked) == 1
 
 
 def test_a_plan_for_any_python_object_is_proved():

@@ -1,12 +1,7 @@
 """Redactions of chains with steps that all but never happen: a plan, or a reason, never a crash."""
 
-import math
-
-import pytest
-
 import undertow as ut
 from tests.grids import each
-from undertow.bounds.channels.redaction import least_distance, widest
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS as REGISTRY
 
@@ -40,23 +35,3 @@ def test_rare_steps_are_planned_or_refused(rare, model, protect, length, against
         certified = REGISTRY["redact"][plan.method].certified
         assert plan.leakage.proves(1.0) or not certified
         assert 0 <= plan.utility <= 1
-
-
-@pytest.mark.parametrize("rare", RARE[1:4])
-def test_windows_and_the_best_found_have_a_plan(rare):
-    chain = ut.MarkovChain([[0.5, 0.5], [rare, 1.0]])
-    for method in ("mq", "optimal", "best"):
-        plan = ut.calibrate(ut.Redacted(protect=2, length=5), chain, limit=1.0, method=method)
-        assert plan.leakage.proves(1.0)
-
-
-@pytest.mark.parametrize("rare", [1e-3, 1e-9, 1e-17, 1e-300])
-def test_influence_of_a_chain_that_hardly_moves(rare):
-    """ln(2 / (d rate)) at distance d, to first order: a difference from 1 would be lost."""
-    assert widest(rare, rare, 1) == pytest.approx(math.log(1 / rare), rel=1e-3)
-    assert widest(rare, rare, 5) == pytest.approx(math.log(1 / (5 * rare)), rel=2e-2)
-
-
-def test_no_series_is_long_enough_to_forget():
-    assert least_distance(1e-300, 1e-300, 0.5) == 2**62
-    assert least_distance(0.25, 0.5, 0.5) == 2

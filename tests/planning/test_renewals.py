@@ -6,7 +6,7 @@ import math
 import pytest
 
 import undertow as ut
-from undertow.diagnostics.windows import PERIODS, by_persistence, renewal
+from undertow.diagnostics.windows import PERIODS, renewal
 from undertow.errors import InvalidInput, NotSupported
 
 BIT = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]])
@@ -91,19 +91,6 @@ def test_a_trait_adds_up(period, records):
     assert found.to_dict()["renew"] == period
 
 
-def test_models_of_every_kind():
-    groups = renewal(ut.Groups(4), 0.5)
-    assert groups.leak.upper == 2.0
-    assert groups.budget == pytest.approx(0.25)
-    held = renewal(ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=5), 2.0)
-    assert held.leak == renewal(BIT, 2.0).leak  # it goes on after the fifth day
-    trait = renewal(ut.MarkovChain([[1, 0], [0, 1]], start=[0.5, 0.5]), 1.0)
-    assert (trait.leak.upper, trait.budget) == (math.inf, 0.0)
-    certain = renewal(ut.MarkovChain([[1, 0], [1, 0]], start=[1, 0]), 1.0)
-    assert (certain.leak.upper, certain.budget) == (0.0, math.inf)
-    assert "its own day only" in certain.assumptions[-1]
-
-
 @pytest.mark.parametrize(
     ("change", "error", "message"),
     [
@@ -118,17 +105,3 @@ def test_refusals(change, error, message):
     asked = {"model": BIT, "epsilon": 1.0} | change
     with pytest.raises(error, match=message):
         renewal(**asked)
-
-
-def test_by_persistence():
-    table = by_persistence((0.5, 2.0), (0.5, 0.7, 0.9), limit=1.5)
-    assert all(list(row) == sorted(row) for row in table.leakages)
-    assert list(table.budgets) == sorted(table.budgets, reverse=True)
-    assert [row[0] for row in table.leakages] == pytest.approx([0.5, 2.0])
-    for kept, level in zip(table.persistences, table.budgets, strict=True):
-        chain = ut.MarkovChain([[kept, 1 - kept], [1 - kept, kept]])
-        assert ut.leakage(ut.PureDP(level), chain).proves(1.5)
-        assert level == pytest.approx(ut.dp_budget(chain, 1.5), rel=1e-4)
-    for wrong in (0.4, 1.0, math.nan):
-        with pytest.raises(InvalidInput, match=r"lies in \[0.5, 1\)"):
-            by_persistence(persistences=(wrong,))

@@ -6,13 +6,11 @@ from typing import Any
 import pytest
 
 import undertow as ut
-from undertow.errors import Contradiction, InvalidInput, MethodRefused, NotSupported
+from undertow.errors import MethodRefused
 from undertow.methods import METHODS, methods_for
-from undertow.planning import chains
 from undertow.planning import compare as rows
 from undertow.planning.calibrate import check_question
 from undertow.planning.compare import optimal, quilt, wasserstein
-from undertow.planning.questions import Way
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=6)
 ACTIVE = ut.Count(1)
@@ -28,64 +26,6 @@ def kept(row):
 @pytest.fixture(scope="module")
 def whole():
     return compare(ACTIVE, CHAIN, 1.0)
-
-
-@pytest.mark.parametrize(
-    ("raised", "said", "fails"),
-    [
-        (MemoryError(), "failed: it needs more memory than there is", True),
-        (NotSupported("not here"), "not here", False),
-        (RuntimeError("no\nconvergence"), "failed: RuntimeError: no convergence", True),
-        (FloatingPointError("overflow"), "failed: FloatingPointError: overflow", True),
-        (Contradiction("two ends"), "failed: Contradiction: two ends", True),
-        (TypeError("a defect"), "failed: TypeError: a defect", True),
-    ],
-    ids=lambda value: type(value).__name__ if isinstance(value, Exception) else "",
-)
-def test_a_row_that_fails_leaves_the_others_as_they_are(monkeypatch, whole, raised, said, fails):
-    def fail(*_):
-        raise raised
-
-    monkeypatch.setattr(chains, "QUILT", Way(fail, fail))
-    table = compare(ACTIVE, CHAIN, 1.0)
-    assert [row.method for row in table] == NAMES
-    row = table["quilt"]
-    assert (row.plan, row.leakage, row.meets, row.reason) == (None, None, False, said)
-    assert row.failure is (raised if fails else None)
-    assert row.to_dict().get("failure") == (type(raised).__name__ if fails else None)
-    for one, other in zip(table, whole, strict=True):
-        if one.method != "quilt":
-            assert kept(one) == kept(other)
-    assert table.best == whole.best
-    assert f"quilt: {said}" in str(table)
-
-
-def test_a_plan_stands_if_its_sharper_leakage_fails(monkeypatch):
-    def fail(*_, **__):
-        raise MemoryError
-
-    monkeypatch.setattr(rows, "leakage", fail)
-    row = compare(ACTIVE, CHAIN, 1.0, methods=["quilt"])["quilt"]
-    assert row.plan is not None
-    assert row.meets
-    assert row.leakage is None
-    assert isinstance(row.failure, MemoryError)
-
-
-def test_an_interrupt_is_no_failure(monkeypatch):
-    def stop(*_):
-        raise KeyboardInterrupt
-
-    monkeypatch.setattr(chains, "QUILT", Way(stop, stop))
-    with pytest.raises(KeyboardInterrupt):
-        compare(ACTIVE, CHAIN, 1.0)
-    table = compare(ACTIVE, CHAIN, 1.0, partial=True)
-    place = NAMES.index("quilt")
-    assert [row.method for row in table] == NAMES[:place]
-    assert table.missing == tuple(NAMES[place:])
-    assert table.to_dict()["missing"] == NAMES[place:]
-    assert "interrupted, missing: quilt, " in str(table)
-    assert table.best.method == "exchange"
 
 
 def test_rows_come_one_by_one_and_in_order(whole):
@@ -125,12 +65,6 @@ def test_a_method_that_is_asked_for_by_name_works_to_its_end(whole):
     table = compare(ACTIVE, CHAIN, 1.0, methods=["wasserstein"], effort=1e-9)
     assert kept(table["wasserstein"]) == kept(whole["wasserstein"])
     assert kept(compare(ACTIVE, CHAIN, 1.0, effort=math.inf)["quilt"]) == kept(whole["quilt"])
-
-
-@pytest.mark.parametrize("effort", [0.0, -1.0, math.nan])
-def test_an_effort_is_above_nought(effort):
-    with pytest.raises(InvalidInput, match="effort must be above 0"):
-        compare(ACTIVE, CHAIN, 1.0, effort=effort)
 
 
 def test_efforts_are_those_of_the_model():

@@ -2,7 +2,6 @@
 
 import json
 from dataclasses import replace
-from typing import Any
 
 import pytest
 
@@ -121,27 +120,6 @@ def test_gaussian_noise_goes_through_the_closed_exchange():
     assert check_proof(several).secrets.window == 12
 
 
-def test_boxes_and_sets_are_planned_for():
-    box = ut.MarkovChain.box([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]])
-    wide = ut.calibrate(ut.Count(1), box, 1.0, protect=ut.Window(3))
-    assert wide.leakage.proves(1.0)
-    both = ut.ModelSet([CHAIN, ut.Groups(2)])
-    mixed = ut.calibrate(QUERY, both, 1.0, protect=ut.Window(3))
-    assert mixed.leakage.secrets.window == 3
-    assert mixed.mechanism.scale >= 6.0
-
-
-def test_compare_has_a_reason_for_every_other_method():
-    table = ut.compare(QUERY, DAY, 1.0, protect=HOUR)
-    assert table.best is not None
-    assert table.best.method == "exchange"
-    kept = {row.method for row in table if row.plan is not None}
-    assert kept == {"exchange", "group"}
-    assert table.to_dict()["protect_window"] == 12
-    leak: Any = table["group"].leakage
-    assert leak.upper < 1.0
-
-
 class _Shape:
     """Data of a shape, as `covering` asks for it."""
 
@@ -153,16 +131,6 @@ def test_the_proof_covers_gaps_and_parts(plan):
     shape = _Shape()
     shape.gaps = shape.windowed = shape.split = True
     assert covering(plan, shape).secrets.window == 12
-
-
-def test_longer_series_need_a_proof_for_the_window():
-    short = ut.calibrate(QUERY, DAY, 1.0, protect=HOUR, method="exchange")
-    wide = ut.leakage(short.mechanism, CHAIN, protect=HOUR)
-    shown = f"its noise proves a leakage of {wide.upper:.6f}"[:-1]
-    with pytest.raises(NotSupported, match=shown):
-        covering(short, _Shape())  # 40 records, and the plan is for 24
-    quiet = replace(short, mechanism=replace(short.mechanism, scale=short.mechanism.scale * 1.1))
-    assert covering(quiet, _Shape()).secrets.window == 12
 
 
 @pytest.mark.parametrize(

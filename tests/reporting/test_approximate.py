@@ -59,15 +59,6 @@ def test_which_noise_was_really_sampled():
     assert words.noise(COUNT).startswith("discrete Laplace noise, scale")
 
 
-def test_several_releases_and_the_ignorant():
-    text = said(ut.calibrate(ut.Count("active"), CHAIN, 1.0, "ignorant", releases=52, **ASKED))
-    assert "52 releases together: an attacker who knows no other record" in text
-    assert "more than 52 releases with this noise on the same records" in text
-    assert "at delta 1e-6, and for whoever knows some nothing is guaranteed" in text
-    assert "'quilt' is about one answer; 52 releases are accounted by their guarantees" in text
-    assert "use method=" not in text
-
-
 def test_json_and_page():
     report = ut.release(count(), RECORDS).report()
     found = json.loads(report.to_json())
@@ -83,12 +74,6 @@ def test_json_and_page():
     page = " ".join(" ".join(Page(report.html()).words).split())
     assert "a normal variable, drawn exactly, rounded to a whole number" in page
     assert "with probability at most 2e-6" in page
-
-
-def test_pure_reports_are_as_they_were():
-    found = json.loads(ut.release(COUNT, RECORDS).report().to_json())
-    assert "sigma" not in found["noise"]
-    assert not {"delta", "mu", "rho", "releases", "odds"} & found["promise"].keys()
 
 
 def test_data_of_another_shape_finds_the_closed_proof():

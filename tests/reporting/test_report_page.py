@@ -13,7 +13,8 @@ import undertow as ut
 from tests.reporting.pages import ALIKE, COUNT, HISTOGRAM, MEAN, PLANS, RECORDS, P, Page, told
 from undertow.errors import InvalidInput
 from undertow.figures.canvas import Bar, released_figure
-from undertow.reporting.files import check_writable, strict_json, write_whole
+from undertow.files import check_writable, write_whole
+from undertow.reporting.formats import strict_json
 from undertow.reporting.report import Report
 
 # --- nothing but the released numbers -------------------------------------------------------------

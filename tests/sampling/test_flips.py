@@ -22,7 +22,7 @@ from tests.oracles.samples import chi_square
 from tests.sampling import port
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
-from undertow.sampling import flips, streams
+from undertow.sampling import streams
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise
 from undertow.sampling.streaming import steps
@@ -94,10 +94,8 @@ def test_the_vectors_follow_from_their_description(vector):
     assert port.replay(vector) == (vector["outputs"], (0, 0))
 
 
-@pytest.mark.parametrize("piece", [flips.PIECE, 7])
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
-def test_the_vectors_are_reproduced_in_bulk(vector, piece, monkeypatch):
-    monkeypatch.setattr(flips, "PIECE", piece)
+def test_the_vectors_are_reproduced_in_bulk(vector):
     draws = streams.given(*(bytes.fromhex(vector[name]) for name in ("first", "further")))
     assert bulk(mechanism_of(vector), vector["records"], draws) == vector["outputs"]
     assert left(draws) == (0, 0)
@@ -172,8 +170,8 @@ def test_bulk_agrees_with_the_port_for_any_thresholds(data):
     assert left(draws) == rest
 
 
-@law(FAST, 20, data=st.data(), piece=st.integers(1, 9))
-def test_noise_agrees_with_the_port_for_any_probabilities(data, piece):
+@law(FAST, 20, data=st.data())
+def test_noise_agrees_with_the_port_for_any_probabilities(data):
     probability = st.integers(0, 2**53).map(lambda parts: parts * GRAIN)
     rho0, rho1 = data.draw(probability), data.draw(probability)
     if not rho0 + rho1:
@@ -189,15 +187,13 @@ def test_noise_agrees_with_the_port_for_any_probabilities(data, piece):
               "records": [[0] * length for length in lengths]}  # fmt: skip
     outputs, rest = port.replay(vector)
     draws = streams.given(first, further)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flips, "PIECE", piece)
-        made = noise(mechanism, lengths, draws)
+    made = noise(mechanism, lengths, draws)
     assert split(made, vector["records"]) == outputs
     assert left(draws) == rest
 
 
-@law(FAST, 20, data=st.data(), piece=st.integers(1, 9))
-def test_erasures_agree_with_the_port_for_any_probabilities(data, piece):
+@law(FAST, 20, data=st.data())
+def test_erasures_agree_with_the_port_for_any_probabilities(data):
     length, persons = data.draw(st.integers(1, 5)), data.draw(st.integers(1, 3))
     rows = [[data.draw(THRESHOLD), data.draw(THRESHOLD)] for _ in range(length)]
     series = [[data.draw(st.integers(0, 1)) for _ in range(length)] for _ in range(persons)]
@@ -209,9 +205,7 @@ def test_erasures_agree_with_the_port_for_any_probabilities(data, piece):
     outputs, rest = port.replay(vector)
     table = Thresholds([one] for row in rows for one in row)
     draws = streams.given(first, further)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(flips, "PIECE", piece)
-        erased = erase(table, codes(series), length, draws)
+    erased = erase(table, codes(series), length, draws)
     assert split(erased, series) == [[x is None for x in records] for records in outputs]
     assert left(draws) == rest
 
@@ -341,11 +335,6 @@ def test_randomness_has_two_kinds():
             made(wrong)
 
 
-@pytest.mark.parametrize("size", [1, 2**18 - 1, 2**20 + 17])
-def test_keystreams_of_any_size(size):
-    assert streams.draws().first.take(size).size == size
-
-
 # --- planned probabilities ------------------------------------------------------------------------
 
 
@@ -362,7 +351,6 @@ def pairs_seen(records, outputs, width):
 SOURCES = [Secure(), Insecure(2024)]
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 @pytest.mark.parametrize(
     "channel",
@@ -393,7 +381,6 @@ def test_flips_have_the_planned_probabilities(channel, source):
         assert p_value(RandomizedResponse(off)) < SHAPE
 
 
-@pytest.mark.statistical
 def test_rare_flips_have_the_planned_probability():
     """Flips of probability 1e-4, all of them decided by further bytes. 20 million records.
 
@@ -411,7 +398,6 @@ def test_rare_flips_have_the_planned_probability():
     assert all(p_value(float(grained(factor * rate))) < SHAPE for factor in TWINS)
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 def test_erasures_have_the_planned_probabilities(source):
     """100,000 series of four records in all combinations of states."""
@@ -435,7 +421,6 @@ def test_erasures_have_the_planned_probabilities(source):
         )
 
 
-@pytest.mark.statistical
 @pytest.mark.parametrize("source", SOURCES, ids=["secure", "seeded"])
 @pytest.mark.parametrize("probabilities", [(0.1, 0.3), (0.45, 0.8)])
 def test_noise_chains_have_the_planned_steps_and_starts(source, probabilities):
@@ -459,22 +444,6 @@ def test_noise_chains_have_the_planned_steps_and_starts(source, probabilities):
         assert start < SHAPE
 
 
-@pytest.mark.statistical
-def test_neighbouring_flips_are_independent():
-    """200,000 pairs of neighbours; the broken twin uses each byte twice."""
-    table = Thresholds.of(RandomizedResponse.binary(0.25, 0.25))
-    zeros = np.zeros(400_000, dtype=np.uint8)
-    law = np.outer([0.75, 0.25], [0.75, 0.25]).ravel()
-
-    def p_value(outputs):
-        return chi_square(np.bincount(outputs.reshape(-1, 2) @ [2, 1], minlength=4), law)
-
-    outputs = flip(table, zeros, streams.draws())
-    assert p_value(outputs) > SHAPE
-    assert p_value(np.repeat(outputs[:200_000], 2)) < SHAPE
-
-
-@pytest.mark.statistical
 def test_keystreams_are_even():
     """All bytes, and all pairs of neighbours with both high bits, of two million."""
     content = streams.draws().first.take(2_000_000)

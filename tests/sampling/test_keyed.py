@@ -18,7 +18,7 @@ from hypothesis import strategies as st
 from tests.sampling import port_keyed as port
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
-from undertow.sampling import flips, keyed, streams
+from undertow.sampling import keyed, streams
 from undertow.sampling.flips import FULL, Start, Thresholds, flip, noise
 from undertow.sampling.keyed import (
     PLACES,
@@ -93,11 +93,8 @@ def test_the_vectors_follow_from_their_description(vector):
     assert port.replay(vector) == vector
 
 
-@pytest.mark.parametrize("size", [flips.PIECE, 7])
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
-def test_the_vectors_are_reproduced(vector, size, monkeypatch):
-    for module in (flips, keyed):
-        monkeypatch.setattr(module, "PIECE", size)
+def test_the_vectors_are_reproduced(vector):
     told = [(one["label"], one["places"], one["records"]) for one in vector["series"]]
     labels, lengths, codes, places = flat(told)
     digest = Digest(Key(bytes.fromhex(vector["key"])))
@@ -194,12 +191,9 @@ def test_outputs_are_those_of_the_rule_written_again(mechanism, data):
     else:
         rows = [list(row) for row in Thresholds.of(mechanism).thresholds]
         expected = [port.flips(rows, SECRET, *one) for one in series]
-    with pytest.MonkeyPatch.context() as patch:
-        for module in (flips, keyed):
-            patch.setattr(module, "PIECE", data.draw(st.sampled_from([1, 5, 2**18])))
-        made = randomised(mechanism, KEY, *flat(series))
-        digest = Digest(KEY)
-        digest.feed(*flat(series))
+    made = randomised(mechanism, KEY, *flat(series))
+    digest = Digest(KEY)
+    digest.feed(*flat(series))
     assert shown(made) == [x for one in expected for x in one]
     assert digest.result() == port.digest(SECRET, series)
 
@@ -375,15 +369,6 @@ def test_no_block_is_used_twice(monkeypatch):
     for one in seen:
         index = int.from_bytes(one[11:], "big")
         assert index < (6, 96, 1)[one[10]]
-
-
-def test_bytes_are_asked_for_once(monkeypatch):
-    """In pieces of any size the same blocks are made, first blocks again where a piece begins."""
-    codes = np.zeros(1000, dtype=np.uint8)
-    whole = blocks_of(monkeypatch, lambda: randomised(RARE, KEY, ["a"], [1000], codes))
-    monkeypatch.setattr(flips, "PIECE", 13)
-    parts = blocks_of(monkeypatch, lambda: randomised(RARE, KEY, ["a"], [1000], codes))
-    assert set(parts) == set(whole)
 
 
 def test_two_persons_share_no_bits():

@@ -14,8 +14,6 @@ from tests.oracles.samples import chi_square
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling.keyed import AddressedBytes, Key, addresses, randomised
 
-pytestmark = pytest.mark.statistical
-
 SHAPE = 1e-9
 TWINS = (0.7, 1.3)
 GRAIN = 2.0**-53

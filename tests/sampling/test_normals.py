@@ -48,7 +48,6 @@ def p_value(sample, law, sigma):
     return float(chi2.sf(((seen - expected) ** 2 / expected).sum(), len(seen) - 1))
 
 
-@pytest.mark.statistical
 @each(
     ("sigma", "draw"),
     [0.4, 1.0, 3.7, 16.58], [pytest.param(draw, id=draw.__name__) for draw in LAWS],
@@ -61,7 +60,6 @@ def test_noise_follows_its_law_and_twins_do_not(draw, sigma):
     assert p_value(sample, law, 1.3 * sigma) < FALSE_ALARM
 
 
-@pytest.mark.statistical
 def test_the_two_kinds_of_noise_are_told_apart():
     assert p_value(rounded_normal(0.6, SIZE), discrete_law, 0.6) < FALSE_ALARM
 

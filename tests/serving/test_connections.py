@@ -178,7 +178,6 @@ def _few_files():
     resource.setrlimit(resource.RLIMIT_NOFILE, (256, 256))
 
 
-@pytest.mark.slow
 def test_many_idle_connections_do_not_stop_the_command(tmp_path):
     """The real service, with 256 open files, answers beside 250 connections that say nothing."""
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

@@ -128,7 +128,6 @@ def test_plans_of_series_against_searches(lines):
 
 
 @pytest.mark.soak
-@pytest.mark.statistical
 def test_draws_against_their_law(lines):
     """Null: discrete Laplace. False alarms below 1e-6 in all; noise 5% off must be rejected."""
     found = run_draws(seconds(0.2), DRAWS)
@@ -180,7 +179,6 @@ def test_a_short_rehearsal_of_the_series():
     assert not failures
 
 
-@pytest.mark.statistical
 def test_a_short_rehearsal_of_the_draws():
     """125,000 draws; noise 30% off is rejected at every scale. False alarms below 1e-6."""
     assert all(draws.fits for draws in run_draws(30, 125_000))

@@ -16,15 +16,15 @@ import numpy as np
 import undertow as ut
 from tests.contracts.chains import FAMILIES, Example, adversary, example
 from tests.oracles.samples import chi_square, laplace_cdf, limit
-from undertow.bounds.enumeration import (
+from undertow.errors import UndertowError
+from undertow.sampling.integers import discrete_laplace
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     adversaries,
     chain_joint,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.errors import UndertowError
-from undertow.sampling.integers import discrete_laplace
 
 ROUNDING = 1e-12  # of the oracle's sums, relative to max(1, value)
 PROGRAM = 1e-9  # of the oracle's linear programs, below the optimum

@@ -10,10 +10,9 @@ import time
 
 import pytest
 
-from tests.grids import thinned
 from tests.spark import output_checks  # noqa: F401  (adds its own to the list)
 from tests.spark.checks import CHECKS, SECRET
-from tests.spark.cluster import MACHINES, ONE_MACHINE, cluster, needs_spark
+from tests.spark.cluster import ONE_MACHINE, cluster, needs_spark
 
 ONLY = os.environ.get("UNDERTOW_SPARK_CHECKS", "")
 """A part of the name of the checks to run: for whoever works on one of them."""
@@ -32,8 +31,7 @@ What is done with one partition, and how the parts are joined, is tested without
 """
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("master", thinned([ONE_MACHINE, MACHINES], keep=1))
+@pytest.mark.parametrize("master", [ONE_MACHINE])
 @pytest.mark.filterwarnings("ignore::ResourceWarning")
 def test_on_a_cluster(master, subtests, tmp_path, capfd):
     needs_spark()

@@ -12,14 +12,13 @@ import undertow as ut
 from undertow.bounds.levels.replay import replay_count
 from undertow.errors import InvalidInput, NotSupported
 from undertow_studio.views.attacker import attained, covered
-from undertow_studio.views.relatives import Relatives, relatives_of, worst_relatives
+from undertow_studio.views.relatives import Relatives, worst_relatives
 from undertow_studio.views.strips import Strip, strip_of
 from undertow_studio.views.worst import worst_case
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
 THREE = [[0.7, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.6]]
-FLU = {"ann": [0.9, 0.1], "bob": [[0.8, 0.2], [0.4, 0.6]], "cy": [[0.7, 0.3], [0.5, 0.5]]}
 
 
 def chain(length=None, matrix=MATRIX, **more):
@@ -203,26 +202,6 @@ def test_certificates_of_long_series_fit_on_a_strip(query, model, more):
         assert worst.attains == pytest.approx(again, abs=1e-9)
 
 
-def test_a_plan_for_whole_series_knows_what_lies_beyond_the_strip():
-    plan = ut.calibrate(ut.Count("active"), chain(200), limit=1.0, method="exact")
-    assert plan.leakage.covers == "series"
-    strip = strip_of(plan, 11)
-    assert strip.fixed == (strip.first, strip.first + 10)
-    assert set(strip.known) == set(strip.fixed)
-    with pytest.raises(InvalidInput, match="stays known"):
-        strip.knowing(strip.first, None)
-    assert strip.toggled(strip.first).known[strip.first] == "active"
-    with pytest.raises(InvalidInput, match="say its state"):
-        Strip(plan, strip.first, 11, strip.target).guess()
-    for answer in range(-3, 15):
-        found = replace(strip, answer=float(answer)).guess()
-        assert found.limit == plan.leakage.upper
-        assert found.largest <= plan.leakage.upper + 1e-12
-    windows = ut.calibrate(ut.Count("active"), chain(200), limit=1.0, method="exchange")
-    assert strip_of(windows, 11).fixed == ()
-    assert strip_of(windows, 11).guess().limit == windows.leakage.upper
-
-
 def test_a_plan_against_nobody_informed_is_drawn_whole_or_without_a_limit():
     plan = ut.calibrate(
         ut.Count("active"), chain(60), limit=1.0, against="ignorant", method="exact"
@@ -289,22 +268,6 @@ def test_plans_for_several_chains_hold_for_each():
     assert worst_case(wide).attains == pytest.approx(wide.leakage.lower, abs=1e-6)
 
 
-def test_one_number_of_a_histogram_leaves_the_other():
-    plan = PLANS["histogram"]
-    one, both = (Strip(plan, 0, 4, 1, answer=answer).guess() for answer in (3.0, (1.0, 3.0)))
-    assert one == both
-    assert one.largest <= plan.leakage.upper
-
-
-def test_a_click_goes_through_all_states():
-    strip = strip_of(PLANS["three states"], 4)
-    seen_ = [strip.known.get(0)]
-    for _ in range(4):
-        strip = strip.toggled(0)
-        seen_.append(strip.known.get(0))
-    assert seen_ == [None, "a", "b", "c", None]
-
-
 FAMILY = ut.Pedigree({"kim": ("bob", "ann"), "lee": ("bob", "ann")}, allele_frequency=0.2)
 
 
@@ -345,30 +308,6 @@ def test_families_are_those_of_brute_force(query, against):
     witness = plan.leakage.witness
     moved = attained(worst.guess(), witness.value, witness.other)
     assert moved == pytest.approx(plan.leakage.lower, abs=1e-9)
-
-
-def test_networks_and_unrelated_families():
-    flu = ut.BayesianNetwork([("ann", "bob"), ("bob", "cy")], FLU, ("well", "ill"))
-    plan = ut.calibrate(ut.Count("ill"), flu, limit=1.0)
-    for answer in range(-2, 6):
-        found = Relatives(plan, "bob", {"cy": "ill"}, float(answer)).guess("ill")
-        assert found.largest <= plan.leakage.upper + 1e-12
-    assert worst_relatives(plan).guess().largest == pytest.approx(plan.leakage.lower, abs=1e-9)
-    two = ut.Pedigree({"kim": ("bob", "ann"), "x": ("y", "z")})
-    apart = ut.calibrate(ut.Count("BB"), two, limit=1.0, method="exact")
-    family = relatives_of(apart, "kim")
-    assert set(family.people) == {"kim", "bob", "ann"}
-    assert math.isfinite(family.guess().limit)
-    assert family.toggled("bob").known == {"bob": "BB"}
-    assert [cell.role for cell in family.toggled("bob").cells()].count("known") == 1
-    with pytest.raises(InvalidInput, match="does not depend"):
-        family.knowing("x", "BB")
-    with pytest.raises(InvalidInput, match="cannot be known"):
-        family.knowing("kim", "BB")
-    with pytest.raises(InvalidInput, match="no such state"):
-        family.knowing("bob", "AA")
-    with pytest.raises(NotSupported, match="Pedigree"):
-        relatives_of(PLANS["count"])
 
 
 def test_a_person_is_named_and_a_record_numbered():

@@ -2,17 +2,13 @@
 
 import csv
 import json
-import signal
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 import undertow as ut
-from tests.grids import thinned
-from tests.studio.browsing import Running, Tab, chromium, studio
-
-pytestmark = pytest.mark.slow
+from tests.studio.browsing import Tab, chromium, studio
 
 CANARY = 46368
 """A number of steps that no page may show."""
@@ -91,7 +87,7 @@ def tabs(browser, running, state):
     assert not troubles
 
 
-@pytest.mark.parametrize("name", thinned(["light", "dark", "narrow"], keep=1))
+@pytest.mark.parametrize("name", ["light"])
 def test_the_whole_path_on_activity(tabs, name):
     tab = tabs(**LOOKS[name])
     tab.open("/")
@@ -137,27 +133,6 @@ def test_the_whole_path_on_activity(tabs, name):
     tab.press("One-page statement")
     tab.page.get_by_role("heading", level=1).wait_for()
     tab.check(f"{name}-8-statement")
-
-
-@pytest.mark.parametrize("name", thinned(["narrow", "dark", "light"], keep=1))
-def test_the_whole_path_on_a_family(tabs, name):
-    tab = tabs(**LOOKS[name])
-    tab.open("/")
-    tab.press("Open A family")
-    tab.headed("What depends on what")
-    tab.check(f"{name}-family-depends")
-    tab.press("Say what is asked")
-    tab.headed("What is asked, against whom?")
-    tab.press("See what it costs")
-    tab.headed("What it costs")
-    tab.press("Play the attacker")
-    tab.headed("Play the attacker")
-    tab.page.locator(".record-strip button").first.click()
-    tab.page.locator(".record-strip button[aria-pressed=true]").first.wait_for()
-    tab.check(f"{name}-family-attacker")
-    tab.press("Sign and release")
-    tab.headed("Sign and release")
-    tab.check(f"{name}-family-release")
 
 
 def test_ones_own_table_is_released_and_no_page_shows_a_record(tabs, folder):
@@ -243,64 +218,3 @@ def test_strangers_stay_outside(browser, running):
     assert answer is not None
     assert answer.status == 421
     context.close()
-
-
-def test_a_killed_studio_is_said_and_a_new_one_knows_nothing(browser, folder):
-    first = Running("--demo", folder=folder)
-    context = browser.new_context()
-    tab = Tab(context, first.base)
-    tab.page.goto(first.first)  # a demonstration opens where there is something to see
-    tab.headed("What depends on what")
-    tab.press("Say what is asked")
-    tab.headed("What is asked, against whom?")
-    gone = tab.page.url
-    first.end(signal.SIGKILL)
-    port = first.base.rpartition(":")[2]
-    with studio("--demo", "--port", port, folder=folder) as second:
-        answer = tab.page.goto(gone)
-        assert answer is not None
-        assert answer.status == 403  # the cookie was that of the run before
-        tab.page.goto(second.first)
-        answer = tab.page.goto(gone)
-        assert answer is not None
-        assert answer.status == 404
-        tab.page.get_by_text("not held any more").wait_for()
-        assert "Traceback" not in second.end()
-        assert second.process.returncode == 0
-    context.close()
-
-
-@pytest.mark.soak
-def test_five_million_rows(browser, tmp_path):
-    """The page answers while a large table is read, and says how far it is."""
-    import polars as pl
-
-    each = 1_250_000
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=(0, 1))
-    steps = pl.Series("steps", chain.simulate(each, seed=1), dtype=pl.Int64)
-    times = pl.int_range(each, eager=True).alias("at")
-    persons = [pl.DataFrame({"at": times, "steps": steps}) for _ in range(4)]
-    table = pl.concat([
-        one.with_columns(who=pl.lit(f"w{number}")) for number, one in enumerate(persons)
-    ])  # fmt: skip
-    table.write_csv(tmp_path / "large.csv")
-    with studio("large.csv", folder=tmp_path) as running:
-        context = browser.new_context()
-        tab = Tab(context, running.base)
-        tab.page.set_default_timeout(900_000)
-        tab.page.goto(running.first)
-        tab.press("Use large.csv")
-        tab.headed("What are its columns?")
-        tab.page.get_by_label("The record", exact=True).select_option("steps")
-        tab.page.get_by_label("Whose record it is").select_option("who")
-        tab.page.get_by_label("When it was").select_option("at")
-        tab.page.get_by_label("The step of time").fill("1")
-        tab.press("Fit the model")
-        tab.headed("Working on it")
-        other = Tab(context, running.base)  # another tab is answered meanwhile
-        other.open("/draw/chain?states=2")
-        assert tab.page.get_by_role("heading", name="Working on it", level=1).count()
-        tab.page.get_by_role("heading", name="What depends on what", level=1).wait_for()
-        assert "5,000,000" in tab.page.content()
-        assert not tab.troubles + other.troubles
-        context.close()

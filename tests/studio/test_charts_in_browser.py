@@ -95,13 +95,3 @@ def test_values_under_pointer_and_keys(browser, width, kind):
     assert chart.locator(".tip-box").count() == 0
     assert not troubles
     page.close()
-
-
-def test_words_are_large_enough_on_a_phone(browser):
-    page = opened(browser, 360, [])
-    sizes = page.evaluate(
-        """[...document.querySelectorAll("svg.chart-narrow text")].map((text) =>
-            parseFloat(getComputedStyle(text).fontSize) * text.getScreenCTM().a)"""
-    )
-    assert min(sizes) >= 11
-    page.close()

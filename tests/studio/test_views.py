@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import math
-import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,7 +16,7 @@ from undertow.ledger.rules import Entry
 from undertow_studio.charts.calendars import calendar_chart
 from undertow_studio.views.calendar import BudgetYear, Day, budget_year, spending_days
 from undertow_studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
-from undertow_studio.views.fading import fading, findings, persons_view
+from undertow_studio.views.fading import fading
 from undertow_studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
@@ -69,48 +68,6 @@ def worth(words):
     return Fraction(int(most), int(of))
 
 
-def test_memory_is_measured_as_it_was_drawn():
-    """Null: 20 series of 4,000 records of the chain; all lags within 5 standard errors."""
-    model = chain()
-    fitted = ut.MarkovChain.fit([model.simulate(4000, seed=s) for s in range(20)], public=True)
-    found = fading(fitted)
-    assert found.basis == "public"
-    assert found.measured is not None
-    assert found.errors is not None
-    law, eigen = fitted.initial, fitted.transition[0, 0] + fitted.transition[1, 1] - 1
-    assert law.sum() == pytest.approx(1)
-    for lag, value in zip(found.lags, found.modelled, strict=True):
-        assert value == pytest.approx(eigen**lag, abs=1e-9)
-    for measured, error, value in zip(found.measured, found.errors, found.modelled, strict=True):
-        assert abs(measured - value) <= 5 * error + 1e-9
-    assert max(found.errors) < 0.02
-    json.dumps(found.to_dict())
-    # a broken twin: two persons with habits of their own, whose memory never fades
-    rng = np.random.default_rng(4)
-    habits = [(rng.random(2000) < share).astype(int).tolist() for share in (0.1, 0.9)]
-    twin = fading(ut.MarkovChain.fit(habits, public=True))
-    assert twin.errors is not None
-    gap = np.abs(np.array(twin.measured) - twin.modelled) / np.maximum(twin.errors, 1e-9)
-    assert gap[1:].max() > 5
-
-
-def test_memory_by_definition():
-    """The association by lag, from the records themselves."""
-    series = [[0, 1, 1, 2, 0, 0, 1, 2, 2, 2] * 12, [1, 1, 0, 2, 1] * 30]
-    fitted = ut.MarkovChain.fit(series, public=True)
-    found = fading(fitted, lags=6)
-    assert found.measured is not None
-    everything = np.concatenate(series)
-    share = np.bincount(everything) / everything.size
-    for lag, value in zip(found.lags, found.measured, strict=True):
-        total = pairs = 0.0
-        for one in series:
-            for first, second in zip(one, one[lag:], strict=False):
-                pairs += 1
-                total += (first == second) - share[first] - share[second] + share @ share
-        assert value == pytest.approx(total / pairs / (1 - share @ share), abs=1e-12)
-
-
 def test_memory_of_chains_without_records():
     assert fading(chain()).measured is None
     assert fading(chain()).words() == "After 9 steps a record tells next to nothing about another."
@@ -123,28 +80,6 @@ def test_memory_of_chains_without_records():
         fading(ut.MarkovChain([MATRIX, MATRIX], start=[1, 0]))
     with pytest.raises(InvalidModel, match="one certain state"):
         fading(ut.MarkovChain([[1, 0], [1, 0]]))
-
-
-def test_checks_and_persons_in_words():
-    still, lively = chain(matrix=[[0.95, 0.05], [0.1, 0.9]]), chain(matrix=[[0.6, 0.4], [0.5, 0.5]])
-    sample = [still.simulate(900, seed=1), *(lively.simulate(900, seed=s) for s in range(4))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = ut.MarkovChain.fit(sample)
-    told = {one.name: one for one in findings(fitted)}
-    assert set(told) == {"sample", "order", "memory", "time", "hours", "persons"}
-    assert told["persons"].outcome == "failed"
-    assert "NOT PRIVATE" in told["persons"].basis
-    assert told["persons"].question == "Is one chain right for everybody?"
-    found = persons_view(fitted)
-    assert found.leaks > 2
-    assert found.persons == 5
-    assert "do not fit" in found.words()
-    json.dumps([found.to_dict(), *(one.to_dict() for one in told.values())])
-    alike = ut.MarkovChain.fit([lively.simulate(900, seed=s) for s in range(4)], public=True)
-    assert persons_view(alike, limit=3.0).limit == 3.0
-    assert persons_view(ut.MarkovChain.fit(sample[0], public=True)) is None
-    assert findings(chain()) == ()
 
 
 def test_leakage_curves_are_the_certified_ones():
@@ -199,28 +134,6 @@ def test_error_curves_and_the_table_behind_them():
         grid(1.0, 4)
 
 
-def entry(name, level, at, status="confirmed", **scope):
-    return Entry(name, "release", level, None, Scope(**scope), {}, status=status, at=at)
-
-
-def test_a_year_adds_up_what_touches_the_same_records():
-    first = dt.date(2026, 1, 1)
-    entries = [
-        entry("a", 0.25, "2025-12-30T08:00"),
-        entry("b", 0.25, "2026-02-02T08:00", start=0, end=7),
-        entry("c", 0.5, "2026-02-02T09:00", start=7, end=14),
-        entry("d", 0.5, "2026-02-03T09:00", "cancelled"),
-        entry("e", 0.125, "2026-02-04T09:00", "reserved", start=0, end=7),
-    ]
-    days = spending_days(entries, "record", first)
-    assert [(day.day, day.spent, day.reserved, day.level) for day in days] == [
-        ("2026-01-01", 0.25, 0.0, 0.25),
-        ("2026-02-02", 0.75, 0.0, 0.75),
-        ("2026-02-04", 0.0, 0.125, 0.75),
-    ]
-    assert spending_days(entries, "person", first)[-1].level == 1.125
-
-
 def test_a_redacted_account_is_closed():
     closed = Entry("a", "redaction", None, 0.9, Scope(), {}, "confirmed", at="2026-03-03T08:00")
     days = spending_days([closed], "record", dt.date(2026, 1, 1))
@@ -249,21 +162,3 @@ def test_a_weekly_release_is_foreseen(tmp_path):
     assert year.spent == 0.0
     with pytest.raises(InvalidInput, match="at least 0"):
         budget_year(ledger, dt.date(2026, 5, 4), weekly=-1.0)
-
-
-def test_series_have_a_cost_too():
-    flips = error_view(ut.Series(), chain(), 1.0, limits=[1.0, 2.0], methods=["exact"])
-    assert flips.measure == "share of records that are false"
-    plan = ut.calibrate(ut.Series(), chain(), limit=1.0, method="exact")
-    assert flips.curves[0].values[0] == plan.expected_flips
-    redacted = ut.Redacted(protect=3, length=9)
-    erased = error_view(redacted, chain(), 1.0, limits=[0.01, 1.0], methods=["mq", "3r-constant"])
-    shown = ut.calibrate(redacted, chain(), limit=1.0, method="mq").utility
-    (windows, regions) = erased.curves
-    assert windows.values[1] == pytest.approx(1 - shown)
-    assert regions.protects == "ignorant"
-    ticks = []
-    error_view(
-        ut.Series(), chain(), 1.0, limits=[1.0], methods=["exact"], tick=lambda: ticks.append(1)
-    )
-    assert ticks == [1]

@@ -7,7 +7,7 @@ level is a maximum of finitely many log-ratios; x / 0 counts as inf, 0 / 0 not a
 exact, logarithms rounded to nearest.
 
 For every law of the records, with the Bayesian level against every adversary between the others
-(`undertow.bounds.enumeration.mechanism_leakage`, Definition 2.12 of [lange2024]):
+(`undertow.testing.enumeration.mechanism_leakage`, Definition 2.12 of [lange2024]):
 
     Bayesian <= free-lunch <= n * DP,    and    DP <= Bayesian if every data set is possible.
 """

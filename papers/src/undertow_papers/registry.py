@@ -62,7 +62,7 @@ class Result:
 
     def fingerprint(self, setting: Setting) -> str:
         """Return what a stored outcome depends on: the code of its paper, version and setting."""
-        from undertow._version import __version__
+        from undertow import __version__
 
         about = repr((self.id, __version__, setting, *_sources(self.paper)))
         return sha256(about.encode()).hexdigest()[:32]

@@ -140,7 +140,7 @@ def _answers(path: Path) -> list[float]:
     import json
 
     from undertow.errors import InvalidInput
-    from undertow.reporting.files import reason
+    from undertow.files import reason
 
     refusal = (
         f"{path} must be the .json file that 'undertow release --output' wrote: the plan answers "

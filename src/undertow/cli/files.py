@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.cli.options import ForceOption, figure_kind, misuse, option
 from undertow.errors import InvalidCertificate, InvalidInput, InvalidModel, InvalidPlan
-from undertow.reporting.files import check_writable, reason, write_whole
+from undertow.files import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -136,7 +136,7 @@ class ReportFiles:
 
     def check_report(self) -> None:
         """Refuse a report of an unknown format."""
-        from undertow.reporting.files import check_ending
+        from undertow.reporting.formats import check_ending
 
         try:
             if self.report is not None:

@@ -15,7 +15,7 @@ import typer
 
 from undertow import errors, progress
 from undertow.progress import Step, Watch
-from undertow.reporting.files import aligned, strict_json
+from undertow.reporting.formats import aligned, strict_json
 from undertow.rounding import above, below, odds, stated, visible
 
 if TYPE_CHECKING:

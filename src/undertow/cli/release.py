@@ -20,12 +20,12 @@ from undertow.cli.output import (
     waiting,
 )
 from undertow.errors import InvalidInput
-from undertow.reporting.files import csv_bytes, strict_json
+from undertow.reporting.formats import csv_bytes, strict_json
 
 if TYPE_CHECKING:
     from undertow.ledger.rules import Room
     from undertow.releasing.account import Foretold
-    from undertow.releasing.request import Prepared, Release
+    from undertow.releasing.request import Release, ReleaseRequest
     from undertow.reporting.report import Report
 
 __all__ = [
@@ -159,7 +159,7 @@ def release(reading: DataOptions, places: AnswerFiles, request: ReleaseOptions) 
 
 
 def _show_preview(
-    ready: "Prepared", preview: "Foretold | None", places: AnswerFiles, as_json: bool
+    ready: "ReleaseRequest", preview: "Foretold | None", places: AnswerFiles, as_json: bool
 ) -> None:
     from undertow.reporting import scope
 
@@ -204,7 +204,7 @@ def _show_preview(
     )
 
 
-def _spending(ready: "Prepared", preview: "Foretold | None") -> dict[str, Any]:
+def _spending(ready: "ReleaseRequest", preview: "Foretold | None") -> dict[str, Any]:
     """Return what a release would spend: a level, or the mu or rho of Gaussian noise."""
     level = ready.spends.get("level")
     spends = level if preview is None or level is None else preview.spends
@@ -212,7 +212,7 @@ def _spending(ready: "Prepared", preview: "Foretold | None") -> dict[str, Any]:
     return {"level": level, "spends": spends, **beside}
 
 
-def _spend(ready: "Prepared") -> str:
+def _spend(ready: "ReleaseRequest") -> str:
     labels = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
     return " and ".join(f"{labels[name]}{above(part)}" for name, part in ready.spends.items())
 

@@ -5,6 +5,7 @@ get their names after it. A full disk spends nothing but the reservation, which 
 uses again; a run killed after the confirmation is completed by the next one.
 """
 
+import hashlib
 import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
@@ -15,7 +16,6 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.drafts import Drafts, abandoned, clear, digest, name_of
 from undertow.cli.files import check_output
 from undertow.cli.options import RecordsOptions, ReleaseOptions, TableOptions, figure_kind
 from undertow.cli.output import (
@@ -34,7 +34,8 @@ from undertow.data.readers.sources import Seen, seen
 from undertow.data.writing import concatenated, write_frames
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UndertowError
 from undertow.releasing.account import Foretold, foretell, released, reserve
-from undertow.releasing.series import Outputs, PreparedSeries, prepare
+from undertow.releasing.drafts import Drafts, abandoned, clear, digest
+from undertow.releasing.series import Outputs, SeriesRequest, prepare
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger, Reservation
@@ -42,6 +43,18 @@ if TYPE_CHECKING:
     from undertow.queries import State
 
 __all__ = ["Sanitization", "counted_words"]
+
+
+def name_of(entry: str | None, output: Path) -> str:
+    """Return the name of the drafts of a release, from its entry, or else from its output.
+
+    >>> name_of("ab" * 32, Path("out.csv"))
+    'release-abababababababababababababababab'
+    """
+    if entry is not None:
+        return f"release-{entry[:32]}"
+    return f"unaccounted-{hashlib.sha256(output.name.encode()).hexdigest()[:32]}"
+
 
 CHANGED = (
     "changed while it was read; nothing was written or spent: run the command again when the file "
@@ -159,7 +172,7 @@ class Sanitization:
         return plan
 
     def _randomise(
-        self, ready: PreparedSeries, book: "Ledger | None", reservation: "Reservation | None"
+        self, ready: SeriesRequest, book: "Ledger | None", reservation: "Reservation | None"
     ) -> dict[str, Any]:
         """Draw, write everything, record the release, and then give the files their names.
 
@@ -177,7 +190,7 @@ class Sanitization:
         with waiting("randomising the records"):
             outputs = Outputs(ready, book)
         shown = FirstOutputs(places.named()[0], self.reading.person)
-        with waiting("randomising and writing"), Drafts(name, places.force) as drafts:
+        with waiting("randomising and writing"), Drafts(name, places.writable) as drafts:
             hashes = {}
             try:
                 for role, path in places.roles().items():
@@ -211,7 +224,7 @@ class Sanitization:
         return result
 
     def _content(
-        self, role: str, path: Path, ready: PreparedSeries, shown: "FirstOutputs",
+        self, role: str, path: Path, ready: SeriesRequest, shown: "FirstOutputs",
         reservation: "Reservation | None",
     ) -> bytes:  # fmt: skip
         """Return the content of a figure or a report."""
@@ -219,9 +232,7 @@ class Sanitization:
             return _figure(ready.plan, shown.first(), self.reading, path)
         return self._report(ready, reservation, path)
 
-    def _report(
-        self, ready: PreparedSeries, reservation: "Reservation | None", path: Path
-    ) -> bytes:
+    def _report(self, ready: SeriesRequest, reservation: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
         from undertow.reporting.sections import SeriesFacts
 
@@ -272,7 +283,7 @@ class Sanitization:
         """Publish the drafts that an earlier run recorded; draw nothing."""
         name = name_of(entry, self.places.named()[0])
         kept = self._recorded_drafts(release_id, name, recorded)
-        with Drafts(name, self.places.force, keep=True) as drafts:
+        with Drafts(name, self.places.writable, keep=True) as drafts:
             for draft, path in kept.items():
                 drafts.adopt(draft, path)
             drafts.publish()
@@ -331,7 +342,7 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableOptions, path: Path) ->
     return figure_bytes(drawn, figure_kind(path))
 
 
-def _facts(task: Sanitization, ready: PreparedSeries) -> dict[str, Any]:
+def _facts(task: Sanitization, ready: SeriesRequest) -> dict[str, Any]:
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
@@ -352,7 +363,7 @@ def _facts(task: Sanitization, ready: PreparedSeries) -> dict[str, Any]:
     }
 
 
-def _rows(task: Sanitization, ready: PreparedSeries) -> list[tuple[str, str]]:
+def _rows(task: Sanitization, ready: SeriesRequest) -> list[tuple[str, str]]:
     from undertow.reporting import scope
 
     plan = ready.plan
@@ -368,7 +379,7 @@ def _rows(task: Sanitization, ready: PreparedSeries) -> list[tuple[str, str]]:
 
 
 def _show(
-    task: Sanitization, ready: PreparedSeries, reservation: "Reservation | None",
+    task: Sanitization, ready: SeriesRequest, reservation: "Reservation | None",
     result: Mapping[str, Any], left: float | None,
 ) -> None:  # fmt: skip
     again = reservation is not None and reservation.result is not None
@@ -396,7 +407,7 @@ def _show(
     show(_TITLES[ready.plan.task], [*rows, ("written to", written)])
 
 
-def _show_preview(task: Sanitization, ready: PreparedSeries, preview: Foretold | None) -> None:
+def _show_preview(task: Sanitization, ready: SeriesRequest, preview: Foretold | None) -> None:
     if task.release.as_json:
         fields = {
             "dry_run": True,

@@ -66,7 +66,7 @@ class SeriesFiles(ReportFiles):
 
         A name in use may be that of a recorded release; ``free`` says that none is recorded.
         """
-        from undertow.cli.drafts import check_folder
+        from undertow.releasing.drafts import check_folder
 
         for path in self.named():
             check_output(path, force=self.force or not free)
@@ -75,6 +75,10 @@ class SeriesFiles(ReportFiles):
             from undertow.figures.canvas import check_drawing
 
             check_drawing()
+
+    def writable(self, path: Path) -> None:
+        """Refuse a path where no result can be written."""
+        check_output(path, force=self.force)
 
 
 @command

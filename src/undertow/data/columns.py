@@ -129,9 +129,9 @@ def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool
         return [None] * len(listed), None, None
     if not (isinstance(first, dt.date) or (isinstance(first, str) and not _reads_whole(first))):
         return [None if is_missing(value) else whole(value) for value in listed], False, None
-    found = [None if is_missing(value) else moment(value) for value in listed]
-    zoned = next((one[1] for one in found if one is not None), False)
-    return [None if one is None or one[1] != zoned else one[0] for one in found], True, zoned
+    moments = [None if is_missing(value) else moment(value) for value in listed]
+    zoned = next((one[1] for one in moments if one is not None), False)
+    return [None if one is None or one[1] != zoned else one[0] for one in moments], True, zoned
 
 
 def moment(value: Any) -> tuple[int, bool] | None:
@@ -344,8 +344,10 @@ class Column:
         if self.kind != "objects":
             return list(keys)
         named = [self.labels[key] for key in keys]
-        found = [moment(name) if isinstance(name, dt.date) else None for name in named]
-        return [name if when is None else when[0] for name, when in zip(named, found, strict=True)]
+        moments = [moment(name) if isinstance(name, dt.date) else None for name in named]
+        return [
+            name if when is None else when[0] for name, when in zip(named, moments, strict=True)
+        ]
 
     def group(self) -> "pl.Expr":
         """Return values that are equal where groups are, null where there is none."""
@@ -386,8 +388,8 @@ class Column:
                 return _bounded(text.cast(pl.Int64, strict=False)), False, None
             form = _form(first)
             read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-            known = (None, None) if first is None else (True, form.endswith("z"))
-            return _bounded(read.dt.epoch("us")), *known
+            clock = (None, None) if first is None else (True, form.endswith("z"))
+            return _bounded(read.dt.epoch("us")), *clock
         raise InvalidInput(
             f"column {self.name!r} holds values of type {self.type}; times are dates, times, ISO "
             "texts or whole numbers"
@@ -530,15 +532,15 @@ def check_kinds(kinds: Iterable[str], states: Sequence[State], what: str) -> Non
     >>> check_kinds({"text", "number"}, ("rest", "move"), "the list")
     >>> check_kinds({"truth"}, (0, 1), "the list")
     """
-    given, wanted = set(kinds), {kind_of_value(state) for state in states}
-    if TRUTH in given:
-        given.add(NUMBER)
-    if not given or not wanted or given & wanted:
+    types, wanted = set(kinds), {kind_of_value(state) for state in states}
+    if TRUTH in types:
+        types.add(NUMBER)
+    if not types or not wanted or types & wanted:
         return
-    found = " and ".join(sorted(_WORDS.get(kind, kind) for kind in set(kinds)))
+    words = " and ".join(sorted(_WORDS.get(kind, kind) for kind in set(kinds)))
     named = ", ".join(map(repr, states[:4]))
     raise InvalidInput(
-        f"{what} holds {found}, and no such value is one of the states {named}"
+        f"{what} holds {words}, and no such value is one of the states {named}"
         f"{', ...' if len(states) > 4 else ''}; say what makes a state of it: an expression, "
         "Data(..., state='value > 0') or --state 'value > 0', or a mapping, "
         "Data(..., state={True: ...})"

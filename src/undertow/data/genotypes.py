@@ -119,8 +119,8 @@ def count_genotypes(
     >>> count_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
     {'BB': 12, 'Bb': 7, 'bb': 1}
     """
-    found = Counter(read_genotypes(path, locus, people, allele=allele))
-    return {genotype: found[genotype] for genotype in GENOTYPES}
+    counts = Counter(read_genotypes(path, locus, people, allele=allele))
+    return {genotype: counts[genotype] for genotype in GENOTYPES}
 
 
 def genotype_table(

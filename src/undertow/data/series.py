@@ -64,12 +64,12 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
     """
     if data.by is not None:
         _refuse_split(data)
-    names, found, codes = _read(data, states)
+    names, rows, codes = _read(data, states)
     if len(names) > MOST_STATES:
         raise too_many_values()
     check_order(data)
-    order = _by_name(data, found)
-    kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
+    order = _by_name(data, rows)
+    kept = rows.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
     codes, series, persons, times = _runs(data, names, kept, codes[order])
     hours = None
     if times is not None and data.grid.clock and (times % DAY != 0).any():
@@ -83,8 +83,8 @@ def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]
     Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
     read as numbers, else texts. Reads all records.
     """
-    names, found, codes = _read(data, states)
-    codes, series, _, _ = _runs(data, names, found, codes)
+    names, rows, codes = _read(data, states)
+    codes, series, _, _ = _runs(data, names, rows, codes)
     table = np.array([*names, None], dtype=np.object_)  # MISSING, -1, is the last of them
     records = table[codes].tolist()
     ends = [*np.flatnonzero(np.diff(series)).tolist(), len(records) - 1]
@@ -106,14 +106,14 @@ def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[fl
     ([[70.0, 68.0], [66.5, 65.0]], 1)
     """
     source = open_source(Path(path), {name: {"value"} for name in columns})
-    made = {name: source.columns[name].planes().get(NUMBER) for name in columns}
-    numbers = {name: part.alias(name) for name, part in made.items() if part is not None}
+    planes = {name: source.columns[name].planes().get(NUMBER) for name in columns}
+    numbers = {name: part.alias(name) for name, part in planes.items() if part is not None}
     there = [source.columns[name].there().alias(f"\0{name}") for name in columns]
-    (found,) = source.collect(source.frame.select(*numbers.values(), *there))
+    (rows,) = source.collect(source.frame.select(*numbers.values(), *there))
     for name in columns:
-        if name not in numbers or (found[f"\0{name}"] & found[name].is_null()).any():
+        if name not in numbers or (rows[f"\0{name}"] & rows[name].is_null()).any():
             raise InvalidInput(f"the column {name!r} of {path} must hold numbers only")
-    table = found.select(column_of_name(name) for name in columns)
+    table = rows.select(column_of_name(name) for name in columns)
     whole = table.drop_nulls()
     return [list(row) for row in whole.rows()], table.height - whole.height
 
@@ -122,29 +122,29 @@ def _read(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State], pl.DataFrame, Ints]":
     """Return the names of the states, the rows of each person in order, and their numbers."""
-    names, made = named_or_made(data, states)
-    shape, found = data.in_order(*made, grouped=data.by is not None)
+    names, columns = named_or_made(data, states)
+    shape, rows = data.in_order(*columns, grouped=data.by is not None)
     if shape.rows > MOST_RECORDS:
         raise InvalidInput(
             f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
             "check the times, take a longer step, or say gaps='split'"
         )
     if names is not None:
-        return names, found, places_of(found)
+        return names, rows, places_of(rows)
     values = Values(data)
-    values.feed(found)
-    return values.names(), found, values.codes(found)
+    values.feed(rows)
+    return values.names(), rows, values.codes(rows)
 
 
 def _runs(
-    data: "Data", names: Sequence[State], found: "pl.DataFrame", codes: StateNumbers
+    data: "Data", names: Sequence[State], rows: "pl.DataFrame", codes: StateNumbers
 ) -> tuple[StateNumbers, StateNumbers, StateNumbers, StateNumbers | None]:
     """Return codes, series, persons and times (None without) of all records, absent steps too."""
     grid = data.grid
-    persons = found[FIRST].to_numpy().astype(np.int64)  # (rows,): another number for each
+    persons = rows[FIRST].to_numpy().astype(np.int64)  # (rows,): another number for each
     if grid.time is None:
         return codes, persons, persons, None
-    times = found[TIME].to_numpy()  # (rows,)
+    times = rows[TIME].to_numpy()  # (rows,)
     change = np.zeros(times.size, np.int64)  # (rows,): whether another series begins
     change[1:] = persons[1:] != persons[:-1]
     if grid.step is not None and times.size:
@@ -170,13 +170,13 @@ def _runs(
     return codes, np.cumsum(change), persons, times
 
 
-def _by_name(data: "Data", found: "pl.DataFrame") -> "Ints | slice":
+def _by_name(data: "Data", rows: "pl.DataFrame") -> "Ints | slice":
     """Return the order of rows in which persons follow each other by name."""
-    first = found[FIRST].to_numpy()
+    first = rows[FIRST].to_numpy()
     starts = np.flatnonzero(np.diff(first, prepend=-1))  # (P,): rows are in order of persons
     if data.grid.person is None or starts.size < 2:
         return slice(None)
-    keys = data.source.columns[data.grid.person].persons(found[PERSON][starts].to_list())
+    keys = data.source.columns[data.grid.person].persons(rows[PERSON][starts].to_list())
     places = sorted(range(len(keys)), key=lambda place: (isinstance(keys[place], str), keys[place]))
     if places == list(range(len(keys))):
         return slice(None)
@@ -193,11 +193,11 @@ def _refuse_split(data: "Data") -> None:
 
     rows = data.grid.windowed(data.rows(numbered=True))
     first = pl.col(GROUP).sort_by(ROW).first().over(PERSON)
-    (found,) = data.source.collect(
+    (strangers,) = data.source.collect(
         rows.filter(pl.col(GROUP).ne_missing(first)).select(pl.col(ROW).min())
     )
-    if found[ROW][0] is not None:
-        raise two_groups(data, found[ROW][0])
+    if strangers[ROW][0] is not None:
+        raise two_groups(data, strangers[ROW][0])
 
 
 def two_groups(data: "Data", row: int) -> InvalidInput:
@@ -218,28 +218,28 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
     One pass, and one before it for the values that occur where no states are named. Persons come
     in the order of their names.
     """
-    names, made = named_or_made(data, states)
-    made = [*made, data.record.there.alias(THERE)]
+    names, columns = named_or_made(data, states)
+    columns = [*columns, data.record.there.alias(THERE)]
     coded: Callable[[pl.DataFrame], Ints] = places_of
     if names is None:
         values = Values(data, MOST_STATES)
-        _feed(data, _Kept(data, values), made)
+        _feed(data, _Kept(data, values), columns)
         names, coded = values.names(), values.codes
     if len(names) > MOST_STATES:
         raise too_many_values()
     check_order(data)
     runs = Runs(data, names, coded)
-    _feed(data, runs, made)
+    _feed(data, runs, columns)
     return runs.tally()
 
 
-def _feed(data: "Data", fold: Fold, made: "Sequence[pl.Expr]") -> None:
+def _feed(data: "Data", fold: Fold, columns: "Sequence[pl.Expr]") -> None:
     """Feed all rows to a fold, or refuse a person in two groups, and rows that are wrong."""
     split = PickedRows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
-    facts = feed(data, [fold] if data.by is None else [split, fold], *made)
+    facts = feed(data, [fold] if data.by is None else [split, fold], *columns)
     if split.count:
         raise two_groups(data, split.rows[0])
-    data.checked(facts.told)
+    data.checked(facts.summary)
 
 
 def _strangers(data: "Data", rows: "pl.LazyFrame") -> "pl.LazyFrame":
@@ -344,10 +344,10 @@ class Runs:
 
     def load(self, state: list[Any]) -> "Runs":
         """Return the fold that has this state."""
-        made = Runs(self.data, self.names, self.coded)
-        made.growing = self.growing.load(state[0])
-        made._keys, made._within = [state[1].to_series()], state[2]
-        return made
+        fold = Runs(self.data, self.names, self.coded)
+        fold.growing = self.growing.load(state[0])
+        fold._keys, fold._within = [state[1].to_series()], state[2]
+        return fold
 
     def tally(self) -> Tally:
         """Return the tally of all rows that came, persons in the order of their names."""
@@ -380,8 +380,8 @@ class Runs:
             keep = np.ones(place.size, np.bool_)
             keep &= True if grid.start is None else moments >= grid.start
             keep &= True if grid.end is None else moments < grid.end
-            made, who = np.where(back > 0, gap, codes[row])[keep], persons[row][keep]
-            self._add(made, who, who, keys.gather(row[keep]), moments[keep])
+            numbers, who = np.where(back > 0, gap, codes[row])[keep], persons[row][keep]
+            self._add(numbers, who, who, keys.gather(row[keep]), moments[keep])
 
     def _add(
         self, codes: Ints, series: Ints, persons: Ints, keys: "pl.Series", times: Ints | None

@@ -24,8 +24,8 @@ from typing import Any
 from undertow import ledger as checkpoints
 from undertow.data.scopes import check_name
 from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerDamaged
+from undertow.files import create_new, sync_directory
 from undertow.ledger.balance import Balance
-from undertow.ledger.faults import sync_directory
 from undertow.ledger.replay import entries_of
 from undertow.sampling.keyed import Key
 
@@ -241,7 +241,7 @@ def _put(path: Path, whose: list[str]) -> None:
     """Make a key file, whole or not at all; whoever comes second leaves the first one's."""
     content = json.dumps(_content(whose, Key.fresh().exported().hex())).encode()
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
+    handle = create_new(draft)
     try:
         with os.fdopen(handle, "wb") as file:
             checkpoints.reached("hold-begun")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import AccountWarning, InvalidInput
+from undertow.files import create_new
 
 __all__ = ["STATE_VARIABLE", "Memory", "memory_at"]
 
@@ -138,7 +139,7 @@ def _opened(path: Path, writing: bool) -> Iterator[sqlite3.Connection | None]:
     if writing:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.close(create_new(path))
     name = f"{path.absolute().as_uri()}?mode=rw"  # readers, too, undo what a killed writer left
     with closing(sqlite3.connect(name, uri=True, timeout=_WAIT, isolation_level=None)) as file:
         file.execute(f"PRAGMA synchronous = {DURABILITY}")

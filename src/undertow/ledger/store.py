@@ -24,7 +24,8 @@ from sqlalchemy.pool import NullPool
 from undertow import ledger
 from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerUnavailable
-from undertow.ledger.faults import file_exists, refusal, sync_directory
+from undertow.files import sync_directory
+from undertow.ledger.faults import file_exists, refusal
 from undertow.ledger.memory import file_name
 from undertow.ledger.seals import Seal
 from undertow.ledger.tables import EVENTS, LEDGER, MIGRATIONS, VERSION, fill, migrate

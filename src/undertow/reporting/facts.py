@@ -124,12 +124,12 @@ def reach(model: AnyModel) -> str | None:
     >>> reach(MarkovChain([[.9, .1], [.3, .7]]))
     'the guarantee holds as long as each record depends on those before it through the last one'
     """
-    found = dict.fromkeys(member.reach() for member in model.members() if member.reach())
-    if not found:
+    memories = dict.fromkeys(member.reach() for member in model.members() if member.reach())
+    if not memories:
         return None
     return (
         "the guarantee holds as long as each record depends on those before it through "
-        + ", or ".join(found)
+        + ", or ".join(memories)
     )
 
 
@@ -362,15 +362,15 @@ def _approximate(plan: Plan[Any]) -> dict[str, Any]:
     return fields
 
 
-def occasion_fields(told: Any) -> dict[str, Any]:
+def occasion_fields(facts: Any) -> dict[str, Any]:
     """Return for programs which records a release or a series is about, and when it was drawn."""
     return {
-        "records": told.rows,
-        "persons": told.persons,
-        "window": None if told.window is None else list(map(plain, told.window)),
-        "groups": None if told.groups is None else list(map(plain, told.groups)),
-        "made": told.made or None,
-        "recorded_earlier": told.replayed,
+        "records": facts.rows,
+        "persons": facts.persons,
+        "window": None if facts.window is None else list(map(plain, facts.window)),
+        "groups": None if facts.groups is None else list(map(plain, facts.groups)),
+        "made": facts.made or None,
+        "recorded_earlier": facts.replayed,
     }
 
 
@@ -418,13 +418,13 @@ def proof_method(release: "Release") -> str:
 
 def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:
     """Return the model for programs: its matrices if they are small, else where they are."""
-    found = parameters(plan.model)
+    numbers = parameters(plan.model)
     return {
         "words": plan.model.describe(),
         "memory": reach(plan.model),
         "states": [plain(state) for state in plan.states],
-        "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
-        "size": found.size,
+        "parameters": [matrix.to_dict() for matrix in numbers.matrices] or None,
+        "size": numbers.size,
         "found_in": found_in(fingerprint),
         "records": replace(plan.model.records, source=None).to_dict() or None,
         "origin": plan.model.origin,
@@ -461,7 +461,6 @@ def gather(release: "Release") -> Facts:
             "undertow": __version__,
             "Python": platform.python_version(),
             "numpy": metadata.version("numpy"),
-            "opendp": metadata.version("opendp"),
         },
     )
 

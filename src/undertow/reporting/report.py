@@ -7,10 +7,11 @@ from importlib import resources
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
+from undertow.files import write_whole
 from undertow.plan import Plan, exact_answer, readings_moved
 from undertow.reporting import scope, words
 from undertow.reporting.facts import BETA, Facts, gather, numbers, proved
-from undertow.reporting.files import aligned, check_ending, strict_json, write_whole
+from undertow.reporting.formats import aligned, check_ending, strict_json
 from undertow.reporting.sections import Note, Section, SeriesFacts, notes, sections, series_sections
 from undertow.rounding import above, visible
 
@@ -219,22 +220,22 @@ def brief(release: "Release") -> str:
 
 
 def _answers(release: "Release") -> list[tuple[str, str]]:
-    found = list(numbers(release))
+    released = list(numbers(release))
     sure = f"with probability {100 * (1 - BETA):g}%"
-    if len(found) == 1 and not found[0].label():
-        bar = f"within {above(found[0].within, 6)} of {exact_answer(release.plan)} {sure}"
-        return [("answer", f"{found[0].shown()}, {bar}")]
+    if len(released) == 1 and not released[0].label():
+        bar = f"within {above(released[0].within, 6)} of {exact_answer(release.plan)} {sure}"
+        return [("answer", f"{released[0].shown()}, {bar}")]
     if release.plan.noise.query.selects:
-        short = f"no selected state falls short by more than {above(found[0].within, 6)} records"
-        chosen = [(number.label(), number.shown()) for number in found[:_MOST]]
-        more = [("...", f"and {len(found) - _MOST} more")] if len(found) > _MOST else []
+        short = f"no selected state falls short by more than {above(released[0].within, 6)} records"
+        chosen = [(number.label(), number.shown()) for number in released[:_MOST]]
+        more = [("...", f"and {len(released) - _MOST} more")] if len(released) > _MOST else []
         return [*chosen, *more, ("error bars", f"{short} {sure}")]
     rows = [
         (number.label() or "answer", f"{number.shown()}, within {above(number.within, 6)}")
-        for number in found[:_MOST]
+        for number in released[:_MOST]
     ]
-    if len(found) > _MOST:
-        rows.append(("...", f"and {len(found) - _MOST} more"))
+    if len(released) > _MOST:
+        rows.append(("...", f"and {len(released) - _MOST} more"))
     return [*rows, ("error bars", f"all hold together {sure}")]
 
 

@@ -52,16 +52,16 @@ def noise(plan: Plan[Any]) -> str:
     >>> noise(calibrate(Count(1), chain, 1.0, delta=1e-6, noise="gaussian", method="closed"))
     'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
     """
-    found = plan.noise
-    after = found.query.settled()
+    distribution = plan.noise
+    after = distribution.query.settled()
     then = "" if after is None else f"; {after}"
-    if found.measure == "table":
-        return f"{found.said()}; drawn exactly{then}"
-    if found.query.selects:
-        return f"{found.said()}; drawn exactly{then}"
-    name, more = _DRAWN[found.kind]
-    steps = " of steps of the lattice" if more and not found.query.integral else ""
-    return f"{name}, {found.measure} {above(found.amount)}{more}{steps}{then}"
+    if distribution.measure == "table":
+        return f"{distribution.said()}; drawn exactly{then}"
+    if distribution.query.selects:
+        return f"{distribution.said()}; drawn exactly{then}"
+    name, more = _DRAWN[distribution.kind]
+    steps = " of steps of the lattice" if more and not distribution.query.integral else ""
+    return f"{name}, {distribution.measure} {above(distribution.amount)}{more}{steps}{then}"
 
 
 def audience(plan: Plan[Any]) -> tuple[str, ...]:
@@ -104,8 +104,8 @@ def promise(plan: Plan[Any]) -> str:
     >>> promise(calibrate(Count(1), chain, limit=1.0)).partition("; ")[0]
     'an attacker who knows any other records can raise the odds ... by at most a factor 2.72'
     """
-    said, _, rest = plan.guarantee().partition(" (leakage")
-    return said + rest.partition(")")[2]
+    start, _, rest = plan.guarantee().partition(" (leakage")
+    return start + rest.partition(")")[2]
 
 
 def shortfall(most: float, sure: str) -> str:
@@ -186,29 +186,29 @@ def not_covered(plan: Plan[Any]) -> list[str]:
     >>> not_covered(calibrate(Count(1), chain, limit=1.0, against="ignorant"))[0]
     'an attacker who knows some or all other records of the person: ...'
     """
-    found = []
+    gaps = []
     match "any" if plan.unit == "person" else plan.against:
         case Adversary():
-            found.append("every attacker who wants another record or knows other records")
+            gaps.append("every attacker who wants another record or knows other records")
         case "ignorant":
-            found.append(_unforeseen(plan))
+            gaps.append(_unforeseen(plan))
         case "informed":
-            found.append(
+            gaps.append(
                 "an attacker who knows fewer records: where records depend on each other, an "
                 "answer can tell more to somebody who knows less"
             )
     secrets = plan.leakage.secrets
     if secrets.pairs is not None:
-        found.append("telling other pairs of values apart than those named in the guarantee")
+        gaps.append("telling other pairs of values apart than those named in the guarantee")
     if secrets.records is not None:
-        found.append("records other than those named in the guarantee")
+        gaps.append("records other than those named in the guarantee")
     dependent = (
         "records of one person that depend on those of another"
         if plan.unit == "person"
         else "records that depend on each other in another way than the model says"
     )
     return [
-        *found,
+        *gaps,
         dependent,
         "which persons, times and groups have records, and how many: that is taken to be public",
         _others(plan),
@@ -255,7 +255,7 @@ def measure(name: str, value: float) -> tuple[str, str]:
     """
     shown = f"{below(100 * value, 6)}%"
     window = f"at most {shown} by erasing a window, against an attacker who knows no other record"
-    told = {
+    texts = {
         "expected flips": f"{above(100 * value, 6)}% of the records are false on average",
         "information": f"{below(value, 6)} bits in an output about its record",
         "utility": f"{shown} of the records are shown on average",
@@ -264,7 +264,7 @@ def measure(name: str, value: float) -> tuple[str, str]:
         "optimum": f"{shown} by the best erasures against the attacker covered",
     }
     labels = {"window bound printed": "windows, printed", "window bound": "windows"}
-    return labels.get(name, name), told.get(name, f"{value:.6g}")
+    return labels.get(name, name), texts.get(name, f"{value:.6g}")
 
 
 def attack(witness: Witness, longer: bool = False) -> str:

@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from undertow.certificate import DEEPEST, depth
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerUnavailable
+from undertow.files import create_new
 from undertow.ledger.book import Ledger, Reservation, datasets
 from undertow.ledger.rules import Entry
 from undertow.models.records import audience_of
@@ -132,11 +133,11 @@ class Clients:
 
     def named(self, token: str) -> Client | None:
         """Return the client of a token, or None; all hashes are compared."""
-        digest, found = _digest(token), None
+        digest, match = _digest(token), None
         for client in self.listed:
             if compare_digest(client.digest, digest):
-                found = client
-        return found
+                match = client
+        return match
 
     @classmethod
     def read(cls, path: Path) -> "Clients":
@@ -168,7 +169,7 @@ class Clients:
         text = json.dumps({"format": _FORMAT, "clients": lines}, indent=1) + "\n"
         draft = path.with_name(f".{path.name}.{token_urlsafe(6)}")
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = create_new(draft)
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(text)
@@ -401,13 +402,13 @@ class Accounts:
             raise InvalidInput(f"'{_CLIENT}' in about is written by the service; leave it out")
         with self._written(dataset) as book:
             known = book.entry(release_id) is not None
-            made = book.reserve(
+            reservation = book.reserve(
                 release_id, amount.level, amount.records.scope(),
                 {**amount.about, _CLIENT: client.name}, mu=amount.mu, rho=amount.rho,
                 delta=amount.delta, leakage=amount.leakage,
                 kind="release" if amount.leakage is None else "redaction",
             )  # fmt: skip
-        return not known, made
+        return not known, reservation
 
     def begin(self, dataset: str, release_id: str, client: Client) -> None:
         """Record that noise is about to be drawn."""
@@ -465,5 +466,5 @@ def _told(entry: Entry) -> dict[str, Any]:
     """
     became = ("status", "begun", "at", "made", "why", "hash", "result")
     named = {"release_id": entry.release_id, **entry.body()}
-    told = named | {name: getattr(entry, name) for name in became}
-    return {name: part if depth(part) <= DEEPEST else None for name, part in told.items()}
+    fields = named | {name: getattr(entry, name) for name in became}
+    return {name: part if depth(part) <= DEEPEST else None for name, part in fields.items()}

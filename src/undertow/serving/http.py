@@ -40,9 +40,9 @@ def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            found = MutableHeaders(scope=message)
+            fields = MutableHeaders(scope=message)
             for name, value in headers.items():
-                found[name] = value
+                fields[name] = value
         await send(message)
 
     return sending
@@ -50,13 +50,13 @@ def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
 
 def counted(receive: Receive, most: int, words: str) -> Receive:
     """Return a receive function that limits the bytes of a body; more raise a 413."""
-    found = 0
+    size = 0
 
     async def receiving() -> Message:
-        nonlocal found
+        nonlocal size
         message = await receive()
-        found += len(message.get("body", b""))
-        if found > most:
+        size += len(message.get("body", b""))
+        if size > most:
             raise HTTPException(413, words)
         return message
 

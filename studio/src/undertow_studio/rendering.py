@@ -3,7 +3,7 @@
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
-from undertow._version import __version__
+from undertow import __version__
 from undertow.rounding import above, below, odds, visible
 from undertow_studio.views.odds import beliefs
 

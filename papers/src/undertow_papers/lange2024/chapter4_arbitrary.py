@@ -13,8 +13,8 @@ from undertow.accuracy import (
     half_range_failure,
     impossible_alpha,
 )
-from undertow.bounds.enumeration import mechanism_leakage, pure_dp_leakage
 from undertow.numerics import Array
+from undertow.testing.enumeration import mechanism_leakage, pure_dp_leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.definitions import free_lunch_law, free_lunch_level
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase

@@ -7,8 +7,8 @@ import numpy as np
 
 import undertow as ut
 from undertow.accuracy import failure_floor, impossible_alpha
-from undertow.bounds.enumeration import mechanism_leakage
 from undertow.models.pedigrees import MENDEL, hardy_weinberg
+from undertow.testing.enumeration import mechanism_leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow_papers.lange2024.common import KEY, grid, shown, shown_values
@@ -76,7 +76,7 @@ def cor5_3(setting: Setting) -> Parts:
     for m, epsilon in itertools.product((3, 5, 10), (1.0, 2.0)):
         beta = failure_floor(epsilon) * (1 - 1e-9)
         least = impossible_alpha(m - 1, epsilon, beta)
-        scale = ut.calibrate(_BB, nuclear(m), epsilon).mechanism.scale
+        scale = ut.calibrate(_BB, nuclear(m), epsilon, missing="none").mechanism.scale
         yield Compared(f"impossible alpha, m = {m}, epsilon {epsilon:g}", least, (m - 1) / 2, 1e-12,
                        "derived")  # fmt: skip
         yield Claim(f"alpha of the exact noise at that beta, m = {m}, epsilon {epsilon:g}",
@@ -96,7 +96,7 @@ def fig7(setting: Setting) -> Parts:
     for epsilon in (1.0, 2.0):
         lines: list[Trace] = []
         for m in (3, 10):
-            scale = ut.calibrate(_BB, nuclear(m), epsilon).mechanism.scale
+            scale = ut.calibrate(_BB, nuclear(m), epsilon, missing="none").mechanism.scale
             yield Improved(f"scale, m = {m}, epsilon {epsilon:g}", scale, m / epsilon)
             below = tuple(beta for beta in betas if beta < failure_floor(epsilon))
             lines += [

@@ -10,8 +10,8 @@ from pathlib import Path
 import numpy as np
 
 from undertow.bounds.dependent import fixed_point_scale, separation_upper
-from undertow.bounds.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow.numerics import Array
+from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow_papers.liu2016.checkins import (

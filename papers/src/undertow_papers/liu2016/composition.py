@@ -14,14 +14,14 @@ import numpy as np
 
 import undertow as ut
 from undertow.bounds.dependent import pair_table
-from undertow.bounds.enumeration import (
+from undertow.numerics import Array
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     independent_releases,
     mechanism_leakage,
     pure_dp_leakage,
 )
-from undertow.numerics import Array
 from undertow_papers.definitions import dp_level, free_lunch_level
 from undertow_papers.findings import Claim, Compared, Parts, WorstCase
 from undertow_papers.registry import Setting, result

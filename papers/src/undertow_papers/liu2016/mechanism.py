@@ -16,7 +16,7 @@ from undertow.bounds.dependent import (
     discrete_coefficient,
     separation_upper,
 )
-from undertow.bounds.enumeration import (
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     independent_releases,

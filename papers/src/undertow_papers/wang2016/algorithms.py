@@ -17,8 +17,8 @@ from undertow.bounds.channels.quilts import (
     pruned_search,
     spectral_gap,
 )
-from undertow.bounds.enumeration import chain_joint
 from undertow.numerics import Array
+from undertow.testing.enumeration import chain_joint
 from undertow_papers.findings import Claim, Compared, Improved, Parts
 from undertow_papers.registry import Setting, result
 from undertow_papers.wang2016.figures import printed_sigma, random_reversible, sharper_sigma

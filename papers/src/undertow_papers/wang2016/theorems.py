@@ -6,13 +6,13 @@ from typing import Literal
 import numpy as np
 
 import undertow as ut
-from undertow.bounds.enumeration import (
+from undertow.models.networks import household
+from undertow.numerics import Array
+from undertow.testing.enumeration import (
     additive_noise_likelihood,
     chain_joint,
     mechanism_leakage,
 )
-from undertow.models.networks import household
-from undertow.numerics import Array
 from undertow_papers.findings import Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.registry import Setting, result
 

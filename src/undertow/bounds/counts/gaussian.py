@@ -19,7 +19,7 @@ from undertow.bounds.levels.sides import Bools, Ints, extremes, ordered_pairs, w
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.chains import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log, up
+from undertow.numerics import LIBM, ROUNDOFF, Array, log_ratio, ndtr_error, pad_log, up
 from undertow.progress import spend
 
 __all__ = [
@@ -103,13 +103,15 @@ def divergences(
     slack = _rounding(counts, len(edges)) * sizes.sum(axis=1) + _TAIL * sizes.sum(axis=1)
     starts, widths = edges[:-1], np.diff(edges)
     low, high = np.zeros(len(weights)), np.zeros(len(weights))
+    spent = np.zeros(len(weights))  # what rounding has done to the masses of settled cells
     for turn in range(_ROUNDS):
-        parts = _cells(weights[alive], starts, widths, sigma)
+        parts = _cells(weights[alive], sizes[alive], starts, widths, sigma)
         low[alive] = settled[0, alive] + parts.lower.sum(axis=1)
         high[alive] = settled[1, alive] + parts.upper.sum(axis=1)
         best = float((low[alive] - slack[alive]).max())
         keep = high[alive] + slack[alive] >= best
         alive, lower, upper = alive[keep], parts.lower[keep], parts.upper[keep]
+        blur = parts.blur[keep]
         if float((high[alive] - low[alive]).max()) <= _TIGHT * max(best, 0.0):
             break
         top = float((high[alive] + slack[alive]).max())
@@ -123,10 +125,12 @@ def divergences(
             break
         settled[0, alive] += lower[:, ~matters].sum(axis=1)
         settled[1, alive] += upper[:, ~matters].sum(axis=1)
+        spent[alive] += blur[:, ~matters].sum(axis=1)
         wide = widths[matters]
         starts = (starts[matters][:, None] + wide[:, None] * (np.arange(_CUT) / _CUT)).ravel()
         widths = np.repeat(wide / _CUT, _CUT)
     error = _errors(weights[alive], sizes[alive], edges, sigma)
+    error += (1 + _rounding(counts, len(starts))) * (spent[alive] + blur.sum(axis=1))
     where = int(alive[int((low[alive] - error).argmax())])
     lower_end = float((low[alive] - error).max())
     upper_end = float((high[alive] + error).max())
@@ -135,7 +139,7 @@ def divergences(
 
 
 def _rounding(counts: int, cells: int) -> float:
-    """Return the relative error of a cell's mass, and of the sum of all of them."""
+    """Return the relative error of sums over counts and over cells."""
     return 4 * (counts + cells + 16) * ROUNDOFF
 
 
@@ -146,11 +150,14 @@ def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
     rounding leaves of its sign; not to all of it.
     """
     starts, widths = edges[:-1], np.diff(edges)
-    cells = _cells(weights, starts, widths, sigma)
+    cells = _cells(weights, sizes, starts, widths, sigma)
     places = np.arange(weights.shape[1])[:, None]
     left, right = (starts - places) / sigma, (starts + widths - places) / sigma
     near = np.where(left * right <= 0, 0.0, np.minimum(abs(left), abs(right)))
     doubt = _rounding(weights.shape[1], len(starts)) * (sizes @ _density(near)) / sigma
+    doubt += (
+        sizes @ (_density_error(near, float(abs(edges).max()) / sigma) * _density(near)) / sigma
+    )
     counted = cells.top + doubt > 0
     mass = np.where(counted, sizes @ _normal(left, right), 0.0).sum(axis=1)
     return np.asarray(_rounding(weights.shape[1], len(starts)) * mass + _TAIL * sizes.sum(axis=1))
@@ -158,37 +165,45 @@ def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class _Cells:
-    """Ends of the positive part, and the most of the integrand, of each cell (windows, cells)."""
+    """Ends of the positive part, and the most of the integrand, of each cell (windows, cells).
+
+    ``blur`` is what the error of the normal distribution function does to the mass of a cell: that
+    of a narrow cell is a small difference of two of its values.
+    """
 
     lower: Array
     upper: Array
     top: Array
+    blur: Array
 
 
-def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells:
+def _cells(weights: Array, sizes: Array, starts: Array, widths: Array, sigma: float) -> _Cells:
     """Return both ends for every window and cell, block by block."""
     block = max(1, _BLOCK // max(len(starts), 1))
     if len(weights) > block:
         parts = [
-            _cells(weights[at : at + block], starts, widths, sigma)
+            _cells(weights[at : at + block], sizes[at : at + block], starts, widths, sigma)
             for at in range(0, len(weights), block)
         ]
         return _Cells(
             np.concatenate([part.lower for part in parts]),
             np.concatenate([part.upper for part in parts]),
             np.concatenate([part.top for part in parts]),
+            np.concatenate([part.blur for part in parts]),
         )
     places = np.arange(weights.shape[1])[:, None]  # (counts, 1)
     left, right = (starts - places) / sigma, (starts + widths - places) / sigma  # (counts, cells)
+    span = float(max(abs(starts[0]), abs(starts + widths).max())) / sigma
     mass = weights @ _normal(left, right)  # (windows, cells)
     near = np.where(left * right <= 0, 0.0, np.minimum(abs(left), abs(right)))
     far = np.maximum(abs(left), abs(right))
     # |phi''(z)| = |z^2 - 1| phi(z), at most (far^2 + 1) phi(near) in the cell
     bend = np.abs(weights) @ ((far**2 + 1) * _density(near)) / sigma**3
     first, last = (weights @ _density(z) / sigma for z in (left, right))
+    # rounding of the sums at the ends, and of the densities in them
+    each = 4 * (weights.shape[1] + 16) * ROUNDOFF + _density_error(far, span)
     # between its ends s departs from the chord by at most (width^2 / 8) max |s''|
-    spent = 4 * (weights.shape[1] + 16) * ROUNDOFF  # by the sums at the ends
-    sag = widths**2 / 8 * bend * (1 + 1e-9) + spent * (abs(weights) @ _density(near)) / sigma
+    sag = widths**2 / 8 * bend * (1 + 1e-9) + abs(weights) @ (each * _density(near)) / sigma
     positive = np.minimum(first, last) > sag
     negative = np.maximum(first, last) < -sag
     rises = widths * (np.maximum(np.maximum(first, last), 0.0) + sag)
@@ -196,20 +211,48 @@ def _cells(weights: Array, starts: Array, widths: Array, sigma: float) -> _Cells
     mixed = np.minimum(rises, falls)
     upper = np.where(positive, mass, np.where(negative, 0.0, mixed))
     lower = np.maximum(mass, 0.0)
-    return _Cells(lower, np.maximum(upper, lower), np.maximum(first, last) + sag)
+    upper = np.maximum(upper, lower)
+    blur = np.where(upper > 0, sizes @ _normal_error(left, right, near, span), 0.0)
+    return _Cells(lower, upper, np.maximum(first, last) + sag, blur)
 
 
 def _density(z: Array) -> Array:
     return np.asarray(np.exp(-(z**2) / 2) / np.sqrt(2 * np.pi))
 
 
+def _density_error(z: Array, span: float) -> Array:
+    """Return the relative error of densities at places up to ``z`` in size.
+
+    A place is off by 3 roundings of itself and of the ends of cells, at most ``span``, and the
+    logarithm of a density by z times that.
+    """
+    return np.asarray((LIBM + 4 + 4 * z**2 + 4 * span * abs(z)) * ROUNDOFF)
+
+
 def _normal(left: Array, right: Array) -> Array:
     """Return Phi(right) - Phi(left), from the nearer tail, where digits are not lost."""
     from scipy.special import ndtr
 
-    flip = left > 0
-    low, high = np.where(flip, -right, left), np.where(flip, -left, right)
+    low, high = _tails(left, right)
     return np.asarray(ndtr(high) - ndtr(low))
+
+
+def _normal_error(left: Array, right: Array, near: Array, span: float) -> Array:
+    """Return the absolute error of `_normal`, that of rounding the places included.
+
+    ndtr(z) times its relative error grows with z < 0, so that of the upper end counts twice.
+    """
+    from scipy.special import ndtr
+
+    high = _tails(left, right)[1]
+    share = 2 * ndtr_error(np.clip(high, -37.0, 0.0))
+    return np.asarray(share * ndtr(high) + 8 * (near + span) * ROUNDOFF * _density(near))
+
+
+def _tails(left: Array, right: Array) -> tuple[Array, Array]:
+    """Return the ends of cells, mirrored where the upper tail is the nearer one."""
+    flip = left > 0
+    return np.where(flip, -right, left), np.where(flip, -left, right)
 
 
 _LARGEST = 6e6

@@ -35,7 +35,7 @@ from undertow.mechanisms import (
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.numerics import ROUNDOFF, Array, divide_up, down, up
+from undertow.numerics import ROUNDOFF, Array, divide_up, down, ndtr_error, up
 from undertow.progress import SPENT
 from undertow.queries import Linear
 
@@ -145,7 +145,9 @@ def _chords(mu: float) -> Polygon | None:
     x = np.linspace(-7.5, 7.5, _NODES)
     u, g = ndtr(x), ndtr(x + mu)
     keep = (np.diff(u, prepend=0.0) > 1e-15) & (g < 1 - 1e-12)
-    u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - 1e-12))
+    # both are off by the error of ndtr, and G(u) / u falls: an error of u is at most one of G
+    spent = 2 * (ndtr_error(x[keep]) + ndtr_error(x[keep] + mu)) + 8 * ROUNDOFF
+    u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - spent))
     if len(u) < 3:
         return None
     return Polygon(*_hull([(0.0, 0.0), *zip(u.tolist(), g.tolist(), strict=True), (1.0, 1.0)]))

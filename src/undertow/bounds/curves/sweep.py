@@ -19,6 +19,7 @@ from undertow.bounds.levels.sides import extremes, ordered_pairs, start_error
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.chains import MarkovChain
 from undertow.numerics import (
+    NDTR,
     ROUNDOFF,
     Array,
     check_count,
@@ -951,8 +952,9 @@ class GaussianGrid:
                     f"{math.ceil(2.5 * wide * (span + wide))}"
                 )
             extra = wide * step**2 / 8.0 * math.exp(5.0 * step * (span + wide + step))
-            # nodes are floats: a little more keeps them apart far enough
-            grown = (mu + extra) * (1.0 + 1e-11)
+            # nodes are floats: below 1/2 one is off by at most 24 roundings of its place (the error
+            # of ndtr times Mills' ratio), so two are by 48; above, by 2 of its value
+            grown = (mu + extra) * (1.0 + 1e-11) + 4.0 * NDTR * ROUNDOFF
             if grown <= wide:
                 break
             wide = grown

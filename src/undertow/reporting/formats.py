@@ -1,4 +1,4 @@
-"""Files of reports and answers: strict JSON, CSV without formulas, atomic writes.
+"""Formats of reports and answers: strict JSON, CSV without formulas, plain tables.
 
 A light module: the command line imports it before anything else of reports.
 """
@@ -7,10 +7,7 @@ import csv
 import io
 import json
 import math
-import os
-import secrets
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from numbers import Number
 from pathlib import Path
 from typing import Any
@@ -22,11 +19,8 @@ __all__ = [
     "ENDINGS",
     "aligned",
     "check_ending",
-    "check_writable",
     "csv_bytes",
-    "reason",
     "strict_json",
-    "write_whole",
 ]
 
 
@@ -77,48 +71,6 @@ def _cell(value: Any) -> Any:
     text = str(value)
     formula = text.startswith(_FORMULA) or text.lstrip().startswith(_FORMULA)
     return visible(f"'{text}" if formula else text)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file completely or not at all; an earlier file stays until then.
-
-    The content goes to a new file beside it, is forced to the disk, and is renamed.
-    """
-    draft = _beside(path)
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a path where no new file can be created, by creating an empty one and removing it."""
-    draft = _beside(path)
-    try:
-        draft.open("xb").close()
-        draft.unlink()
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-
-
-def reason(error: OSError) -> str:
-    """Return the message of the operating system.
-
-    >>> reason(FileNotFoundError(2, "No such file or directory"))
-    'no such file or directory'
-    """
-    return (error.strerror or str(error)).lower()
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
 
 def _finite(value: Any) -> Any:
