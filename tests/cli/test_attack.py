@@ -36,7 +36,7 @@ def found(*arguments, **options):
 
 def rows(result):
     """The labelled rows above the table."""
-    lines = result.stdout.partition("\nHow the attackers fared")[0].splitlines()[1:]
+    lines = result.stdout.partition("\nSuccess of the attackers")[0].splitlines()[1:]
     return dict(line.strip().split("  ", 1) for line in lines)
 
 

@@ -99,7 +99,7 @@ def test_an_interrupted_leakage_prints_what_is_known_at_once(monkeypatch):
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
     result = call(*LEAKAGE)
     assert result.exit_code == 130
-    assert "What it reveals about one record, at the interrupt" in result.stdout
+    assert "Leakage about one record, at the interrupt" in result.stdout
     upper = output.above(at_most(ut.PureDP(1.0), chain, "any"))
     assert f"  leakage   between 1 and {upper}\n" in result.stdout
     assert "interrupted: the interval attained and proved so far" in result.stderr

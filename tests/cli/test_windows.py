@@ -22,7 +22,7 @@ def test_a_leakage_is_the_library_answer():
 
 def test_words_say_what_is_protected():
     result = call("leakage", *NAMED, "--epsilon", 0.1, "--secret", 2, "--target", 5)
-    assert result.stdout.startswith("What it reveals about 2 records in a row")
+    assert result.stdout.startswith("Leakage about 2 records in a row")
     said = rows(result)
     assert "between two histories of 2 records in a row" in said["meaning"]
     assert "wants records 5 to 6" in said["attacker"]

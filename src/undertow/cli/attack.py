@@ -222,7 +222,7 @@ def _show(result: "Attack", figure: Path | None) -> None:
         facts.append(("written to", str(figure)))
     show("The attack", facts)
     header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "guaranteed"]
-    show_table("How the attackers fared", header, [_row(one) for one in result.verdicts])
+    show_table("Success of the attackers", header, [_row(one) for one in result.verdicts])
 
 
 def _row(one: "Verdict") -> list[str]:

@@ -137,7 +137,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         ("least error", "no certified method gives it" if best is None else _named(table, best)),
     ]
     written = [] if figure is None else [("figure", str(figure))]
-    show("What each method costs", [*facts, *written])
+    show("Comparison of the methods", [*facts, *written])
     parts = ((True, False, _KEPT), (True, True, _COMPLETE), (False, None, _NOT_KEPT))
     for kept, complete, title in parts:
         rows = [

@@ -127,7 +127,7 @@ def _show(question: str, result: "Estimate", shape: "Shape", confidence: float) 
         facts.append(("NOT in it", result.note))
     if not isinstance(result.value, dict) and not _square(result):
         facts += [("estimate", _number(result.value)), ("interval", _ends(result.low, result.high))]
-    show("What the true series hold", [*facts, ("intervals", sure)])
+    show("Estimates of the true series", [*facts, ("intervals", sure)])
     if isinstance(result.value, dict):
         rows = [
             [str(state), _number(result.value[state]), _ends(result.low[state], result.high[state])]

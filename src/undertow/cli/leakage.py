@@ -265,7 +265,7 @@ def _show(
     if leak.citation:
         rows.append(("proved by", leak.citation))
     rows += files
-    show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
+    show(f"Leakage about {Window(leak.secrets.window).words()}", rows)
 
 
 def _untested(model: "AnyModel") -> tuple[str, ...]:
@@ -314,7 +314,7 @@ def _show_reached(
         ("attacker", words(leak.against, leak.secrets.window)),
     ]
     fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
-    title = f"What it reveals about {about}, at the interrupt"
+    title = f"Leakage about {about}, at the interrupt"
     answer(fields, lambda: show(title, rows), as_json=as_json)
 
 
@@ -378,7 +378,7 @@ def _draw_windows(request: _BudgetRequest, path: Path) -> bytes:
     sizes = window_sizes(request.model, request.window.records)
     with ticking("drawing", len(sizes)) as tick:
         table = budget_by_window(request.model, request.limit, request.against, sizes, tick=tick)
-    title = f"What may be spent so that at most {request.limit:g} leaks"
+    title = f"Budget for a leakage of at most {request.limit:g}"
     return figure_bytes(draw_windows(table, title), figure_kind(path))
 
 
@@ -421,7 +421,7 @@ def _show_budget(
         rows.append(("assumes", READS_STATES))
     if figure is not None:
         rows.append(("figure", str(figure)))
-    show("What may be spent", rows)
+    show("Budget", rows)
 
 
 def _draw(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", path: Path) -> bytes:
@@ -525,7 +525,7 @@ def _show_renewal(
     ]
     if figure is not None:
         rows.append(("figure", str(figure)))
-    show("What a budget that renews reveals", rows)
+    show("Leakage of a renewing budget", rows)
 
 
 def _draw_renewal(renewed: "Renewal", path: Path) -> bytes:

@@ -317,7 +317,7 @@ def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
     ][:_MOST_STATES]
     cut = max(len(names), len(plan.states)) > _MOST_STATES
     more = f" (the first {_MOST_STATES} of each; the plan file has all)" if cut else ""
-    show_table(f"How likely each state is shown as each output{more}", header, rows)
+    show_table(f"Probability of each output, given the state{more}", header, rows)
 
 
 def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
@@ -354,7 +354,7 @@ def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:
         for record in shown
     ]
     show_table(
-        f"How likely a record is erased, by its state{more}",
+        f"Probability of an erasure, given the state{more}",
         ["record", *(f"if {state}" for state in states)],
         rows,
     )

@@ -191,7 +191,7 @@ def _show_preview(
             preview, "nothing: this release is recorded, and its answer would be given again"
         )
     show(
-        "What a release would do (dry run: nothing was drawn, recorded or written)",
+        "Preview of the release (dry run: nothing was drawn, recorded or written)",
         [
             ("question", question),
             ("records", scope.records(shape.rows, shape.persons)),

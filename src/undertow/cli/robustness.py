@@ -91,9 +91,9 @@ def _show(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
         ("worst case", f"{worst.name}: {_end(worst, 0)} at least"),
         *([] if figure is None else [("figure", str(figure))]),
     ]
-    show("What the plan leaks under other models", rows)
+    show("Leakage of the plan under other models", rows)
     cells = [[case.name, _end(case, 0), _end(case, 1), case.verdict(table.limit)] for case in table]
-    show_table("Each model by itself", ("model", "leaks at least", "at most", "limit"), cells)
+    show_table("Leakage by model", ("model", "leaks at least", "at most", "limit"), cells)
     reasons = [(case.name, case.reason) for case in table if case.reason is not None]
     if reasons:
         show_table("Models without a result", ("model", "why"), reasons)

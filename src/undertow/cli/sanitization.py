@@ -427,6 +427,6 @@ def _show_preview(task: Sanitization, ready: SeriesRequest, preview: Foretold | 
         )
     why = "dry run" if task.release.dry_run else "no --output"
     show(
-        f"What sanitize would do ({why}: nothing was drawn, recorded or written)",
+        f"Preview of the randomisation ({why}: nothing was drawn, recorded or written)",
         [*_rows(task, ready), *spending, ("writes", written)],
     )
