@@ -39,6 +39,7 @@ def test_an_account_is_created_with_its_budget():
         "audience": "public",
         "against": "any",
         "unit": "record",
+        "secret": {"kind": "window", "records": 1},
         "limit": 1.0,
         "budget": dp_budget(CHAIN, 1.0),
         "accepted": [],

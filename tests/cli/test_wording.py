@@ -16,7 +16,7 @@ from undertow.cli.output import in_cli_words
 
 PYTHON = re.compile(
     r"\b(method|against|unit|gaps|time|by|groups|every|model|limit|release_id|missing|state|states|"
-    r"value|person|length|start|protect|known|prior|dataset|covers|valid_for|secret|pairs|lower|upper)=(?!=)"
+    r"value|person|length|start|protect|known|prior|dataset|valid_for|secret|lower|upper)=(?!=)"
     r"|\b(calibrate|Data|Redacted|Series|set_limit|to_dict|verify|release|sanitize|redact)\("
     r"|\brelease_id\b|\bset_limit\b"
 )

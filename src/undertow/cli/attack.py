@@ -191,12 +191,12 @@ def _other(plan: "Plan[Any]", true: Any, settings: dict[str, Any], limit: float)
     from undertow.auditing.attacking import attack as compute
     from undertow.planning.calibrate import calibrate
     from undertow.releasing.request import release
-    from undertow.releasing.series import redact, sanitize
+    from undertow.releasing.series import sanitize
 
     other: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against, accept=plan.accepted)
     if other.task == "answer":
         return compute(release(other, true).value, other, true, **settings)
-    shown = (sanitize if other.task == "flip" else redact)(other, true)
+    shown = sanitize(other, true)
     return compute(shown, other, true, **settings)
 
 

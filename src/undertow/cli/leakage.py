@@ -48,12 +48,13 @@ from undertow.cli.verify import check_place, write_certificate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.diagnostics.windows import Period, Renewal
     from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
     from undertow.planning.budget import Budget
+    from undertow.secrets import Secret
 
 __all__ = [
     "RenewalOptions",
@@ -149,12 +150,10 @@ def leakage(
     check_place(certificate, force=force)
     work = read_effort(effort) or 1.0
     against, described = attacker.read(), model.read()
-    window = secret.window(described)
+    hidden = secret.read(described)
     if question is None:
-        from undertow.adversaries import ONE_RECORD
-
         request = _BudgetRequest(
-            described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD, work, accepted
+            described, limit or 0.0, against, delta or 0.0, hidden, work, accepted
         )
         _budget(request, figure, force=force, as_json=as_json)
         return
@@ -164,13 +163,13 @@ def leakage(
     try:
         with waiting("computing the leakage", _FASTER) as shown:
             leak = compute(
-                mechanism, described, against, delta=delta or 0.0, effort=work, protect=window
+                mechanism, described, against, delta=delta or 0.0, effort=work, secret=hidden
             )
     except KeyboardInterrupt:
         ends = shown.reached()
         if ends is None:
             raise
-        _show_reached(mechanism, described, _reached(ends, against, window, delta), as_json)
+        _show_reached(mechanism, described, _reached(ends, against, hidden, delta), as_json)
         raise typer.Exit(INTERRUPTED) from None
     files: dict[str, str] = {}
     rows: list[tuple[str, str]] = []
@@ -249,7 +248,7 @@ def _show(
     mechanism: "Mechanism", model: "AnyModel", leak: "Leakage",
     neighbours: list[tuple[str, str]], files: list[tuple[str, str]],
 ) -> None:  # fmt: skip
-    from undertow.adversaries import Window, words
+    from undertow.adversaries import words
 
     rows = [
         ("question", _words(mechanism)),
@@ -257,7 +256,7 @@ def _show(
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
@@ -265,7 +264,14 @@ def _show(
     if leak.citation:
         rows.append(("proved by", leak.citation))
     rows += files
-    show(f"Leakage about {Window(leak.secrets.window).words()}", rows)
+    show(f"Leakage about {_about(leak.secret)}", rows)
+
+
+def _about(secret: "Secret") -> str:
+    """Return the records of a secret in words."""
+    from undertow.secrets import Window
+
+    return "one person" if secret.person else Window(secret.window).length_words()
 
 
 def _untested(model: "AnyModel") -> tuple[str, ...]:
@@ -288,30 +294,29 @@ def _meaning(leak: "Leakage", model: "AnyModel") -> str:
 
 
 def _reached(
-    ends: tuple[float, float], against: "Against", window: "Window | None", delta: float | None
+    ends: tuple[float, float], against: "Against", hidden: "Secret | None", delta: float | None
 ) -> "Leakage":
     """Return the interval that an interrupted search attained and proved."""
-    from undertow.adversaries import ONE_RECORD, Secrets
     from undertow.certificate import Leakage
+    from undertow.secrets import ONE_RECORD
 
-    secrets = Secrets(window=(window or ONE_RECORD).records)
-    return Leakage(*ends, "interrupted", against, secrets=secrets, delta=delta or 0.0)
+    return Leakage(*ends, "interrupted", against, secret=hidden or ONE_RECORD, delta=delta or 0.0)
 
 
 def _show_reached(
     mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", as_json: bool
 ) -> None:
     """Print the interval of an interrupted search, which holds and which more time narrows."""
-    from undertow.adversaries import Window, words
+    from undertow.adversaries import words
 
     say("interrupted: the interval attained and proved so far; a full search narrows it")
-    about = Window(leak.secrets.window).words()
+    about = _about(leak.secret)
     rows = [
         ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
     ]
     fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
     title = f"Leakage about {about}, at the interrupt"
@@ -326,7 +331,7 @@ class _BudgetRequest:
     limit: float
     against: "Against"
     delta: float
-    window: "Window"
+    secret: "Secret | None"
     effort: float
     accept: list[str]
 
@@ -336,23 +341,29 @@ def _budget(request: _BudgetRequest, figure: Path | None, *, force: bool, as_jso
     from undertow.certificate import READS_STATES
     from undertow.planning.budget import Budget, dp_budget
 
-    limit, window = request.limit, request.window
+    limit = request.limit
     with waiting("searching for the budget", _FASTER):
         budget: Any = dp_budget(
-            request.model, limit, request.against, delta=request.delta, protect=window,
+            request.model, limit, request.against, delta=request.delta, secret=request.secret,
             effort=request.effort, accept=request.accept,
         )  # fmt: skip
     if figure is not None:
         write_bytes(figure, _draw_windows(request, figure), force=force)
     fields: dict[str, Any] = {"limit": limit, "against": adversary_fields(request.against)}
     fields |= {"at_delta": request.delta} if request.delta else {}
-    fields |= {"protect_window": window.records} if window.records > 1 else {}
+    if request.secret is not None:
+        fields["secret"] = request.secret.to_dict()
     fields |= {"assumptions": [READS_STATES]} if request.model.states else {}
     fields |= {} if figure is None else {"figure": str(figure)}
     conditions = _conditions(request, budget)
     fields["conditions"] = list(conditions)
     fields |= budget.to_dict() if isinstance(budget, Budget) else {"epsilon": budget}
     answer(fields, lambda: _show_budget(request, budget, conditions, figure), as_json=as_json)
+
+
+def _records(secret: "Secret | None") -> int:
+    """Return the number of records in a row of a secret."""
+    return 1 if secret is None else secret.window
 
 
 def _conditions(request: _BudgetRequest, budget: "float | Budget") -> tuple[str, ...]:
@@ -364,7 +375,7 @@ def _conditions(request: _BudgetRequest, budget: "float | Budget") -> tuple[str,
     level = budget if isinstance(budget, float) else budget.epsilon
     checks = stands_for(request.model).checks
     if math.isfinite(level):
-        checks = priced_level(checks, level, request.against, request.window.records)
+        checks = priced_level(checks, level, request.against, _records(request.secret))
     beyond = Suggested.by(checks, request.limit).beyond(request.limit)
     return (*beyond, *checked(checks, request.accept))
 
@@ -375,7 +386,7 @@ def _draw_windows(request: _BudgetRequest, path: Path) -> bytes:
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_windows
 
-    sizes = window_sizes(request.model, request.window.records)
+    sizes = window_sizes(request.model, _records(request.secret))
     with ticking("drawing", len(sizes)) as tick:
         table = budget_by_window(request.model, request.limit, request.against, sizes, tick=tick)
     title = f"Budget for a leakage of at most {request.limit:g}"
@@ -394,7 +405,7 @@ def _show_budget(
 
     level = budget if isinstance(budget, float) else budget.epsilon
     at = f" at delta {stated(request.delta)}" if request.delta else ""
-    window = request.window.records
+    window = _records(request.secret)
     secret = "no record leaks" if window == 1 else f"no {window} records in a row leak"
     rows = [
         (
@@ -478,12 +489,15 @@ def show_renewal(
 ) -> None:  # fmt: skip
     """Print the leakage of a level that renews."""
     from undertow.diagnostics.windows import renewal
+    from undertow.secrets import Window
 
-    records, window = request.records(), request.secret.window(model, timed=True)
+    records, window = request.records(), request.secret.read(model, timed=True)
+    if window is not None and not isinstance(window, Window):
+        raise misuse("--renew takes a --secret of records in a row, or of a duration")
     with waiting("computing the leakage"):
         renewed = renewal(
             model, guarantee.epsilon or 0.0, request.period, records=records, against=against,
-            limit=1.0 if request.limit is None else request.limit, protect=window,
+            limit=1.0 if request.limit is None else request.limit, secret=window,
         )  # fmt: skip
     if request.figure is not None:
         with waiting("drawing"):
@@ -504,7 +518,7 @@ def _show_renewal(
     each = f"every {renewed.period}"
     size = "" if renewed.records == 1 else f", which has {renewed.records}"
     often = f"the {renewed.year} records of a year"
-    what = renewed.window.words()
+    what = renewed.window.length_words()
     aim = f"for at most {renewed.limit:g} about {what}"
     spend = f"a level of {below(renewed.budget)} {each}, {aim}"
     if not renewed.budget:

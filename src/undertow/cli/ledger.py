@@ -285,9 +285,11 @@ def create(
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
+    from undertow.secrets import Person, Window
+
     described = model.read()
-    terms: dict[str, Any] = secret.arguments(described)
-    if "pairs" in terms:
+    hidden = secret.read(described)
+    if not isinstance(hidden, Window | Person | None):
         raise misuse("--secret of a ledger takes records in a row, a duration, or 'person'")
     with waiting("computing the budget"):
         from undertow.ledger.book import Ledger
@@ -295,7 +297,7 @@ def create(
         _refuse_second(where, dataset)
         book = Ledger(
             where, dataset, described, limit, delta=delta, pure=pure, against=against or "any",
-            accept=read_accept(accept), key=key, **terms,
+            secret=hidden, accept=read_accept(accept), key=key,
         )  # fmt: skip
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
@@ -508,8 +510,7 @@ def _terms(book: "Ledger") -> dict[str, Any]:
 
     named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
     same = {name: getattr(book, name) for name in named}
-    if book.protect.records > 1:
-        same["protect_window"] = book.protect.records
+    same["secret"] = book.secret.to_dict()
     same["accepted"] = list(book.accepted)
     same["conditions"] = list(book.conditions())
     origin = book.model.origin
@@ -538,6 +539,7 @@ def _at(delta: float) -> str:
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
     from undertow.models.records import CURATORS, audience_of
+    from undertow.secrets import Window
 
     curators = audience_of(book.model.origin) == "curator"
     leak = f"{below(book.limit)}{_at(book.delta)}"
@@ -550,7 +552,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("model", book.model.describe()),
         *([("reports", f"for the curator only: {CURATORS}")] if curators else []),
         ("attacker", words(book.against)),
-        ("protects", book.protect.words() if book.unit == "record" else _PERSON),
+        ("protects", _PERSON if book.secret.person else Window(book.secret.window).length_words()),
         ("limit", "; ".join([f"a leakage of {leak}: {moved}", *book.conditions()])),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, astuple, dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, TypeAlias, get_args, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
 from typer.core import TyperCommand
@@ -21,7 +21,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.data.table import Data
     from undertow.guarantees import Guarantee, PureDP
     from undertow.ledger.book import Ledger
@@ -29,6 +29,7 @@ if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.queries import AnyQuery, Count, LocalQuery, State
+    from undertow.secrets import Secret
 
 __all__ = [
     "AgainstOption",
@@ -496,22 +497,27 @@ class SecretOptions:
         "STEP", "Time between two records, such as 5m (default: that of the model).", group=_EXPERT
     )
 
-    def read(self, model: "AnyModel", timed: bool = False) -> "Secret":
+    def read(
+        self, model: "AnyModel", records: list[int] | None = None, *, timed: bool = False
+    ) -> "Secret | None":
         """Return the secret, None for one record; a step alone is refused unless it is ``timed``.
 
-        A duration is counted in steps of ``--every``, or of the records of the model.
+        ``records`` are those of ``--protect``. A duration is counted in steps of ``--every``, or of
+        the records of the model.
         """
-        from undertow.adversaries import Window
+        from undertow.secrets import Pairs, Person, Records, Window
 
         text = None if self.secret is None else self.secret.strip()
         if self.every is not None and not timed and not _is_duration(text):
             raise misuse("--every goes with a duration such as --secret 1h")
-        if text is None:
-            return None
-        if text == "person":
-            return "person"
-        if ":" in text:
-            return _pairs(text, model)
+        if text is not None and ":" in text:
+            return Pairs(_pairs(text, model), records)
+        if records is not None:
+            if text is not None:
+                raise misuse("--protect goes without --secret, or with values a:b")
+            return Records(records)
+        if text is None or text == "person":
+            return None if text is None else Person()
         if not _is_duration(text):
             return Window(int(text))
         every = self.every or model.records.every
@@ -521,25 +527,6 @@ class SecretOptions:
                 f"1h with the time between two records, --every 5m; found {text!r}"
             )
         return Window(text, every)
-
-    def arguments(self, model: "AnyModel") -> dict[str, Any]:
-        """Return the secret as an argument of `calibrate`."""
-        secret = self.read(model)
-        if secret is None:
-            return {}
-        if isinstance(secret, str):
-            return {"unit": secret}
-        return {"pairs" if isinstance(secret, list) else "protect": secret}
-
-    def window(self, model: "AnyModel", timed: bool = False) -> "Window | None":
-        """Return the number of records in a row, refusing persons and values."""
-        secret = self.read(model, timed)
-        if isinstance(secret, str | list):
-            raise misuse("--secret takes a number of records or a duration here")
-        return secret
-
-
-Secret: TypeAlias = "Window | list[tuple[State, State]] | Literal['person'] | None"
 
 
 def _is_duration(text: str | None) -> bool:

@@ -371,12 +371,12 @@ _OPTIONS = (
     "accept", "against", "allele", "attackers", "by", "confidence", "dataset", "delta",
     "effort", "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing",
     "model", "neighbours", "noise", "objective", "person", "prior", "protect", "pure",
-    "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
-    "targets", "time", "unit", "value", "window",
+    "releases", "scale", "secret", "share", "sigma", "source", "start", "state", "states", "target",
+    "targets", "time", "unit", "valid_for", "value", "window",
 )  # fmt: skip
 """Arguments with an option of the same name."""
 
-_RENAMED = {"release_id": "id", "covers": "valid-for", "valid_for": "valid-for"}
+_RENAMED = {"release_id": "id"}
 """Arguments with an option of another name."""
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
@@ -404,7 +404,6 @@ _PHRASES = (
     (r"Data\(table, value=\.\.\.\)", "--value"),
     (r"release\(plan, data\)", "'undertow release'"),
     (r"sanitize\(plan, data\)", "'undertow sanitize'"),
-    (r"redact\(plan, data\)", "'undertow sanitize'"),
     (r"calibrate\(Series\(\), \.\.\.\)", "'undertow plan --series'"),
     (r"calibrate\([^()]*\)", "'undertow plan'"),
     (r"Series\(\) or Redacted\(\.\.\.\)", "--series or --redacted"),
@@ -412,9 +411,11 @@ _PHRASES = (
     (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
-    (r"(?:protect=|secret=)?Window\(\d+\)", "--secret {}"),
-    (r"(?:protect=|secret=)?Window\('1 hour', every='5m'\)", "--secret 1h --every 5m"),
-    (r"unit='person'|(?:secret=)?Person\(\)", "--secret person"),
+    (r"(?:secret=)?Window\((?:records=)?\d+\)", "--secret {}"),
+    (r"(?:secret=)?Window\('1 hour', every='5m'\)", "--secret 1h --every 5m"),
+    (r"(?:secret=)?Person\(\)", "--secret person"),
+    (r"(?:secret=)?Records\(\[5\]\)", "--protect 5"),
+    (r"(?:secret=)?Pairs\(\[\('walk', 'run'\)\]\)", "--secret walk:run"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
     (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
@@ -481,7 +482,7 @@ def _option(text: str) -> str:
     if re.fullmatch(r"'[^']*[ (][^']*'", value):  # a shell needs the quotation marks
         return f"--{name} {value}"
     plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",").rstrip(",")
-    return f"--{_RENAMED.get(name, name)} {plain}".rstrip()
+    return f"--{_RENAMED.get(name, name.replace('_', '-'))} {plain}".rstrip()
 
 
 UNACCOUNTED = (
@@ -511,7 +512,7 @@ def meaning(leak: "Leakage") -> str:
         return "some answers exclude a value of a record, or come arbitrarily close to that"
     if math.isinf(leak.upper):
         return "no limit is proved on how far an answer can move the odds between two values"
-    window = leak.secrets.window
+    window = leak.secret.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     if leak.delta:
         return (
@@ -538,8 +539,8 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
-        "covers": leak.covers,
-        **({"protect_window": leak.secrets.window} if leak.secrets.window > 1 else {}),
+        "valid_for": leak.valid_for,
+        "secret": leak.secret.to_dict(),
     } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 

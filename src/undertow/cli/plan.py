@@ -36,7 +36,6 @@ from undertow.methods import BEST, is_certified, method_names
 if TYPE_CHECKING:
     from undertow.mechanisms import RandomizedResponse, Redaction
     from undertow.plan import Plan
-    from undertow.queries import AnyQuery, LocalQuery
 
 __all__ = [
     "level_rows",
@@ -117,25 +116,22 @@ def plan(
             "give one of --count, --histogram, --top, --transitions, --sum, --mean, --series and "
             "--redacted"
         )
-    arguments = noise.arguments() | ({} if valid_for is None else {"covers": valid_for})
+    arguments = noise.arguments() | ({} if valid_for is None else {"valid_for": valid_for})
     named = [*arguments, *(["secret"] if secret.secret is not None else [])]
     if local.present and named:
-        name = named[0].replace("covers", "valid-for")
+        name = named[0].replace("_", "-")
         raise misuse(f"--{name} goes with a query such as --count, not with a series")
-    if secret.secret is not None and local.protect is not None and ":" not in secret.secret:
-        raise misuse("--secret and --protect exclude each other")
     if output is not None or certificate is None:
         check_written(output, force=force)
     check_place(certificate, force=force)
     against, described = attacker.read(), model.read()
-    question: AnyQuery | LocalQuery
+    question: Any
     if local.present:
         question = local.read(model.length)
     else:
         question = query.read(described)
-        arguments |= secret.arguments(described)
-        if local.protect is not None:
-            arguments["protect"] = read_records(local.protect, "--protect")
+        records = None if local.protect is None else read_records(local.protect, "--protect")
+        arguments["secret"] = secret.read(described, records)
     if key is not None:
         from undertow.plan import check_private
 
@@ -148,7 +144,7 @@ def plan(
         from undertow.planning.calibrate import calibrate
 
         result = calibrate(
-            question, described, limit, against, str(method), objective=local.aim(),
+            question, described, limit, against, method=str(method), objective=local.aim(),
             missing=read_missing(missing, described.states), **arguments,
         )  # fmt: skip
     text = result.to_json() + "\n"

@@ -176,7 +176,7 @@ def _show_preview(
             "recorded": preview is not None and preview.recorded,
             "left": None if preview is None else preview.left,
             "left_after": None if preview is None else preview.left_after,
-            "proof": {"method": ready.proof.method, "covers": ready.proof.covers},
+            "proof": {"method": ready.proof.method, "valid_for": ready.proof.valid_for},
             "files": files,
         }
         typer.echo(strict_json(fields))

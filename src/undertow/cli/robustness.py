@@ -18,7 +18,7 @@ from undertow.cli.options import (
 from undertow.cli.output import above, answer, below, show, show_checks, show_table, waiting
 
 if TYPE_CHECKING:
-    from undertow.diagnostics.robustness import ModelCase, Robustness
+    from undertow.diagnostics.other_models import ModelCase, Robustness
     from undertow.plan import Plan
 
 __all__ = [
@@ -63,7 +63,7 @@ def robustness(
     if no_grid or factors is not None:
         settings["factors"] = () if no_grid else tuple(numbers(str(factors), "--factors"))
     with waiting("trying other models", "--no-grid is faster"):
-        from undertow.diagnostics.robustness import robustness as compute
+        from undertow.diagnostics.other_models import robustness as compute
 
         table = compute(read, **settings)
     if figure is not None:

@@ -216,7 +216,7 @@ def _levels(plan: Plan[Any]) -> list[tuple[str, tuple[str, ...]]]:
 
 def _belief(leak: Leakage) -> str:
     """Return the effect of the factor on even odds in words."""
-    leakage, window = leak.upper, leak.secrets.window
+    leakage, window = leak.upper, leak.secret.window
     if math.isinf(leakage):
         return "an attacker may become certain: the leakage is unbounded"
     share = 100 / (1 + math.exp(-leakage))

@@ -77,8 +77,7 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     if account:
         python.append(f"{secret}ledger = ut.Ledger({where!r}, dataset={settings.dataset!r})")
         ledger = ", ledger=ledger"
-    function = "redact" if plan.task == "redact" else verb
-    python.append(f"out = ut.{function}(plan, data{ledger})")
+    python.append(f"out = ut.{verb}(plan, data{ledger})")
     if verb == "release":
         python.append('out.report().save("report.html")')
     return [
