@@ -107,7 +107,7 @@ MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
 def calibrated(asked: tuple[Any, ...], **options: Any) -> Any:
     """Return the plan of a query, a model, a limit, and perhaps an adversary and a method."""
     query, model, limit, *rest = asked
-    against = rest[0] if rest else "any"
+    against: Any = rest[0] if rest else "any"
     method = rest[1] if len(rest) > 1 else "best"
     return ut.calibrate(query, model, limit, against, method=method, **options)
 

@@ -130,7 +130,7 @@ def _chain(path: Path) -> "Model":
     from undertow.errors import NotSupported
 
     model = read_model(path)
-    if model.hidden_law() is None:
+    if model.lowered() is None:
         raise NotSupported(f"attackers use one Markov chain; {path} describes another model")
     return model
 
