@@ -13,11 +13,11 @@ import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.ledger.rules import Entry
-from undertow_studio.charts.calendars import calendar_chart
-from undertow_studio.views.calendar import BudgetYear, Day, budget_year, spending_days
-from undertow_studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
-from undertow_studio.views.fading import fading
-from undertow_studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.charts.calendar import calendar_chart
+from undertow_studio.fits import fading
+from undertow_studio.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.pages.costs import CostRow, cost_table, error_view, grid, leakage_view
+from undertow_studio.pages.release import BudgetYear, Day, budget_year, spending_days
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")

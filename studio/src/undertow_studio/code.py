@@ -1,4 +1,4 @@
-"""The same without a page: the command and the Python that do what a page does."""
+"""The command and the Python that do what a page does."""
 
 import shlex
 from dataclasses import dataclass
@@ -12,9 +12,8 @@ from undertow.models.pedigrees import Pedigree
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow_studio.questions import AskedQuestion
-from undertow_studio.reading import file_argument, option_text
-from undertow_studio.sessions import Work
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings, Work
+from undertow_studio.tables import file_argument, option_text
 
 __all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
 
