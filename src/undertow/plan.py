@@ -1292,7 +1292,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     if body.get("audience", "public") != plan.audience:
         raise InvalidPlan("it is the curator's by what its model was fitted to, or says so wrongly")
     method = METHODS[plan.task].get(plan.method)
-    if method is None or (plan.unit == "person" and not method.persons):
+    if method is None or (plan.unit == "person" and not method.scope.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if plan.leakage.delta != plan.delta or (local and (plan.delta or plan.releases > 1)):
         raise InvalidPlan("its leakage is at another delta than its guarantee")

@@ -203,6 +203,11 @@ class Question(Generic[Q]):
         return Window(self.secrets.window)
 
     @property
+    def person(self) -> bool:
+        """Whether all records of a person are secret together."""
+        return self.unit == "person"
+
+    @property
     def families(self) -> set[str]:
         """The families of models that may be true."""
         return {member.family for member in self.model.members()}
