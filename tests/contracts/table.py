@@ -522,7 +522,14 @@ def truth(row: Row) -> tuple[float, float]:
     if subj.covariance is not None and row.secret != "person":
         return gaussian_truth(row, subj)
     attained = max(_law_truth(row, number) for number in range(len(laws(row))))
-    return attained, attained if subj.whole or row.secret == "person" else math.inf
+    whole = subj.whole and not any_length(row)
+    return attained, attained if whole or row.secret == "person" else math.inf
+
+
+def any_length(row: Row) -> bool:
+    """Whether a proof is about windows of series of any length, as its assumptions say."""
+    counts = ("laplace count", "discrete count")
+    return row.shape == "windows" and row.mechanism in counts and row.model in ORDER_ONE
 
 
 def gaussian_truth(row: Row, subj: Subject) -> tuple[float, float]:

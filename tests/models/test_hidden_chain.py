@@ -40,8 +40,8 @@ def test_the_joint_law_is_that_of_all_hidden_series():
 def test_chains_of_an_order_are_hidden_chains():
     second = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])
     assert np.allclose(ut.HiddenChain.of(second).joint(5), second.joint(5), atol=1e-14)
-    law = second.hidden_law()
-    lifted = ut.HiddenChain(law.steps[0], [second.states[s] for s in law.owner])
+    law = second.lowered()
+    lifted = ut.HiddenChain(law.kernels[0], [second.states[s] for s in law.symbols])
     assert np.allclose(lifted.joint(5), second.joint(5), atol=1e-14)
     first = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
     assert ut.HiddenChain.of(first).joint(3)[1, 0, 1] == pytest.approx(0.25 * 0.3 * 0.1)

@@ -32,7 +32,7 @@ from undertow.data.codes import Coded
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Noise, Scaled, TabulatedNoise
 from undertow.models.base import Model
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.sets import ModelSet
 from undertow.numerics import Array, check_count, log_sum
 from undertow.plan import Plan
@@ -315,8 +315,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
     """
     law = lawful(chain)
     if law.plain:
-        return between_neighbours(law.start, law.steps, truth, ends)
-    shows = (law.owner == np.arange(int(law.owner[-1]) + 1)[:, None]).astype(np.float64)
+        return between_neighbours(law.start, law.kernels, truth, ends)
+    shows = (law.symbols == np.arange(int(law.symbols[-1]) + 1)[:, None]).astype(np.float64)
     before, after = np.empty((truth.size, law.size)), np.ones((truth.size, law.size))
     first = 0
     for end in ends:
@@ -324,9 +324,9 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
         before[first] = law.start
         for t in range(first + 1, end):
             seen = before[t - 1] * shows[truth[t - 1]]
-            before[t] = seen @ law.step(t - 1 - first) / seen.sum()
+            before[t] = seen @ law.kernel(t - 1 - first) / seen.sum()
         for t in range(end - 2, first - 1, -1):
-            message = law.step(t - first) @ (shows[truth[t + 1]] * after[t + 1])
+            message = law.kernel(t - first) @ (shows[truth[t + 1]] * after[t + 1])
             after[t] = message / message.max()
         first = end
     found = law.records(before * after)
@@ -514,7 +514,7 @@ def answer_posteriors(
     facts = known_states(known, chain)
     known_places(facts, np.array([records]))  # refuses records beyond the last
     law = lawful(chain)
-    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.owner), facts)
+    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.symbols), facts)
     units = made.units(answers, records)
     if not np.isfinite(units).all():
         raise InvalidInput("answers must be finite numbers")
@@ -525,7 +525,7 @@ def answer_posteriors(
 class _Walk:
     """The hidden chain, what each hidden state adds, and what is known of each record."""
 
-    chain: HiddenLaw
+    chain: LoweredLaw
     lengths: tuple[int, ...]
     adds: tuple[int, ...]
     facts: dict[int, int]
@@ -537,7 +537,7 @@ class _Walk:
     def posteriors(self, weights: Any, units: Array, wanted: list[int]) -> Array:
         """Return the posteriors of the wanted records, some answers at a time."""
         size = self.chain.size
-        found = np.empty((len(units), len(wanted), int(self.chain.owner[-1]) + 1))
+        found = np.empty((len(units), len(wanted), int(self.chain.symbols[-1]) + 1))
         forth = self._forth(set(wanted), logs=False)
         batch = max(1, _BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
@@ -603,7 +603,7 @@ class _Walk:
         for length in self.lengths:
             yield np.tile(self.chain.start, (self.chain.size, 1))
             for record in range(length - 1):
-                yield self.chain.step(record)
+                yield self.chain.kernel(record)
 
     def _shifted(self, masses: Array, record: int, way: int, *, logs: bool) -> Array:
         """Return masses by the total after the record (``way`` 1) or before it (-1).
@@ -612,7 +612,7 @@ class _Walk:
         """
         made = np.full_like(masses, -np.inf if logs else 0.0)
         for state, add in enumerate(self.adds):
-            own = int(self.chain.owner[state])
+            own = int(self.chain.symbols[state])
             if self.facts.get(record, own) == own:
                 low, high = slice(0, masses.shape[2] - add), slice(add, None)
                 source, place = (low, high) if way > 0 else (high, low)

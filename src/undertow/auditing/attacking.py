@@ -606,13 +606,13 @@ def _rule(chain: Model, rest: State | None) -> Rule:
 def _chain(plan: Any, model: Any) -> Model:
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    if model is not None and not (isinstance(model, Model) and model.hidden_law() is not None):
+    if model is not None and not (isinstance(model, Model) and model.lowered() is not None):
         raise InvalidInput(f"the attacker's model must be a MarkovChain, or one of order two or "
                            f"hidden, found a {type(model).__name__}")  # fmt: skip
     chain: Model = plan.model if model is None else model
     if isinstance(chain, ChainBox):
         chain = chain.middle()  # what an attacker who knows no more than the box believes in
-    if chain.hidden_law() is None:
+    if chain.lowered() is None:
         raise NotSupported(
             f"the plan is for {plan.model.describe()} and names no single chain to attack with; "
             f"say which one the attacker believes in: model=MarkovChain(...) (guaranteed: "

@@ -252,7 +252,7 @@ def _local(
 ) -> Trial:  # fmt: skip
     """Return an attack on a series that is shown record by record."""
     chain, mechanism = drawn.model, plan.mechanism
-    if chain.hidden_law() is None:
+    if chain.lowered() is None:
         raise NotSupported(
             f"a series is audited on a Markov chain, and the plan's model is a "
             f"{type(chain).__name__}; audit a plan for a MarkovChain"

@@ -18,7 +18,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
-from undertow.models.hidden_law import HiddenLaw, by_state
+from undertow.models.lowered import LoweredLaw, by_state
 from undertow.numerics import Array, check_count
 from undertow.queries import State
 
@@ -145,7 +145,7 @@ def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
     """
     _check(channel, chain)
     law, size = lawful(chain), len(chain.states)
-    start, steps, owner = law.start, law.steps, law.owner
+    start, steps, owner = law.start, law.kernels, law.symbols
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
         # (outputs + 1, states): the last says nothing
@@ -171,13 +171,13 @@ def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
     return Hidden(start, steps, rows[:, owner], owner, rows, size, erased)
 
 
-def lawful(chain: Model) -> HiddenLaw:
+def lawful(chain: Model) -> LoweredLaw:
     """Return the chain of hidden states behind a model, or refuse one that has none.
 
     >>> lawful(MarkovChain([[.9, .1], [.3, .7]])).plain
     True
     """
-    law = chain.hidden_law()
+    law = chain.lowered()
     if law is None:
         raise InvalidInput(
             "a MarkovChain is required, or a chain of order two or hidden one, found "
@@ -203,7 +203,7 @@ def blank(chain: Model, lengths: npt.NDArray[np.int64]) -> Observed:
     """
     law = lawful(chain)
     ones, own = np.ones((1, law.size)), np.ones((1, len(chain.states)))
-    nothing = Hidden(law.start, law.steps, ones, law.owner, own, 0)
+    nothing = Hidden(law.start, law.kernels, ones, law.symbols, own, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
     return Observed(nothing, np.zeros(int(ends[-1]), dtype=np.uint8), ends, None)
 

@@ -21,7 +21,7 @@ from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian, real_ends
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.networks import BayesianNetwork, Node
 from undertow.numerics import Array
 from undertow.plan import Plan
@@ -72,7 +72,7 @@ class DrawnModel:
     @property
     def longer(self) -> bool:
         """Whether records form a chain in which more than the last one matters."""
-        return self.model.hidden_law() is not None and not isinstance(self.model, MarkovChain)
+        return self.model.lowered() is not None and not isinstance(self.model, MarkovChain)
 
     def code(self, value: Any) -> Any:
         """Return a value as it is drawn: the number of a state, or the number that it is."""
@@ -327,7 +327,7 @@ class ChainSource:
     first: int = 0
 
     @property
-    def law(self) -> HiddenLaw:
+    def law(self) -> LoweredLaw:
         """The chain of hidden states."""
         return lawful(self.chain)
 
@@ -340,7 +340,7 @@ class ChainSource:
         # (records, states): which state is certain, whatever came before
         certain = np.concatenate([[start == 1], (steps == 1).all(axis=1)])
         kind = np.uint8 if law.size <= 256 else np.uint16
-        shown = None if law.plain else law.owner.astype(kind)
+        shown = None if law.plain else law.symbols.astype(kind)
 
         template = certain.argmax(axis=1).astype(kind)
         unsure = np.flatnonzero(~certain.any(axis=1)).tolist()
@@ -364,11 +364,11 @@ class ChainSource:
         for record, state in fixed.items():
             if not 0 <= record < self.length:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
-            seen[record] = law.owner == state
+            seen[record] = law.symbols == state
         ahead = seen[-1].copy()  # h of the last record, its own indicator included
         weights = np.empty((self.length - 1, law.size, law.size))  # (records, from, to)
         for record in reversed(range(self.length - 1)):
-            weights[record] = law.step(self.first + record) * ahead  # P(s, s') h(s')
+            weights[record] = law.kernel(self.first + record) * ahead  # P(s, s') h(s')
             ahead = seen[record] * weights[record].sum(axis=1)  # (from,): h_t(s)
             most = ahead.max()
             if most <= 0:

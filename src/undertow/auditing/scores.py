@@ -246,7 +246,7 @@ def of_mean(score: Score, releases: int) -> Score:
 def _count_law(source: ChainSource, fixed: Mapping[int, int], counted: Batch) -> Array:
     """Return the probabilities that 0, 1, .. of the records are counted."""
     start, steps = source.laws(fixed)
-    counted = counted[source.law.owner]  # (hidden states,)
+    counted = counted[source.law.symbols]  # (hidden states,)
     size, places = len(start), source.length + 1
     law = np.zeros((size, places))  # (states, counts)
     law[np.arange(size), counted.astype(np.int64)] = start

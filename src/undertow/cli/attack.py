@@ -121,7 +121,7 @@ def _chain(path: Path) -> "Model":
     from undertow.errors import NotSupported
 
     found = read_model(path)
-    if found.hidden_law() is None:
+    if found.lowered() is None:
         raise NotSupported(f"attackers believe in one Markov chain; {path} describes another model")
     return found
 

@@ -240,7 +240,7 @@ def _ordered(
 
 @dataclass(frozen=True, slots=True)
 class _FoundRows:
-    """What a query found: rows of the table with the group's place first, and records per group."""
+    """Counted rows of a query: each with its group's place first, and the records per group."""
 
     names: tuple[Any, ...] | None
     order: dict[Any, int]

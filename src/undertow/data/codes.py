@@ -53,7 +53,7 @@ FOREIGN, MISSING = -1, -2
 
 @dataclass(frozen=True, slots=True)
 class Rule:
-    """How records become numbers: names in order, and what foreign and missing ones count as.
+    """Coding of records: names in order, and the states that foreign and missing ones count as.
 
     None refuses them. ``missing`` None treats missing records as foreign. ``outputs`` says that
     the names are a plan's outputs, not its states.
@@ -155,7 +155,7 @@ def named(names: Sequence[State], numbers: Numbers) -> list[Any]:
 
 
 class Lookup:
-    """The numbers of single records; foreign objects are not asked to compare themselves.
+    """Lookup of single records; the comparison methods of foreign objects are never called.
 
     >>> [Lookup(Rule(("a", "b"))).number(record) for record in ("b", "c", None)]
     [1, -1, -2]
@@ -207,7 +207,7 @@ def settled(numbers: Numbers, rule: Rule, where: Callable[[npt.NDArray[np.bool_]
 
 @dataclass(slots=True)
 class Survey:
-    """What a pass shows of all series: how many, and the first that has not the ``length``.
+    """Summary of a pass over series: how many, and the first of another length than ``length``.
 
     ``irregular`` is the number of that series, its records and its absent steps.
     """
@@ -220,7 +220,7 @@ class Survey:
 
     @classmethod
     def of(cls, pieces: Iterable[Coded], length: int | None = None) -> "Survey":
-        """Return what all pieces show together."""
+        """Return the summary of all pieces."""
         survey = cls(length)
         for piece in pieces:
             survey.take(piece)
@@ -244,7 +244,7 @@ class Survey:
         self.series = first + len(lengths)
 
     def end(self) -> None:
-        """Say that all pieces have come."""
+        """Close the last series."""
         if self.series:
             self._close(self.series - 1, self._open)
 
@@ -262,7 +262,7 @@ class CodedPieces:
     """
 
     def __init__(self, data: "Data", rule: Rule) -> None:
-        """Refuse what is wrong with the table."""
+        """Refuse a malformed table."""
         self.data, self.rule = data, rule
         self._shape = data.shape()
         if not self._shape.shortest:
@@ -280,7 +280,7 @@ class CodedPieces:
         return self.survey(length).irregular
 
     def survey(self, length: int | None = None) -> Survey:
-        """Return what a pass over all records shows."""
+        """Return the summary of a pass over all records."""
         return Survey.of(self.pieces(), length)
 
     def pieces(self, words: str = "records read") -> Iterator[Coded]:
@@ -299,14 +299,14 @@ class CodedPieces:
 
 
 class Coding:
-    """Rows in order into pieces of series; a series goes on from piece to piece."""
+    """Coder of ordered rows into pieces of series; a series may span several pieces."""
 
     def __init__(self, data: "Data", rule: Rule) -> None:
         self.data, self.rule = data, rule
         self._last: tuple[str, int, int] | None = None  # label, first time, last place of a series
 
     def take(self, rows: "pl.DataFrame") -> Coded | None:
-        """Return the released ones of the next rows, None where there are none."""
+        """Code the next rows that are released; return None if there are none."""
         grid = self.data.grid
         kept = grid.windowed(rows.lazy()).drop_nulls(GROUP).collect()
         if not kept.height:
@@ -317,7 +317,7 @@ class Coding:
     def code(
         self, rows: "pl.DataFrame", last: tuple[str, int, int] | None = None
     ) -> tuple[Coded, tuple[str, int, int]]:
-        """Return a piece of rows, and where it ends; ``last`` is where the one before ended."""
+        """Code a piece of rows; return it and its end. ``last`` is the end of the piece before."""
         from undertow.data.writing import codes_of, person_labels, restored
 
         data, grid = self.data, self.data.grid

@@ -1,4 +1,4 @@
-"""Expressions that make a state of a row: a small SQL in which no value can fail.
+"""State expressions: a subset of SQL evaluated on each row, in which no value can fail.
 
 The expression sees one row at a time and gives a result for every row, so that one record moves
 one state and no message depends on a value. What fails, fails by the form of the expression and
@@ -141,7 +141,7 @@ _COMPARED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
 
 
 def evaluate(text: str, columns: Mapping[str, Planes]) -> tuple[list["pl.Expr"], Planes]:
-    """Return what an expression makes of the columns of a row, as expressions of Polars.
+    """Translate an expression into expressions of Polars.
 
     The first part is a list of columns to add to the frame, one after the other; the second says
     what the result can be read as. (A single nested expression would double at every level that
@@ -523,7 +523,7 @@ def _plain(quoted: str) -> str:
 
 
 def no_value() -> Planes:
-    """Return what is missing whatever it is read as."""
+    """Return a value that is missing in every reading."""
     import polars as pl
 
     kinds = {NUMBER: pl.Float64, TEXT: pl.String, TRUTH: pl.Boolean}
@@ -703,7 +703,7 @@ class _Writer:
         return self.column(text)
 
     def listed(self, below: Callable[[], _Part]) -> str:
-        """Return what stands in brackets, separated by commas; the first bracket is read."""
+        """Return the comma-separated items in brackets; the opening bracket is read already."""
         parts = []
         while self.word(")") is None:
             if self.tokens[self.place][0] == "end":

@@ -1,4 +1,4 @@
-"""What is kept of rows that come in pieces: facts, counts and pairs, from one pass in order.
+"""Folds over rows that come in pieces: facts, counts and pairs, in one ordered pass.
 
 A piece is a Polars frame of `Data.rows(*made, numbered)`: the columns `ROW` (the number of the row
 in its table), `PERSON`, `GROUP`, `TIME` where there are times, and those that were made (codes,
@@ -80,7 +80,7 @@ TOTAL, CODE = "\0n", "\0code"
 
 
 class Fold(Protocol):
-    """What is kept of rows in order, whatever the pieces they come in.
+    """Fold over ordered rows; its result does not depend on the pieces.
 
     Where absent steps are no records, a fold that is not ``ordered`` may be fed in any order.
     """
@@ -91,10 +91,10 @@ class Fold(Protocol):
         """Take the next rows."""
 
     def merge(self, other: Any) -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
 
     def state(self) -> Any:
-        """Return what is kept, as `packed` takes it; all rows of each person must have come."""
+        """Return the state, as `packed` takes it; the rows of each person must be complete."""
 
     def load(self, state: Any) -> Self:
         """Return a fold of the same arguments with a state."""
@@ -125,7 +125,7 @@ class Ordered:
             fold.feed(rows)
 
     def close(self) -> None:
-        """Say that all rows have come."""
+        """Close the pass."""
         self.order.close()
         if self._held is not None:
             rows = self._counted(self._held)
@@ -162,7 +162,7 @@ class PublicFacts:
         self.take(self.grid.by_person(rows.lazy(), ordered=True).collect())
 
     def take(self, part: "pl.DataFrame") -> None:
-        """Take what is known of the next persons; the first may be the last one before."""
+        """Add facts about the next persons; the first may continue the last one before."""
         import polars as pl
 
         nobody, part = part.filter(pl.col(PERSON).is_null()), part.drop_nulls(PERSON)
@@ -181,7 +181,7 @@ class PublicFacts:
 
     @property
     def summary(self) -> dict[str, Any]:
-        """The facts so far; those of the last person are not known before all rows have come."""
+        """The facts so far; those of the last person are provisional until all rows are fed."""
         summary = self._closed or {}
         for part in (self._open, self._nobody):
             summary = (
@@ -423,7 +423,7 @@ class Pairs:
 
 
 class PickedRows:
-    """Rows that a test picks: how many, and the first ``shown`` of their numbers.
+    """Rows selected by a test: their count, and the first ``shown`` of their numbers.
 
     ``pick`` takes a lazy frame of rows in order and returns those wanted. It is also given the
     first row of the person at a border and the last row before it, so that it may compare rows
@@ -469,7 +469,7 @@ class PickedRows:
         return pl.concat([timed[:1], timed[1:][-1:]])
 
     def merge(self, other: "PickedRows") -> None:
-        """Take over what was found among other rows."""
+        """Merge the rows of another fold."""
         self.count += other.count
         self.rows = sorted([*self.rows, *other.rows])[: self.shown]
 
@@ -478,7 +478,7 @@ class PickedRows:
         return [self.count, self.rows]
 
     def load(self, state: list[Any]) -> "PickedRows":
-        """Return the fold that has found these."""
+        """Return the fold with this state."""
         fold = PickedRows(self.grid, self.pick, self.shown)
         fold.count, fold.rows = state
         return fold
@@ -539,7 +539,7 @@ def pieces(
     """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
 
     At least one, which is empty where there are no rows. ``also`` names columns that are needed
-    beyond those of the data. Says how many rows are done, to whoever watches.
+    beyond those of the data. Reports its progress.
     """
     size = data.piece or 1
     names = list(dict.fromkeys([*data.source.columns, *also]))
@@ -595,7 +595,7 @@ def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
 
 
 def culprit(data: "Data", wrong: str) -> int:
-    """Return the first row with which something is wrong; a pass that ends there."""
+    """Return the number of the first wrong row, in a pass that ends there."""
     fold = PickedRows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
     for rows in pieces(data):
         fold.feed(rows)
@@ -654,7 +654,7 @@ def _lines(
 def named_or_made(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State] | None, list[pl.Expr]]":
-    """Return the states that are named or follow from bins and mappings, None where values say.
+    """Return the states that are named or follow from bins; None if values determine them.
 
     With them: the columns that a row needs for the number of its state, or for its value.
     """
@@ -685,7 +685,7 @@ def too_many_values() -> InvalidInput:
 
 
 class Values:
-    """The values that occur, and the place of each record's among them.
+    """Distinct values, and the index of each record's value among them.
 
     Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
     both readings, are numbers if all of them are. Numbers come before texts. A fold: rows have the

@@ -169,7 +169,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _damage(words: str) -> Iterator[None]:
-    """Say what a damaged file makes the library raise in our words; its own could quote it."""
+    """Convert errors of the library on damaged files; its own messages could quote the data."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):

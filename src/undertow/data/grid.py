@@ -577,7 +577,7 @@ def label_of(value: Any) -> Label | None:
 
 
 def look_alikes(names: Iterable[Any]) -> list[str]:
-    """Return a sentence for each set of names that are hard to tell apart.
+    """Return a sentence for each set of look-alike names.
 
     They differ in case, blanks, width or invisible characters only, or in letters of another
     alphabet that look the same.

@@ -34,12 +34,12 @@ SHOWN = 10
 
 _TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
 Kind = tuple[str | None, str, "pl.Expr | None", Callable[..., "pl.LazyFrame"]]
-"""Something odd: the column, what to say, a column that it takes, and which rows it is."""
+"""Kind of problem: the column, the text, a column that the test needs, and the test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something odd about a row (counting from 0), or, with row None, about more than one.
+    """A problem of a row (counting from 0), or, with row None, of several rows.
 
     >>> print(Problem("steps", 3, "is missing"))
     column 'steps', row 3: is missing
@@ -57,7 +57,7 @@ class Problem:
 
 
 def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Problem]:
-    """Return what is odd about the rows: see `Data.problems`.
+    """Check a table for problems: see `Data.problems`.
 
     Rows without person or time, twice at one time or off the grid, which a release refuses; and
     missing, foreign, or clipped values and rows in no group, which a release takes as the plan
@@ -96,7 +96,7 @@ def record_problems(data: "Data", model: "Model") -> list[Problem]:
 
 
 def _kinds(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Kind]:
-    """Return what may be odd: the column, what to say, what it takes, and which rows it is."""
+    """Return the kinds of problems to check for."""
     import polars as pl
 
     grid = data.grid
@@ -162,7 +162,7 @@ def _texts(data: "Data") -> "Iterator[pl.LazyFrame]":
 
 
 def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
-    """Return which names of states and groups are hard to tell apart, and whether records are."""
+    """Check names of states and groups, and records, for look-alikes."""
     import polars as pl
 
     alike = () if states == GENOTYPES else look_alikes(states)  # those differ by case on purpose
@@ -258,7 +258,7 @@ def _looks_like(record: "Record", states: tuple[State, ...]) -> "pl.Expr":
 def _of_values(
     data: "Data", query: AnyQuery | None, states: tuple[State, ...]
 ) -> "list[tuple[str | None, str, pl.Expr]]":
-    """Return what may be odd about a value: the column, what to say, and the test."""
+    """Return the checks of values: the column, the text, and the test."""
     import polars as pl
 
     record = data.record

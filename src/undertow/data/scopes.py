@@ -126,7 +126,7 @@ class Scope:
 
 
 def as_scope(scope: Scope | None) -> Scope:
-    """Return a scope, everything where there is none."""
+    """Return a scope; by default that of all records."""
     if scope is None or isinstance(scope, Scope):
         return scope or Scope()
     raise InvalidInput(f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}")

@@ -1,4 +1,4 @@
-"""Tables written piece by piece, so that none of them has to be in memory."""
+"""Tables written piece by piece, and outputs put back into the form of the table."""
 
 import gzip
 import hashlib
@@ -205,7 +205,7 @@ def restored(
 
 
 def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
-    """Return the texts by which persons are known, whatever kind of table holds them.
+    """Return the labels of persons, which do not depend on the kind of table.
 
     A text is itself; a whole number its decimal digits, another number its shortest form, a time
     its microseconds, a truth value ``true`` or ``false``; an empty text without a column. Among
@@ -284,7 +284,7 @@ def codes_of(data: "Data", table: "pl.DataFrame", rule: Rule) -> Numbers:
 
 
 def _given(column: Column, name: str, rows: "pl.DataFrame", data: "Data") -> "pl.Series":
-    """Return a column as it was; Python objects as what they were read as."""
+    """Return a column unchanged; Python objects as they were read."""
     import polars as pl
 
     if column.kind != "objects":

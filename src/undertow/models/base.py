@@ -19,7 +19,7 @@ from undertow.queries import BaseQuery, State
 if TYPE_CHECKING:
     from undertow.models.chains import MarkovChain
     from undertow.models.fitting.checks import Check
-    from undertow.models.hidden_law import HiddenLaw
+    from undertow.models.lowered import LoweredLaw
 
 __all__ = ["Model"]
 
@@ -250,7 +250,7 @@ class Model:
         """Return laws of the class that data can be drawn from to answer a query, () if none."""
         return ()
 
-    def hidden_law(self) -> "HiddenLaw | None":
+    def lowered(self) -> "LoweredLaw | None":
         """Return the records as what a chain of hidden states shows, None where they are not."""
         return None
 

@@ -15,7 +15,7 @@ from undertow.models.base import Model
 from undertow.models.described import fields, names, numbers, text, whole
 from undertow.models.fitting.checks import NAMES, untested, without_alternatives
 from undertow.models.fitting.tally import MISSING, encode
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
 from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
 from undertow.numerics import (
@@ -569,10 +569,10 @@ class MarkovChain(Keyed, Model):
         """Return the chain itself."""
         return [self]
 
-    def hidden_law(self) -> HiddenLaw:
+    def lowered(self) -> LoweredLaw:
         """Return the chain with nothing hidden."""
         steps = self.transition[None] if self.homogeneous else self.transition
-        return HiddenLaw(np.array(self.initial), np.array(steps), np.arange(self.size))
+        return LoweredLaw(np.array(steps), np.arange(self.size), np.array(self.initial))
 
     def reach(self) -> str:
         """Return how far back a record looks."""

@@ -16,7 +16,7 @@ from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, backwards, refuse_rare_steps, stationary_law
 from undertow.models.described import fields, names, numbers, whole
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.rows import probability_rows, state_names
 from undertow.numerics import Array, Keyed, Seed, check_count, check_listed, freeze
 from undertow.queries import BaseQuery, State
@@ -130,13 +130,13 @@ class HiddenChain(Keyed, Model):
             return chain.derived(found)
         if not isinstance(chain, MarkovChain):
             raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
-        law, stationary = chain.hidden_law(), chain.start
-        if len(law.steps) > 1 or not isinstance(stationary, str):
+        law, stationary = chain.lowered(), chain.start
+        if len(law.kernels) > 1 or not isinstance(stationary, str):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
-        shown = [chain.states[place] for place in law.owner]
-        found = cls(law.steps[0], shown, chain.states, chain.length)
+        shown = [chain.states[place] for place in law.symbols]
+        found = cls(law.kernels[0], shown, chain.states, chain.length)
         return chain.derived(found)
 
     @classmethod
@@ -239,11 +239,11 @@ class HiddenChain(Keyed, Model):
         shows = self.shown == np.arange(self.size)[:, None]  # (states, hidden)
         return np.asarray(shows @ self.initial)
 
-    def hidden_law(self) -> HiddenLaw:
+    def lowered(self) -> LoweredLaw:
         """Return the chain with the hidden states of each state next to each other."""
         order = np.argsort(self.shown, kind="stable")
         steps = self.transition[np.ix_(order, order)]
-        return HiddenLaw(self.initial[order], steps[None], self.shown[order])
+        return LoweredLaw(steps[None], self.shown[order], self.initial[order])
 
     def unproved(self) -> str:
         """Return what to plan with instead."""

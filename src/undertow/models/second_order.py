@@ -15,7 +15,7 @@ from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, refuse_rare_steps, stationary_law
 from undertow.models.described import fields, names, numbers, whole
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.models.rows import probability_rows
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze
 from undertow.queries import BaseQuery, State
@@ -229,18 +229,18 @@ class SecondOrderChain(Keyed, Model):
         """Return the chain itself."""
         return [self]
 
-    def hidden_law(self) -> HiddenLaw:
+    def lowered(self) -> LoweredLaw:
         """Return the chain of hidden states (record, the one before it), by record.
 
-        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).hidden_law().owner
+        >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).lowered().symbols
         array([0, 0, 1, 1])
         """
         size = self.size
         steps = np.zeros((size,) * 4)
         for now in range(size):  # (now, before) to (next, now): axes (now, before, next, now)
             steps[now, :, :, now] = self.transition[:, now]
-        owner = np.repeat(np.arange(size), size)
-        return HiddenLaw(self.pair_law.T.reshape(-1), steps.reshape(1, size**2, size**2), owner)
+        symbols = np.repeat(np.arange(size), size)
+        return LoweredLaw(steps.reshape(1, size**2, size**2), symbols, self.pair_law.T.reshape(-1))
 
     def reach(self) -> str:
         """Return how far back a record looks."""

@@ -1,4 +1,4 @@
-"""What a release and a ledger must agree on before a level is reserved."""
+"""Checks of a release against its ledger, and the entries that releases reserve."""
 
 import hashlib
 import json
@@ -122,7 +122,7 @@ def _check_records(plan: "Plan[Any]", ledger: "Ledger") -> None:
 
 
 def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:
-    """Return what weakens an account and not the plan, as clauses of the promise of a release.
+    """Return the conditions of an account beyond those of the plan, as clauses of a guarantee.
 
     A plan on a model written by hand may be spent from the account of a fitted one of the same law.
     """
@@ -136,7 +136,7 @@ def entry_for(
     level: float | None = None, kind: Kind = "release", leakage: float | None = None,
     mu: float | None = None, rho: float | None = None,
 ) -> Entry:  # fmt: skip
-    """Return the entry that stands for a question; the same question has the same name.
+    """Return the ledger entry of a request; the same request has the same name.
 
     The name covers the plan, the records touched, where they are read from, how they are read,
     and the public shape; nothing of it depends on a value.
@@ -166,7 +166,7 @@ def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """What a ledger would make of an entry: ``found`` is what it holds of it already.
+    """Effect of an entry on a ledger: ``found`` is the entry that it holds already.
 
     ``room`` is what the records have spent now, None for a redaction, which stands alone.
     """
@@ -205,7 +205,7 @@ class Foretold:
 
 
 def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
-    """Return what would be spent, or refuse what the ledger would refuse; nothing is written.
+    """Return the effect of an entry, or refuse what the ledger would refuse; write nothing.
 
     None where nothing is accounted.
     """
@@ -227,7 +227,7 @@ def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
 
 
 def _check_room(ledger: "Ledger", wanted: Entry) -> None:
-    """Refuse what the ledger would refuse to reserve, without asking it to."""
+    """Refuse what the ledger would refuse to reserve, without reserving it."""
     entries = [entry for entry in ledger.entries() if entry.status != "cancelled"]
     redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)

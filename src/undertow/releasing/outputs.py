@@ -1,4 +1,4 @@
-"""Flips and erasures of records that a cluster holds: written as a folder, whole, and once.
+"""Randomised records of a cluster, written once to a folder, whole.
 
 A frame that is flipped when it is read would be flipped by the same bits at every reading, but
 read of changed records, and after the release is recorded: so none is handed out. The outputs are
@@ -38,7 +38,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """What is to be done to the records of a cluster, and where it goes; nothing is against it."""
+    """Validated request to randomise the records of a cluster, and the folder of its outputs."""
 
     data: "Data"
     rule: Rule
@@ -164,7 +164,7 @@ def _draw(
 
 
 def _publish_again(task: ClusterTask, called: str, recorded: dict[str, Any], name: str) -> None:
-    """Give the outputs of an earlier run their name, if they are still there; draw nothing."""
+    """Publish the outputs of an earlier run if they are still there; draw nothing."""
     source: Any = task.data.source
     for path in abandoned([task.target], called):
         left = source.opened(task.data, path)  # as what was written is read

@@ -157,7 +157,7 @@ def _states(states: Sequence[State] | None, ledger: "Ledger") -> tuple[State, ..
 
 
 def _named(ready: ReleaseRequest, fitted: dict[str, Any], release_id: str | None) -> ReleaseRequest:
-    """Return the prepared release with an entry that says, before any noise, what it is for."""
+    """Return the request with an entry that states its purpose before any noise is drawn."""
     terms = spend_terms(ready.plan, ready.proof)
     entry = entry_for(ready.plan, ready.table, ready.shape, release_id, **terms)
     text = json.dumps([entry.release_id, fitted], sort_keys=True, default=str)
@@ -167,7 +167,7 @@ def _named(ready: ReleaseRequest, fitted: dict[str, Any], release_id: str | None
 
 
 def _check_useful(size: int, pairs: int, noise: Any, level: float) -> None:
-    """Refuse, by public numbers alone, a fit that would say nothing."""
+    """Refuse a fit that would be uninformative, judged by public numbers alone."""
     if pairs < 1:
         raise InvalidInput(
             "no record has a neighbour in the same series: there are no transitions to count; take "

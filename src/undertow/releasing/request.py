@@ -1,4 +1,4 @@
-"""Data in, private answer out, in two phases: everything that can be refused, then the noise.
+"""Releases of private answers in two phases: validation of the request, then noise.
 
 `prepare` reads the shape, finds the proof that covers it, checks the question, and evaluates
 nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
@@ -50,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A released answer, and what may be said about it.
+    """Released answer, with its guarantee and error bars.
 
     ``value`` is one number, for a histogram one per state; with groups, one of these for each.
     ``proof`` is the certificate that covers this very release. ``entry`` is the ledger's entry,
@@ -140,7 +140,7 @@ def prepare(
     *,
     release_id: str | None = None,
 ) -> ReleaseRequest:
-    """Return what a release would do, after every check that can refuse it; nothing is spent.
+    """Validate a release and return the request; nothing is spent.
 
     First whether the table can be read as declared, then whether these are the records that the
     plan is about, then whether their types can be its states: of other records it is said what
@@ -246,7 +246,7 @@ def _evaluated(ready: ReleaseRequest) -> Any:
 
 
 def _noisy(plan: Plan[Noise], exact: Any, randomness: Randomness) -> dict[str, Any]:
-    """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
+    """Return the noisy whole numbers of every group: all that is recorded and released."""
     groups = None if exact.groups is None else list(exact.groups)
     if isinstance(plan.noise, Selection):  # places of states, which tell no count
         return {

@@ -97,7 +97,7 @@ def sanitize(
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
     With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
     recorded before they are returned. A run that was interrupted before that is repeated with the
-    same outputs, if the records are the same. After it entry_for again is refused: a second draw is
+    same outputs, if the records are the same. After it asking again is refused: a second draw is
     a second release.
 
     >>> from undertow import MarkovChain, Series, calibrate
@@ -178,7 +178,7 @@ def prepare(
     strict: bool = False,
     release_id: str | None = None,
 ) -> SeriesRequest:
-    """Return what `sanitize` or `redact` would do, after every check that can refuse it.
+    """Validate what `sanitize` or `redact` would do, and return the request.
 
     First whether these are the records that the plan is about, then whether their types can be its
     states, as for a release. Then the records are read, so that whatever is wrong with them spends
@@ -270,7 +270,7 @@ class Outputs:
     """
 
     def __init__(self, ready: SeriesRequest, ledger: "Ledger | None" = None) -> None:
-        """Find the key, for which the records are read."""
+        """Derive the key, for which the records are read."""
         if ledger is not None and ready.entry is not None:
             ledger.begin(ready.entry.release_id)
         self._ready, self._key = ready, _key(ready, ledger)
@@ -374,7 +374,7 @@ def stream(
     strict: bool = False,
     insecure_seed: int | None = None,
 ) -> Stream:
-    """Return what randomises one series record by record, for a device that holds no more.
+    """Return a stream that randomises one series record by record, as on a device.
 
     Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
     come from the operating system for each record. ``strict`` is that of `sanitize`. With the same
@@ -422,7 +422,7 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
 
 def _local(plan: Any) -> LocalMechanism:
-    """Return what a plan does to series, or refuse a plan that does nothing to them."""
+    """Return the mechanism of a plan for series, or refuse a plan for an answer."""
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     mechanism: Any = plan.mechanism

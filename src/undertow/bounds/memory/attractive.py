@@ -36,7 +36,7 @@ from undertow.errors import NotSupported
 from undertow.mechanisms import MetricDP, Scaled
 from undertow.models.attractive import total_margin
 from undertow.models.chains import MarkovChain
-from undertow.models.hidden_law import HiddenLaw
+from undertow.models.lowered import LoweredLaw
 from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, down, log_error, up
 from undertow.queries import State, as_numbers
 
@@ -222,7 +222,7 @@ def best_case(seen: Sums, plain: Sums, pair: tuple[int, int], shape: Sequence[in
 
 
 def chain_sums(
-    law: HiddenLaw, weights: Array, target: int, known: Sequence[int], records: int | None
+    law: LoweredLaw, weights: Array, target: int, known: Sequence[int], records: int | None
 ) -> Sums:
     """Return the sums of a chain of hidden states over all series of so many records.
 
@@ -231,7 +231,7 @@ def chain_sums(
     follows the last record that matters is then a Perron vector, whose error is counted. Cost
     O(m^3 log n) for each known record, and m^2 for each of their values.
 
-    >>> law = HiddenLaw(np.array([.5, .5]), np.array([[[.9, .1], [.1, .9]]]), np.arange(2))
+    >>> law = LoweredLaw(np.array([[[.9, .1], [.1, .9]]]), np.arange(2), np.array([.5, .5]))
     >>> weights = np.exp([[-1.0, 0.0]])
     >>> seen = chain_sums(law, weights, 0, (), None)
     >>> plain = chain_sums(law, np.ones((1, 2)), 0, (), None)
@@ -241,8 +241,8 @@ def chain_sums(
     """
     depth = check_range(law, weights)
     anchors = sorted((target, *known))
-    hidden, states = law.size, int(law.owner[-1]) + 1
-    inside = law.owner == np.arange(states)[:, None]  # (values, m)
+    hidden, states = law.size, int(law.symbols[-1]) + 1
+    inside = law.symbols == np.arange(states)[:, None]  # (values, m)
     message, scale = law.start[None], np.zeros(1, dtype=np.int64)  # (cases, m), (cases,)
     before = 0
     for number, anchor in enumerate(anchors):
@@ -272,12 +272,12 @@ class _ScaledMatrix:
     scale: int = 0
 
 
-def check_range(law: HiddenLaw, weights: Array) -> float:
+def check_range(law: LoweredLaw, weights: Array) -> float:
     """Return the largest -ln of a weight; refuse numbers that could vanish on the way."""
     depth = -math.log(float(weights.min())) if weights.min() > 0 else math.inf
     if depth > DEEPEST:
         raise NotSupported(f"ratios above e^{DEEPEST:g} are not told apart here")
-    if any(float(part[part > 0].min()) < RARE for part in (law.steps, law.start)):
+    if any(float(part[part > 0].min()) < RARE for part in (law.kernels, law.start)):
         raise NotSupported(f"a probability below {RARE:g} is too rare for exact arithmetic")
     return depth
 
@@ -317,15 +317,15 @@ def _power(matrix: _ScaledMatrix, exponent: int) -> _ScaledMatrix:
     return made
 
 
-def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
+def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
     """Return the product of weight and step, over unknown records in order: diag(w_t) T_t."""
 
     def factor(place: int) -> _ScaledMatrix:
         row = weights[abs(place - target) % len(weights)]  # (m,)
-        return _ScaledMatrix(row[:, None] * law.step(place))
+        return _ScaledMatrix(row[:, None] * law.kernel(place))
 
     made = _ScaledMatrix(np.eye(law.size))
-    if len(law.steps) > 1:
+    if len(law.kernels) > 1:
         for place in places:
             made = _times(made, factor(place))
         return made
@@ -340,18 +340,18 @@ def _unknown(law: HiddenLaw, weights: Array, target: int, places: range) -> _Sca
 
 
 def _way(
-    law: HiddenLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
+    law: LoweredLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
 ) -> _ScaledMatrix:
     """Return what leads from a record, or from the start, to the next one that matters."""
     if first:
         return _unknown(law, weights, target, range(anchor))
     # on one side of the target distances rise or fall by one: the phases alternate either way
-    step = _ScaledMatrix(law.step(before))
+    step = _ScaledMatrix(law.kernel(before))
     return _times(step, _unknown(law, weights, target, range(before + 1, anchor)))
 
 
 def _end(
-    law: HiddenLaw, weights: Array, target: int, last: int, records: int | None
+    law: LoweredLaw, weights: Array, target: int, last: int, records: int | None
 ) -> tuple[_ScaledMatrix, float]:
     """Return the message of all records after the last one that matters, and its own error."""
     hidden = law.size
@@ -362,7 +362,7 @@ def _end(
         period = np.eye(hidden)
         for more in range(len(weights)):
             row = weights[abs(last + 1 + more - target) % len(weights)]
-            period = period @ (law.steps[0] * row)  # T diag(w)
+            period = period @ (law.kernels[0] * row)  # T diag(w)
         vector, width = perron(period)
         _faint(vector)
         return _ScaledMatrix(vector), width
@@ -370,7 +370,8 @@ def _end(
         return _ScaledMatrix(np.ones(hidden)), 0.0
     final = weights[abs(records - 1 - target) % len(weights)]
     steps = _times(
-        _ScaledMatrix(law.step(last)), _unknown(law, weights, target, range(last + 1, records - 1))
+        _ScaledMatrix(law.kernel(last)),
+        _unknown(law, weights, target, range(last + 1, records - 1)),
     )
     return _times(steps, _ScaledMatrix(final)), 0.0
 
@@ -423,7 +424,7 @@ def _ordered_sides_scaled(matrix: Array) -> Array:
 
 
 def side_table(
-    law: HiddenLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
+    law: LoweredLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
 ) -> SideGains:
     """Return what the records on one side add, for every number of them up to ``reach``.
 
@@ -431,7 +432,7 @@ def side_table(
     length has room for as many on both sides. Cost O(k^3) for every number.
     """
     size = law.size
-    step = law.steps[0].T if left else law.steps[0]  # rows are the value nearer to the target
+    step = law.kernels[0].T if left else law.kernels[0]  # rows are the value nearer to the target
     depth = check_range(law, weights)
     seen, plain = np.eye(size), np.eye(size)  # (T D)^d and T^d
     message, prior = np.ones(size), np.ones(size)  # of an open side
@@ -578,7 +579,7 @@ def ordered_leakage(values: StateExponents, chain: MarkovChain, against: Against
         return None
     if float(values.exponents(values.upper)[-1]) > DEEPEST:
         return None
-    law = HiddenLaw(chain.initial[order], steps, np.arange(chain.size))
+    law = LoweredLaw(steps, np.arange(chain.size), chain.initial[order])
     work = _Ordered(chain, law, values)
     try:
         if isinstance(against, Adversary):
@@ -608,7 +609,7 @@ class _Ordered:
     """A chain with its states in rising order, and what they add."""
 
     chain: MarkovChain
-    law: HiddenLaw
+    law: LoweredLaw
     values: StateExponents
 
     def weights(self, rising: bool, rate: float) -> Array:

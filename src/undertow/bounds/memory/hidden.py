@@ -1,10 +1,9 @@
 """What mechanisms leak on hidden chains.
 
-To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), exact for
-`PureDP`, counts and flips of two states, and one explicit adversary has an exact one
-(`explicit`). To attackers who know *any* records there is a bracket (`bracket`) where the hidden
-chain is totally positive, with two hidden states for each symbol at most. Of other chains only
-attacks are known; the upper end is then inf, and no plan is made.
+To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), to those who
+know *any* records a bracket (`bracket`) where the hidden chain is totally positive, with two hidden
+states for each symbol at most; elsewhere the upper end is inf. One explicit adversary has an exact
+one where the law is attractive (`explicit`), else pairwise bounds (`bounds.one_adversary`).
 """
 
 import math
@@ -13,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, Window, check_against
 from undertow.bounds.memory.attractive import (
     Best,
     best_case,
@@ -30,6 +29,8 @@ from undertow.bounds.memory.envelopes import (
     open_attack,
     pattern_codes,
 )
+from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, LocalMechanism, MetricDP, PureDP, RandomizedResponse
@@ -47,6 +48,7 @@ __all__ = [
     "explicit",
     "leakage",
     "local",
+    "window_leakage",
 ]
 
 
@@ -183,10 +185,10 @@ def _value(
     ``weights`` (phases, states); the records before ``offset`` are left out: the chain is
     stationary.
     """
-    law = model.hidden_law()
+    law = model.lowered()
     known = tuple(record - offset for record in against.known)
     place = against.target - offset
-    seen = chain_sums(law, weights[:, law.owner], place, known, records)
+    seen = chain_sums(law, weights[:, law.symbols], place, known, records)
     plain = chain_sums(law, np.ones((1, law.size)), place, known, records)
     return best_case(seen, plain, pair, (model.size,) * len(known))
 
@@ -261,7 +263,12 @@ def leakage(mechanism: Levelled | MetricDP, model: HiddenChain, against: Against
         found: Leakage = prover(plain).leakage(mechanism, plain, against)
         return found
     if isinstance(mechanism, MetricDP):
-        raise NotSupported("what MetricDP leaks on a hidden chain is not known; use PureDP")
+        if isinstance(against, Adversary):
+            return ONE_ADVERSARY.prove(Problem(mechanism, model, against))
+        raise NotSupported(
+            "what MetricDP leaks on a hidden chain is known against an explicit Adversary; use "
+            "PureDP"
+        )
     return _bracket(_curator(mechanism, model), model, against, mechanism)
 
 
@@ -288,8 +295,8 @@ def _plain(model: HiddenChain) -> MarkovChain | None:
     """Return the Markov chain that the model is, if nothing is hidden."""
     if model.hidden > model.size:
         return None
-    law = model.hidden_law()
-    return MarkovChain(law.steps[0], model.states, length=model.length)
+    law = model.lowered()
+    return MarkovChain(law.kernels[0], model.states, length=model.length)
 
 
 def _curator(mechanism: Levelled, model: HiddenChain) -> list[_Direction]:
@@ -370,11 +377,28 @@ def _one(
         sides, model, against, law,
         whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
     )  # fmt: skip
+    if not math.isfinite(upper):
+        leak = _leakage(lower, upper, against, witness, (NO_BOUND,))
+        return narrowed(leak, Problem(mechanism, model, against))
     checked = CHECKED
     if not law:
         checked += ": every second record is relabelled for it"
-    said = checked if math.isfinite(upper) else NO_BOUND
-    return _leakage(lower, upper, against, witness, (said,))
+    return _leakage(lower, upper, against, witness, (checked,))
+
+
+def window_leakage(level: float, model: HiddenChain, against: Against, window: int) -> Leakage:
+    """Return what all algorithms of a DP level leak about a window, to an explicit adversary.
+
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1), length=5)
+    >>> round(window_leakage(1.0, chain, Adversary(1), 2).upper, 2)
+    3.32
+    """
+    if not isinstance(against, Adversary):
+        raise NotSupported(
+            "what is revealed about a window of records of a hidden chain is known against an "
+            "explicit Adversary; protect one record, or plan with Groups"
+        )
+    return ONE_ADVERSARY.prove(Problem(PureDP(level), model, against, Window(window)))
 
 
 def _by_state(

@@ -13,13 +13,13 @@ chains of order one do not apply. `second_order_leakage` takes the sharpest of
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain as joined
 from itertools import combinations, permutations
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, Window, check_against
 from undertow.bounds.memory.two_states import (
     QUICK,
     THOROUGH,
@@ -29,6 +29,8 @@ from undertow.bounds.memory.two_states import (
     law_of,
     worst_case,
 )
+from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -558,10 +560,7 @@ def second_order_leakage(
     if found is not None:
         return found
     if isinstance(against, Adversary):
-        everyone = second_order_leakage(mechanism, chain, "any", reach)
-        return replace(everyone, lower=0.0, witness=None, against=against).with_assumptions(
-            ("the upper end is that of an attacker who knows any records",)
-        )
+        return ONE_ADVERSARY.prove(Problem(mechanism, chain, against))
     return _looser(chain, view, against, reach)
 
 
@@ -676,7 +675,10 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    return _leakage(0.0, most, against, None)
+    leak = _leakage(0.0, most, against, None)
+    if isinstance(against, Adversary):
+        return narrowed(leak, Problem(PureDP(level), model, against, Window(window)))
+    return leak
 
 
 def local(

@@ -19,6 +19,7 @@ from typing import Any, ClassVar, Literal
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.core.play import Attack, Interval, play, play_many, play_open
 from undertow.bounds.memory.attractive import best_case, chain_sums, check_cases
 from undertow.bounds.memory.boxes import (
     LEFT,
@@ -60,7 +61,7 @@ from undertow.errors import NotSupported
 from undertow.models.attractive import is_attractive
 from undertow.models.base import Model
 from undertow.models.second_order import SecondOrderChain
-from undertow.numerics import ROUNDOFF, Array
+from undertow.numerics import Array
 
 __all__ = [
     "QUICK",
@@ -72,16 +73,13 @@ __all__ = [
     "MoveBounds",
     "Pattern",
     "PatternGuide",
-    "Played",
     "Pool",
     "TargetPattern",
     "attack_arrays",
-    "attack_values",
     "best_pair",
     "envelope_bracket",
     "law_of",
     "message_pool",
-    "open_values",
     "pattern_guide",
     "played",
     "side_points",
@@ -479,100 +477,6 @@ def _outwards(known: list[tuple[int, int]], last: int) -> Pattern:
     return (*found, *([("shown", 0)] * last))
 
 
-@dataclass(frozen=True, slots=True)
-class Played:
-    """What an attack reveals: ln N(1)/N(0) - ln N~(1)/N~(0) lies between both ends."""
-
-    lower: float
-    upper: float
-
-
-def attack_values(
-    chain: SecondOrderChain, weights: Array, known: Array, target: int
-) -> tuple[Array, float]:
-    """Return the log-likelihood ratio of 1 against 0 of many attacks at once, and its error.
-
-    ``weights`` (attacks, records, 2) are the likelihoods of what is seen, ``known`` (attacks,
-    records, 2) is 1 where a value is possible given what is known and 0 elsewhere; both leave the
-    target's two values open. Attacks that cannot occur are NaN. Cost O(attacks records).
-    """
-    law, _ = binary_laws(chain)
-    both = np.stack([weights * known, known])  # (2, attacks, records, 2): with outputs and without
-    sums = []
-    for value in (1, 0):
-        table = both.copy()
-        table[:, :, target, 1 - value] = 0.0
-        sums.append(_log_sums(law, chain.transition, table))
-    with np.errstate(invalid="ignore"):
-        found = (sums[0][0] - sums[0][1]) - (sums[1][0] - sums[1][1])
-    largest = max((float(np.abs(s[np.isfinite(s)]).max(initial=0.0)) for s in sums), default=0.0)
-    records = weights.shape[1]
-    error = 64 * ROUNDOFF * (records + 8 + largest)
-    return np.asarray(found), error
-
-
-def _log_sums(law: Array, step: Array, table: Array) -> Array:
-    """Return ln of the sum over all series of the law times the table: shape (2, attacks)."""
-    records = table.shape[2]
-    if records == 1:
-        with np.errstate(divide="ignore"):
-            return np.asarray(np.log((law.sum(axis=0) * table[:, :, 0]).sum(axis=2)))
-    message = law * table[:, :, 0, :, None] * table[:, :, 1, None, :]  # (2, attacks, x, y)
-    total = np.zeros(table.shape[:2])
-    with np.errstate(divide="ignore", invalid="ignore"):
-        for record in range(2, records):
-            message = np.einsum("vbxy,xyz->vbyz", message, step) * table[:, :, record, None, :]
-            top = message.max(axis=(2, 3), keepdims=True)
-            message = message / np.where(top > 0, top, 1.0)
-            total += np.log(top[..., 0, 0])
-        return np.asarray(total + np.log(message.sum(axis=(2, 3))))
-
-
-def played(
-    chain: SecondOrderChain, weights: Array, known: Sequence[tuple[int, int]], target: int
-) -> Played:
-    """Return what one attack reveals, with weights (records, 2) and known records and values.
-
-    >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
-    >>> attack = played(chain, np.exp([[0, 0], [0, 1.0], [0, 1.0]]), [(0, 0)], 1)
-    >>> round(attack.lower, 6), attack.upper - attack.lower < 1e-11
-    (1.549948, True)
-    """
-    table = np.ones((1, len(weights), 2))
-    for record, value in known:
-        table[0, record, 1 - value] = 0.0
-    values, error = attack_values(chain, weights[None], table, target)
-    found = float(values[0])
-    return Played(found - error, found + error)
-
-
-def open_values(chain: SecondOrderChain, weights: Array) -> tuple[Array, float]:
-    """Return what every record leaks to someone who knows nothing, 1 against 0, and the error.
-
-    ``weights`` (records, 2) are the likelihoods of what is seen of the records around a target, and
-    of the target itself. Cost O(records), two passes.
-    """
-    law, _ = binary_laws(chain)
-    step, records = chain.transition, len(weights)
-    if records == 1:
-        return np.log(weights[:, 1] / weights[:, 0]), 8 * ROUNDOFF
-    forward = np.empty((records, 2, 2))  # the pair (t - 1, t), all before it seen; from t = 1
-    forward[1] = law * weights[0, :, None] * weights[1]
-    for record in range(2, records):
-        message = np.einsum("xy,xyz->yz", forward[record - 1], step) * weights[record]
-        forward[record] = message / message.max()
-    backward = np.ones((records, 2, 2))  # the pair (t - 1, t), all after it seen
-    for record in range(records - 2, 0, -1):
-        message = np.einsum("xyz,z,yz->xy", step, weights[record + 1], backward[record + 1])
-        backward[record] = message / message.max()
-    both = forward * backward
-    sums = both.sum(axis=1)  # (records, x)
-    sums[0] = both[1].sum(axis=1)
-    prior = law.sum(axis=0)
-    found = np.log(sums[:, 1] / sums[:, 0]) - np.log(prior[1] / prior[0])
-    return np.asarray(found), 64 * ROUNDOFF * (records + 8 + float(np.abs(found).max()))
-
-
 Law = Literal["attractive", "relabelled", "words"]
 """Why the worst outputs are known: they are all alike, they alternate, or all are tried."""
 
@@ -746,6 +650,19 @@ def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
     return np.asarray(weights)
 
 
+def played(
+    chain: SecondOrderChain, weights: Array, known: Sequence[tuple[int, int]], target: int
+) -> Interval:
+    """Return what one attack reveals, with weights (records, 2) and known records and values.
+
+    >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
+    >>> attack = played(chain, np.exp([[0, 0], [0, 1.0], [0, 1.0]]), [(0, 0)], 1)
+    >>> round(attack.lower, 6), attack.upper - attack.lower < 1e-11
+    (1.549948, True)
+    """
+    return play(chain.lowered(), Attack(target, dict(known), ((1,), (0,)), weights))
+
+
 def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: TargetPattern) -> AttainedBracket:
     """Return an attack played out in a series of the chain's length, cut where it does not fit."""
     length = chain.length
@@ -784,11 +701,12 @@ def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -
         codes = range(outputs + 2 * known)
         choices = np.array(list(product(codes, repeat=len(others))), dtype=np.int64)
         weights, possible = _coded(tilts, records, target, choices)
-        values, error = attack_values(chain, weights, possible, target)
+        values, errors = play_many(chain.lowered(), weights, possible, target, (1, 0))
         place = int(values.argmax())
-        upper = max(upper, float(values[place]) + error)
-        if float(values[place]) - error > best[0]:
-            best = float(values[place]) - error, target, tuple(choices[place].tolist())
+        upper = max(upper, float((values + errors).max()))
+        attained = float(values[place] - errors[place])
+        if attained > best[0]:
+            best = attained, target, tuple(choices[place].tolist())
     value, target, code = best
     weights, _ = _coded(tilts, records, target, np.array([code], dtype=np.int64))
     others = [record for record in range(records) if record != target]
@@ -833,7 +751,7 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
     records = min(8 * work.longest, LONG) + 1 if endless else int(chain.length or 1)
     best: tuple[float, float, int] = (0.0, 0.0, 0)
     for turn in range(tilts.phases):  # targets of one parity at a time
-        values, error = open_values(chain, _all_weights(tilts, records, turn))
+        values, error = play_open(chain.lowered(), _all_weights(tilts, records, turn), (1, 0))
         values[np.arange(records) % tilts.phases != turn] = -math.inf
         top = float(values.max())
         # of all but equal ones, the target nearest to the middle
@@ -854,12 +772,12 @@ def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Atta
     """
     if tilts.words:
         raise NotSupported("the outputs are too many to try")
-    target, known, law = against.target, against.known, chain.hidden_law()
+    target, known, law = against.target, against.known, chain.lowered()
     check_cases(2, len(known))
     last = max((target, *known)) + 1
     records = last + MOST_GAP if chain.length is None else chain.length
     table = np.array([tilt_weights(row[0]) for row in tilts.near])  # (phases, values)
-    rows = (table / table.max(axis=1, keepdims=True))[:, law.owner]
+    rows = (table / table.max(axis=1, keepdims=True))[:, law.symbols]
     plain = np.ones((1, law.size))
     found = []
     for length in {records, chain.length}:

@@ -1,4 +1,4 @@
-"""Files of tables: what they are by their names, and whether they are that.
+"""Files of tables: their formats by name, their contents checked against it, and memory limits.
 
 Values of a file are private. No message of this module contains one.
 """
@@ -196,7 +196,7 @@ def _check_chunk(file: BinaryIO, size: int, about: dict[int, Any]) -> None:
 
 
 def _page(file: BinaryIO, place: int, end: int) -> tuple[dict[int, Any], int]:
-    """Return the header of a page and its length; statistics can make it long."""
+    """Return the header of a page, and its length."""
     wanted = _HEADER
     while True:
         file.seek(place)
@@ -361,7 +361,7 @@ def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
 
 
 def fault(message: str, name: str) -> str:
-    """Return what is wrong with a file in words that quote nothing of it.
+    """Describe what is wrong with a file without quoting it.
 
     >>> fault("invalid utf-8 sequence", "a.csv")
     'it is not text in UTF-8'

@@ -1,4 +1,4 @@
-"""Where records come from: files, frames of any library, or a plain list; one lazy frame of it.
+"""Sources of records: files, frames of any library, or a plain list, as one lazy frame.
 
 Nothing here depends on a value: what a column holds is known from its type, or from the kind of
 file. Errors of other libraries often quote the data, so they are never passed on.
@@ -62,7 +62,7 @@ _CHANGED = "changed since it was opened; open it again when it is complete"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file as it was: the device, number, size and times by which a change shows.
+    """Fingerprint of a file: device, inode, size and times, by which changes are detected.
 
     >>> Seen(Path("no such file"), None).unchanged()
     True
@@ -72,7 +72,7 @@ class Seen:
     state: tuple[int, int, int, int, int] | None
 
     def unchanged(self) -> bool:
-        """Return whether the file is still the same, to all that can be seen without reading it."""
+        """Return whether the file's metadata are unchanged."""
         return seen(self.path) == self
 
     def check(self, consequence: str = _CHANGED) -> None:
@@ -83,7 +83,7 @@ class Seen:
 
 @dataclass(frozen=True, slots=True)
 class AllSeen:
-    """The files of one table as they were, and how they are found again."""
+    """Fingerprints of the files of one table, and how they are listed again."""
 
     files: tuple[Seen, ...]
     listed: Callable[[], list[Path] | None]
@@ -101,7 +101,7 @@ class AllSeen:
 
 
 def seen(path: Path) -> Seen:
-    """Return a file as it is now; without a state where there is none."""
+    """Return the fingerprint of a file as it is now; without a state if it does not exist."""
     try:
         status = path.stat()
     except OSError:
@@ -122,7 +122,7 @@ _BLOCK = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table that has not been read yet: a lazy frame, and what is known of its columns.
+    """Table that is not read yet: a lazy frame, and the facts about its columns.
 
     A file or several (``paths``) hold it; one in several has a frame for each of its ``parts``.
     ``rows`` is how many rows there are where that is known without reading them, ``size`` about
@@ -153,7 +153,7 @@ class Source:
         return False
 
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
-        """Return what queries of the frame give, in one pass where that is possible."""
+        """Collect queries of the frame, in one pass where that is possible."""
         import polars as pl
 
         try:
@@ -180,7 +180,7 @@ class Source:
         return feed_in_order(data, folds, *columns, words=words)
 
     def first_text(self, name: str) -> str | None:
-        """Return the first text of a column of times, which are public: it says how to read all."""
+        """Return the first text of a column of times, public, which determines their format."""
         import polars as pl
 
         text = column_of_name(name).cast(pl.String).alias(TIME)

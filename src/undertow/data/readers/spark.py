@@ -1,4 +1,4 @@
-"""Tables of Spark: opened by their types, read where they lie, refused in words that quote nothing.
+"""Tables of Spark: opened by their types, evaluated on the workers, with errors that quote no data.
 
 The only module that knows Spark. A Spark frame is never collected: the columns that are needed go
 through `undertow.data.readers.spark`, the same expressions of Polars as for any other table, in the
@@ -77,7 +77,7 @@ def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
 
 
 class SpreadSeries(CodedPieces):
-    """The records of a cluster, of which this machine sees none: what is known of them all."""
+    """Records of a cluster: summaries of them only, since this machine reads none."""
 
     def survey(self, length: int | None = None) -> Survey:
         """Refuse records that are in no state, where the rule does; the refusal depends on them."""
@@ -144,7 +144,7 @@ class Digested:
         return self._digest.result()
 
     def merge(self, other: "Digested") -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
         self._digest.merge(other.result())
         self.records, self.series = self.records + other.records, self.series + other.series
 
@@ -164,7 +164,7 @@ class Digested:
 
 
 class Rewriting:
-    """Rows into outputs under a key, piece by piece; keeps digests of the records and the outputs.
+    """Randomiser of rows under a key, piece by piece, with digests of records and outputs.
 
     ``secret`` is that of the flips, ``digest`` that of the digest of the records.
     """
@@ -207,7 +207,7 @@ class Rewriting:
         return table
 
     def merge(self, other: "Rewriting") -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
         self.read.merge(other.read)
         self.shown.merge(other.shown)
 
@@ -236,7 +236,7 @@ Kernel = Callable[[Any, Batches], Iterator["pa.RecordBatch"]]
 
 
 class KernelError(Exception):
-    """A kernel failed; why may quote the data, and is not shown."""
+    """Failure of a kernel; its message may quote the data, and is not shown."""
 
 
 def place(number: int) -> str:
@@ -306,7 +306,7 @@ def quiet(kernel: Kernel) -> Kernel:
 
 
 def refusal_in(message: str) -> UndertowError | None:
-    """Return the refusal of ours that a kernel has met, as the cluster tells it; None for none.
+    """Return the refusal that a kernel raised, from the cluster's message; None if there is none.
 
     >>> refusal_in("Task 3 failed: <<InvalidInput>>no records<</>> at worker 7")
     InvalidInput('no records')
@@ -368,7 +368,7 @@ def _sent(frame: "pl.DataFrame", schema: "pa.Schema") -> "Iterator[pa.RecordBatc
 
 
 def _kept(folds: Sequence[Fold], schema: "pa.Schema") -> "pa.RecordBatch":
-    """Return what folds keep as one row."""
+    """Return the states of folds as one row."""
     import pyarrow as pa
 
     state = packed([fold.state() for fold in folds])
@@ -678,7 +678,7 @@ class SparkSource(Source):
         return CHUNK
 
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
-        """Refuse: no query of one frame in memory can be asked of a table that is none."""
+        """Refuse queries of a frame in memory: a cluster holds this table."""
         raise NotSupported(
             "this is not done on a Spark frame; write the records that it needs to a Parquet file"
         )
@@ -842,7 +842,7 @@ class SparkSource(Source):
 
 @dataclass(frozen=True)
 class _Report:
-    """Where a worker tells what it has kept of a partition; the last who did it is heard."""
+    """Accumulator of the states of partitions; the last write of a partition wins."""
 
     reports: Any
 
@@ -868,7 +868,7 @@ def _reports() -> Any:
 
 
 def _take(folds: Sequence[Fold], states: Sequence[Any]) -> None:
-    """Let folds take over what others have kept."""
+    """Merge states into folds."""
     for fold, state in zip(folds, states, strict=True):
         fold.merge(fold.load(state))
 
@@ -944,7 +944,7 @@ def _spark_schema(schema: "pa.Schema") -> Any:
 
 
 def _spark(part: str = "") -> Any:
-    """Return the package, or say how to get it."""
+    """Import pyspark, or raise an error that says how to install it."""
     from importlib import import_module
 
     try:
@@ -975,7 +975,7 @@ def _check_java() -> None:
 
 @contextmanager
 def _quoting_nothing(what: str) -> Iterator[None]:
-    """Turn whatever fails in Spark into an error that quotes neither data nor Spark."""
+    """Convert failures of Spark into errors that quote neither data nor Spark."""
     try:
         with _unlogged():
             yield
@@ -989,7 +989,7 @@ def _quoting_nothing(what: str) -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep pyspark from logging failures of its own accord, with what they quote."""
+    """Suppress pyspark's logs of failures, which quote data."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
@@ -1004,7 +1004,7 @@ def _unlogged() -> Iterator[None]:
 
 
 def _reason(message: str) -> str:
-    """Return what a failure was in words that quote nothing of it but the name of a package.
+    """Describe a failure, quoting nothing of it but the name of a package.
 
     >>> _reason("ModuleNotFoundError: No module named 'polars'")[:52]
     "the Python of Spark's workers lacks the package pola"

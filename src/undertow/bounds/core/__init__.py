@@ -1,0 +1,1 @@
+"""Engine of chains: limits, steps, sides, joins and attacks on lowered laws."""
