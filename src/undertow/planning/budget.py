@@ -267,8 +267,8 @@ def level_trial(
     model: AnyModel, limit: float, against: Against, delta: float, protect: Window | None
 ) -> Trial:
     """Return the level that a model allows, found with little effort."""
-    found = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
-    level, window = found if isinstance(found, float) else found.epsilon, read_window(protect)
+    budget = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
+    level, window = budget if isinstance(budget, float) else budget.epsilon, read_window(protect)
     return Trial(
         lambda check: price_level(check, level, against, window),
         lambda other: leakage(PureDP(level), other, against, effort=LITTLE, protect=window),
@@ -319,8 +319,8 @@ def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
 
 def _guess(model: AnyModel, limit: float) -> float:
     """Return a level near the answer: the closed form where there is one, a third otherwise."""
-    found = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
-    return found or limit / 3
+    level = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
+    return level or limit / 3
 
 
 def largest_level(
@@ -351,8 +351,8 @@ def largest_level(
         start = _guided(partial(_focused, guide, level, limit, search.precision))
         guide, level = (None, level) if start is None else (guide, start)
     excess = 0.0  # of the proved upper end over what the guide attains
-    for tried in range(200):
-        progress.doing("levels tried", tried)
+    for turn in range(200):
+        progress.doing("levels tried", turn)
         attained = None if guide is None else _guided(partial(guide.attains, level))
         if attained is None:
             guide, attained, excess = None, 0.0, 0.0
