@@ -179,8 +179,8 @@ def _confirmed(question: Question, proposed: float) -> _Proposal:
                 EVERY_GROUP
                 if question.families == {"groups"}
                 else "the scale is that of the dependence coefficients of [liu2016], "
-                f"{proposed:.6g}{more}; pairs of records prove nothing by themselves, the leakage of this noise "
-                "does"
+                f"{proposed:.6g}{more}; pairs of records prove nothing by themselves, the leakage "
+                "of this noise does"
             )
             return _Proposal(mechanism, note)
         scale *= up(leak.upper / target, 2**12)
