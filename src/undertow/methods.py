@@ -12,7 +12,7 @@ from undertow.errors import InvalidInput, MethodRefused
 
 if TYPE_CHECKING:
     from undertow.adversaries import Against
-    from undertow.certificate import Covers
+    from undertow.certificate import ValidFor
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.planning.questions import Question, Way
@@ -49,7 +49,7 @@ class Scope:
         Families of models.
     protects
         Adversaries; ``any`` includes them all.
-    covers
+    valid_for
         The widest shapes of data; ``any`` includes series shorter than the model's. What a plan
         covers is in its certificate.
     windows, persons
@@ -60,7 +60,7 @@ class Scope:
 
     families: tuple[str, ...] = ("chain",)
     protects: tuple[Literal["any", "ignorant"], ...] = ("any",)
-    covers: "Covers" = "series"
+    valid_for: "ValidFor" = "series"
     windows: bool = False
     persons: bool = False
     releases: bool = False
@@ -191,7 +191,7 @@ class Method:
 
     def _secret_refusal(self, question: "Question[Any]") -> str | None:
         """Return why the method cannot hide what is secret, None if it can."""
-        window = question.window.records
+        window = question.secret.window
         if window > 1 and not self.scope.windows:
             return (
                 f"'{self.name}' is about one record, and the history of {window} records in a row "
@@ -200,13 +200,13 @@ class Method:
         if window > 1 and not question.families <= {"chain", "groups", "second-order"}:
             return (
                 "what is revealed about a window of records is known for chains of order one and "
-                f"two, their classes and groups, not for {question.model.describe()}; protect one "
+                f"two, their classes and groups, not for {question.model.describe()}; hide one "
                 "record, or plan with Groups"
             )
-        if question.person and not self.scope.persons:
+        if question.secret.person and not self.scope.persons:
             return (
-                "unit='person' hides all records of a person, whatever they are: leave method, "
-                "pairs and protect out"
+                f"'{self.name}' is about records of one person, and secret=Person() hides all of "
+                "them, whatever they are: leave method out, or say method='group'"
             )
         return None
 
@@ -231,28 +231,28 @@ class Method:
 
 _PAPER = "Section IV of [massny2025]"
 _IGNORANT = Scope(protects=("ignorant",))
-_ANY_SHAPE = Scope(covers="any")
+_ANY_SHAPE = Scope(valid_for="any")
 
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
            {"laplace": {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT",
                         "network": "networks.EXACT"}, "gaussian": "approximate.EXACT"},
-           Scope(("chain", "gaussian", "network"), covers="windows"), tight=True,
+           Scope(("chain", "gaussian", "network"), valid_for="windows"), tight=True,
            wider="exchange"),
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
            {"laplace": {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
                         "other": "chains.EXCHANGE"}},
-           Scope(_EVERY, covers="any", windows=True, releases=True), anytime=True),
+           Scope(_EVERY, valid_for="any", windows=True, releases=True), anytime=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
            "docs, theory: least noise of any shape", {"table": "tables.OPTIMAL"},
            Scope(("chain", "network")), tight=True, best="alone", effort="compare.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
            "docs, theory: approximate guarantees", {"gaussian": "approximate.CLOSED"},
-           Scope(_EVERY, covers="any", windows=True, releases=True), quick=True, anytime=True),
+           Scope(_EVERY, valid_for="any", windows=True, releases=True), quick=True, anytime=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
            "docs, theory: approximate guarantees", {"gaussian": "approximate.SWEEP"},
-           Scope(covers="any", releases=True)),
+           Scope(valid_for="any", releases=True)),
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
            {"laplace": {"chain": "chains.QUILT", "network": "networks.QUILT"}},
            Scope(("chain", "network"), ("any", "ignorant"), "any"), subsumed_by="exchange",
@@ -260,17 +260,17 @@ _LISTED = (
     Method("quilt-approx", "answer",
            "Markov quilts from the least probability and the spectral gap",
            "Lemma 4.7 of [wang2016]", {"laplace": "chains.QUILT_APPROX"},
-           Scope(protects=("ignorant",), covers="any"), subsumed_by="exchange"),
+           Scope(protects=("ignorant",), valid_for="any"), subsumed_by="exchange"),
     Method("wasserstein", "answer", "how far one record can move the answer",
            "Theorem 3.2 of [wang2016]",
            {"laplace": {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"}},
            Scope(("chain", "network"), ("ignorant",)), effort="compare.wasserstein"),
     Method("group", "answer", "any dependence whatever among the records",
            "Theorem 4.2 of [lange2024]", {"laplace": "groups.GROUP"},
-           Scope(_EVERY, covers="any", windows=True, persons=True, releases=True), quick=True),
+           Scope(_EVERY, valid_for="any", windows=True, persons=True, releases=True), quick=True),
     Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
            "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
-           {"laplace": "dependent.DEPENDENT"}, Scope(_EVERY, covers="any"),
+           {"laplace": "dependent.DEPENDENT"}, Scope(_EVERY, valid_for="any"),
            subsumed_by="exchange"),
     Method("lange", "answer", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
            {"laplace": "chains.LANGE"}, _ANY_SHAPE, certified=False, quick=True),
@@ -281,19 +281,19 @@ _LISTED = (
            {"laplace": "chains.ZHAO_MULTISTEP"}, _ANY_SHAPE, certified=False),
     Method("influence-curve", "answer", "a(b) epsilon + b with the best b of an influence curve",
            "[bai2026], as far as its abstract says, with the quilts of [wang2016]",
-           {"laplace": "chains.INFLUENCE_CURVE"}, Scope(protects=("ignorant",), covers="any"),
+           {"laplace": "chains.INFLUENCE_CURVE"}, Scope(protects=("ignorant",), valid_for="any"),
            certified=False),
     Method("temporal", "answer", "the recursion of temporal privacy leakage",
            "after [cao2017], derived anew", {"laplace": "chains.TEMPORAL"},
-           Scope(protects=("ignorant",), covers="any"), certified=False),
+           Scope(protects=("ignorant",), valid_for="any"), certified=False),
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
            "Proposition 6.4 of [lange2024]", {"laplace": "gaussian.BOUND"}, Scope(("gaussian",)),
            certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           {"states": "flips.EXACT"}, Scope(("chain", "second-order"), covers="any"), tight=True),
+           {"states": "flips.EXACT"}, Scope(("chain", "second-order"), valid_for="any"), tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
-           "docs, theory: exchange rate", {"states": "flips.EXCHANGE"}, Scope(_EVERY, covers="any"),
-           subsumed_by="exact", anytime=True),
+           "docs, theory: exchange rate", {"states": "flips.EXCHANGE"},
+           Scope(_EVERY, valid_for="any"), subsumed_by="exact", anytime=True),
     Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
            "docs, theory: flipped series", {"states": "flips.XOR"}, _ANY_SHAPE, best="never"),
     Method("chakrabarti", "flip", "flips for an attacker who knows no other record",

@@ -7,6 +7,7 @@ import undertow as ut
 from undertow.auditing.auditor import audit
 from undertow.auditing.scores import number_labels, pair_labels
 from undertow.auditing.statistical import choose_labels, try_event
+from undertow.certificate import Leakage
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
@@ -16,7 +17,7 @@ SEEDS = [pytest.param(10, 4, id="10")]
 
 
 def claimed(mechanism, model, epsilon):
-    claim = ut.Leakage(epsilon, epsilon, "as sold", "any")
+    claim = Leakage(epsilon, epsilon, "as sold", "any")
     return ut.Plan(mechanism, model, epsilon, claim, "exact")
 
 

@@ -42,7 +42,7 @@ def test_noise_teaches_nothing():
 
 
 def test_it_stands_beside_the_other_attackers():
-    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", "chakrabarti")
+    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", method="chakrabarti")
     truth = [HIGH.simulate(700, seed=seed) for seed in (1, 2)]
     shown = ut.sanitize(plan, truth, insecure_seed=4)
     found = attack(shown, plan, truth, attackers=["viterbi", lstm_attacker(TINY)])

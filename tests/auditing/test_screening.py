@@ -21,6 +21,7 @@ from undertow.auditing.auditor import audit, prepare, suspicions
 from undertow.auditing.blackbox import release_code
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.screening import Repeat, Suspects, screen
+from undertow.certificate import Leakage
 from undertow.models.gaussian import MultivariateGaussian
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
@@ -30,9 +31,9 @@ FLIPS = 0.34375  # of the second: leaks just below 4 against any attacker
 RUNS = [2]
 
 
-def claimed(mechanism, model, limit, against="any", secrets=None):
-    more = {} if secrets is None else {"secrets": secrets}
-    claim = ut.Leakage(limit, limit, "as sold", against, **more)
+def claimed(mechanism, model, limit, against="any", secret=None):
+    more = {} if secret is None else {"secrets": secret}
+    claim = Leakage(limit, limit, "as sold", against, **more)
     return ut.Plan(mechanism, model, limit, claim, "exact")
 
 
@@ -231,8 +232,8 @@ def test_attacks_on_suspects_respect_one_adversary_and_the_secrets():
     plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, one)
     found = list(suspicions(plan, DrawnModel(CHAIN, 60), ALL))
     assert {(a.target, tuple(record for record, _ in a.known)) for a, _ in found} == {(5, (3, 9))}
-    secrets = ut.adversaries.Secrets(records=[9])
-    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, secrets=secrets)
+    secret = ut.Records([9])
+    plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, secret=secret)
     assert {a.target for a, _ in suspicions(plan, DrawnModel(CHAIN, 60), ALL)} == {9}
 
 

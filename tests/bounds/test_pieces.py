@@ -117,7 +117,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     for n in (2, 3, 5 if k == 2 else 4):
         assert oracle(chain, counted, scale, n, against)[0] <= leak.upper + ROUNDING
     assert 0 <= leak.lower <= leak.upper
-    assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
+    assert (leak.method, leak.valid_for, leak.against) == ("exact", "windows", against)
 
 
 @pytest.mark.parametrize("seed", range(1))

@@ -16,7 +16,7 @@ from tests.contracts.test_gaussian_leakage import (
     random_covariance,
     summed,
 )
-from undertow.adversaries import EVERYTHING, Adversary
+from undertow.adversaries import Adversary
 from undertow.bounds.gaussian.leakages import leakage as gaussian_leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.methods import METHODS
@@ -25,6 +25,7 @@ from undertow.models.sets import ModelSet
 from undertow.planning import gaussian as planning
 from undertow.planning.calibrate import solve
 from undertow.planning.questions import Question
+from undertow.secrets import ONE_RECORD
 
 # --- reference numbers ----------------------------------------------------------------------------
 
@@ -62,7 +63,7 @@ def judge_heights(rows, factor, tolerance):
     assert leak.upper == pytest.approx(factor, abs=tolerance)
     assert leak.closed
     assert (leak.witness.target, leak.witness.known) == (1, ())  # the father, nothing known
-    published = Question(ut.Sum(0, 100), model, 1.0, "any", EVERYTHING)
+    published = Question(ut.Sum(0, 100), model, 1.0, "any", ONE_RECORD)
     ours = planning.exchange(published)
     theirs = planning.gaussian_bound(published)
     assert ours.scale < theirs.scale < 3 * 100
@@ -81,7 +82,7 @@ def judge_scores(rows, factor, tolerance):
     unclipped = gaussian_leakage(ut.Laplace(ut.Linear([1, 1], 200.0), 200.0), model)
     assert unclipped.upper == pytest.approx(factor, abs=tolerance)
     assert (unclipped.witness.target, unclipped.witness.known) == (1, ())  # the mother
-    question = Question(ut.Sum(0, 200), model, 1.0, "any", EVERYTHING)
+    question = Question(ut.Sum(0, 200), model, 1.0, "any", ONE_RECORD)
     noise = planning.gaussian_bound(question)
     rho = model.largest_correlation
     assert noise.scale == pytest.approx(200 * (1 + rho))
@@ -106,7 +107,7 @@ def test_scores_of_mothers_and_children():
 
 
 def question(query, model, epsilon=1.0, against="any"):
-    return Question(query, model, epsilon, against, EVERYTHING)
+    return Question(query, model, epsilon, against, ONE_RECORD)
 
 
 @LAWS

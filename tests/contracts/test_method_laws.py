@@ -92,6 +92,6 @@ def test_independent_records_need_plain_noise(matrix, n, epsilon):
 def test_guarantees_on_random_chains(matrix, n, epsilon):
     chain = Example("random", matrix, "stationary", n)
     for method, who in APPLICABLE:
-        plan = calibrate(chain, (1,), epsilon, who, method)
+        plan = calibrate(chain, (1,), epsilon, who, method=method)
         assert math.isfinite(plan.leakage.upper)
         kept(plan, chain, table(chain, (1,), plan.mechanism.scale), who)

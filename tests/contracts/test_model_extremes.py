@@ -91,7 +91,7 @@ def test_plans_for_rare_values(q: float) -> None:
     network = rare_and(q)
     for method in [*methods_for(network), "best"]:
         try:
-            plan = ut.calibrate(ut.Count(1), network, 1.0, "ignorant", method)
+            plan = ut.calibrate(ut.Count(1), network, 1.0, "ignorant", method=method)
         except MethodRefused:
             continue
         assert model_oracles.truth(network, plan.mechanism, "ignorant") <= 1 + 1e-11
@@ -150,7 +150,7 @@ def test_certain_records_leak_nothing(model: Any, epsilon: float) -> None:
         assert ut.dp_budget(model, epsilon, against) == math.inf
         for method in ("best", "exact", "exchange"):
             with pytest.raises(NothingToProtect):
-                ut.calibrate(ut.Count(1), model, epsilon, against, method)
+                ut.calibrate(ut.Count(1), model, epsilon, against, method=method)
 
 
 def test_an_answer_that_does_not_depend_on_the_records() -> None:
@@ -429,6 +429,6 @@ def test_mixed_sets_have_their_best_method_too() -> None:
             continue
     assert {plan.method for plan in plans} >= {"exchange", "group", "dependent"}
     for missing in ("any", "none"):
-        best = ut.calibrate(ut.Count(1), model, 1.0, covers="series", missing=missing)
+        best = ut.calibrate(ut.Count(1), model, 1.0, valid_for="series", missing=missing)
         errors = [plan.expected_error for plan in plans if missing in (plan.missing, "none")]
         assert best.expected_error <= min(errors) * (1 + 1e-8)

@@ -165,7 +165,7 @@ def test_flips_of_many_states_have_intervals_within_their_effort(against):
 
 def test_chains_of_order_two_have_intervals_within_their_effort():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), (4, 4))
-    chain = ut.SecondOrderChain(rows, length=6)
+    chain = ut.MarkovChain.second_order(rows, length=6)
     leaks = [ut.leakage(ut.PureDP(0.1), chain, effort=effort) for effort in (1e-4, 0.02, 0.5)]
     assert leaks[0].unfinished
     assert len({leak.upper for leak in leaks}) == 1  # which needs no attack

@@ -17,7 +17,7 @@ from functools import cache, lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from undertow.adversaries import Against, Secrets, Window
+from undertow.adversaries import Against
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve, LargestCurve
 from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import BudgetExceeded, LedgerConflict, NothingToProtect, NotSupported
@@ -26,6 +26,7 @@ from undertow.mechanisms import MetricDP, PureDP, Unit
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_positive, down, up
 from undertow.rounding import above, below
+from undertow.secrets import Person, Window
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -637,7 +638,8 @@ def exchanged(
 
     spread = gradual_spread(model)
     if spread is None or unit == "person" or window > 1:
-        return leakage(PureDP(level, unit), model, against, protect=Window(window))
+        hidden = Person() if unit == "person" else Window(window)
+        return leakage(PureDP(level, unit), model, against, hidden)
     return leakage(MetricDP(up(level / spread)), model, against)
 
 
@@ -670,7 +672,7 @@ def _searched() -> Callable[[AnyModel, float, Against, Window], float]:
     from undertow.planning.budget import budget_for
     from undertow.planning.questions import Remembered
 
-    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, protect=kept))
+    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, kept))
 
 
 def allowance(
@@ -732,7 +734,7 @@ def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) ->
         return exchanged(level, model, terms.against, window=terms.window).upper
 
     leakage, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
-    leakage = replace(leakage, secrets=Secrets(window=terms.window))
+    leakage = replace(leakage, secret=Window(terms.window))
     kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
     upper = min(leakage.upper, granted) if kept else leakage.upper
     return replace(leakage, upper=upper, assumptions=(*leakage.assumptions, _CHOSEN))
