@@ -1294,7 +1294,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     method = METHODS[plan.task].get(plan.method)
     if local and (plan.leakage.secret.person or plan.leakage.secret.window > 1):
         raise InvalidPlan("a window or a person is the secret of a curator's answer alone")
-    if method is None or (plan.unit == "person" and not method.persons):
+    if method is None or (plan.unit == "person" and not method.scope.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if plan.leakage.delta != plan.delta or (local and (plan.delta or plan.releases > 1)):
         raise InvalidPlan("its leakage is at another delta than its guarantee")

@@ -205,7 +205,10 @@ def test_other_methods_are_calibrated_for_the_same_guarantee():
 
 
 def test_a_method_that_does_not_cover_the_attacker_is_refused(monkeypatch):
-    only = dataclasses.replace(METHODS["answer"]["quilt"], protects=("ignorant",))
+    quilt = METHODS["answer"]["quilt"]
+    only = dataclasses.replace(
+        quilt, scope=dataclasses.replace(quilt.scope, protects=("ignorant",))
+    )
     monkeypatch.setitem(METHODS["answer"], "quilt", only)
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert "protects only against" in str(rows["quilt"].reason)
