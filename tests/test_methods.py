@@ -48,7 +48,7 @@ def test_the_table_of_the_documentation_is_the_registry():
     ]
     expected = [
         [name, {"answer": "answer", "flip": "series", "redact": "redaction"}[task],
-         ", ".join(m.protects), m.basis, m.covers]
+         ", ".join(m.protects), m.basis, m.valid_for]
         for task, known in METHODS.items() for name, m in known.items()
     ]  # fmt: skip
     assert [[*row[:3], *row[-2:]] for row in rows] == expected

@@ -13,12 +13,13 @@ from typing import TYPE_CHECKING, Any, Literal
 from undertow.errors import InvalidInput, MethodRefused
 
 if TYPE_CHECKING:
-    from undertow.adversaries import Against, Secrets
-    from undertow.certificate import Covers
+    from undertow.adversaries import Against
+    from undertow.certificate import ValidFor
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.planning.questions import Way
     from undertow.queries import Task
+    from undertow.secrets import Secret
 
 __all__ = [
     "BEST",
@@ -54,7 +55,7 @@ class Method:
         The families of models that it has something to say about.
     protects
         The adversaries that its proof is about; ``any`` includes them all.
-    covers
+    valid_for
         The widest shapes of data that its proofs reach; ``any`` includes series shorter than the
         model's. What a plan covers is in its certificate.
     tight
@@ -76,7 +77,7 @@ class Method:
         Whether its proof is about a guarantee, so that several releases are one algorithm.
     asked
         Whether it is used only where it is asked for by name, or where one answer on whole series
-        is all that is released of them (``covers="series"``): ``best`` leaves it out elsewhere.
+        is all that is released of them (``valid_for="series"``): ``best`` leaves it out elsewhere.
     tabulated
         Whether its noise has a table of probabilities, where others have Laplace noise.
     early
@@ -96,7 +97,7 @@ class Method:
     families: tuple[str, ...] = ("chain",)
     protects: tuple[Literal["any", "ignorant"], ...] = ("any",)
     certified: bool = True
-    covers: "Covers" = "series"
+    valid_for: "ValidFor" = "series"
     tight: bool = False
     wider: str | None = None
     subsumed_by: str | None = None
@@ -131,12 +132,17 @@ class Method:
         ignorant = getattr(against, "known", None) == ()  # one target, and nothing else known
         return "any" in self.protects or ("ignorant" if ignorant else against) in self.protects
 
-    def admit_secrets(self, secrets: "Secrets") -> None:
-        """Refuse a window of records, if the method is about one record alone."""
-        if secrets.window == 1 or self.histories:
+    def admit_secret(self, secret: "Secret") -> None:
+        """Refuse a window of records or a person, if the method is about one record alone."""
+        if secret.person and not self.persons:
+            raise MethodRefused(
+                f"'{self.name}' is about records of one person, and secret=Person() hides all of "
+                "them, whatever they are: leave method out, or say method='group'"
+            )
+        if secret.window == 1 or self.histories:
             return
         raise MethodRefused(
-            f"'{self.name}' is about one record, and the history of {secrets.window} records in a "
+            f"'{self.name}' is about one record, and the history of {secret.window} records in a "
             "row is to be protected; use method='exchange', or 'closed' for Gaussian noise"
         )
 
@@ -160,65 +166,65 @@ _PAPER = "Section IV of [massny2025]"
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
            {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
-           ("chain", "gaussian", "network"), covers="windows", tight=True, wider="exchange",
+           ("chain", "gaussian", "network"), valid_for="windows", tight=True, wider="exchange",
            normal="approximate.EXACT"),
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
            {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
-            "other": "chains.EXCHANGE"}, _EVERY, covers="any", composes=True, histories=True,
+            "other": "chains.EXCHANGE"}, _EVERY, valid_for="any", composes=True, histories=True,
            early=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
            "docs, theory: least noise of any shape", "tables.OPTIMAL", ("chain", "network"),
            tight=True, asked=True, tabulated=True, effort="compare.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
-           "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, covers="any",
+           "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, valid_for="any",
            normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True,
            early=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
-           "docs, theory: approximate guarantees", "approximate.SWEEP", covers="any",
+           "docs, theory: approximate guarantees", "approximate.SWEEP", valid_for="any",
            normal="approximate.SWEEP", laplace=False, composes=True),
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
            {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
-           ("any", "ignorant"), covers="any", subsumed_by="exchange", quick=True,
+           ("any", "ignorant"), valid_for="any", subsumed_by="exchange", quick=True,
            effort="compare.quilt"),
     Method("quilt-approx", "answer",
            "Markov quilts from the least probability and the spectral gap",
            "Lemma 4.7 of [wang2016]", "chains.QUILT_APPROX", protects=("ignorant",),
-           covers="any", subsumed_by="exchange"),
+           valid_for="any", subsumed_by="exchange"),
     Method("wasserstein", "answer", "how far one record can move the answer",
            "Theorem 3.2 of [wang2016]",
            {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
            ("chain", "network"), ("ignorant",), effort="compare.wasserstein"),
     Method("group", "answer", "any dependence whatever among the records",
-           "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, covers="any", persons=True,
+           "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, valid_for="any", persons=True,
            quick=True, composes=True, histories=True),
     Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
            "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
-           "dependent.DEPENDENT", _EVERY, covers="any", subsumed_by="exchange"),
+           "dependent.DEPENDENT", _EVERY, valid_for="any", subsumed_by="exchange"),
     Method("lange", "answer", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
-           "chains.LANGE", certified=False, covers="any", quick=True),
+           "chains.LANGE", certified=False, valid_for="any", quick=True),
     Method("zhao", "answer", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
-           "chains.ZHAO", certified=False, covers="any", quick=True),
+           "chains.ZHAO", certified=False, valid_for="any", quick=True),
     Method("zhao-multistep", "answer", "the same over several steps",
            "Proposition 1 of [chakrabarti2022], after [zhao2017]", "chains.ZHAO_MULTISTEP",
-           certified=False, covers="any"),
+           certified=False, valid_for="any"),
     Method("influence-curve", "answer", "a(b) epsilon + b with the best b of an influence curve",
            "[bai2026], as far as its abstract says, with the quilts of [wang2016]",
-           "chains.INFLUENCE_CURVE", protects=("ignorant",), certified=False, covers="any"),
+           "chains.INFLUENCE_CURVE", protects=("ignorant",), certified=False, valid_for="any"),
     Method("temporal", "answer", "the recursion of temporal privacy leakage",
            "after [cao2017], derived anew", "chains.TEMPORAL", protects=("ignorant",),
-           certified=False, covers="any"),
+           certified=False, valid_for="any"),
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
            "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           "flips.EXACT", ("chain", "second-order"), covers="any", tight=True),
+           "flips.EXACT", ("chain", "second-order"), valid_for="any", tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
-           "docs, theory: exchange rate", "flips.EXCHANGE", _EVERY, covers="any",
+           "docs, theory: exchange rate", "flips.EXCHANGE", _EVERY, valid_for="any",
            subsumed_by="exact", early=True),
     Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
-           "docs, theory: flipped series", "flips.XOR", covers="any", whole=True),
+           "docs, theory: flipped series", "flips.XOR", valid_for="any", whole=True),
     Method("chakrabarti", "flip", "flips for an attacker who knows no other record",
-           "Theorem 1 of [chakrabarti2022]", "flips.CHAKRABARTI", certified=False, covers="any"),
+           "Theorem 1 of [chakrabarti2022]", "flips.CHAKRABARTI", certified=False, valid_for="any"),
     Method("optimal", "redact", "the most that erasures record by record can show",
            "docs, theory: redaction", "redaction.OPTIMAL", protects=("any", "ignorant")),
     Method("mq", "redact", "the narrowest windows, whatever the values",

@@ -143,7 +143,7 @@ def test_examples_in_the_help_run(whole, tmp_path, monkeypatch):
                 more += ["--seed", "1"] if words[1] == "audit" else []  # one in twenty errs
                 if not whole and "--method" not in words:
                     more += ["--method", "group"] if words[1] == "compare" else []
-                    more += ["--method", "exchange"] if "--covers" in words else []
+                    more += ["--method", "exchange"] if "--valid-for" in words else []
                     more += ["--draws", "2000"] if words[1:] == ["audit", "plan.json"] else []
                     more += ["--list"] if "wang2016:fig2a" in words else []  # see tests/papers
                 done = call(*words[1:], *more)

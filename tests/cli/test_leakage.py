@@ -9,7 +9,7 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, rows
 
 FIELDS = {
-    "lower", "upper", "method", "against", "witness", "assumptions", "citation", "covers",
+    "lower", "upper", "method", "against", "witness", "assumptions", "citation", "valid_for",
     "any_length", "conditions", "neighbours", "neighbours_assumed",
 }  # fmt: skip
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))

@@ -91,7 +91,7 @@ def test_methods(method):
     found = call_json(*asked)
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
-    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method)
+    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method=method)
     told = plan.mechanism.to_dict()
     assert {name: found[name] for name in told} == told
     said = rows(call(*asked))["method"].strip()

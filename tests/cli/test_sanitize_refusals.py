@@ -22,6 +22,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_in, full_output
+from undertow.certificate import Leakage
 from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
@@ -115,7 +116,7 @@ def test_a_plan_for_other_states_is_refused():
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("asleep", "awake"))
     three = ut.MarkovChain([[0.8, 0.1, 0.1]] * 3, states=("a", "b", "c"), length=HOURS)
     Path("two.plan").write_text(ut.calibrate(ut.Series(), chain, 0.5).to_json())
-    leak = ut.Leakage(0.0, 2.0, "exact", "any")
+    leak = Leakage(0.0, 2.0, "exact", "any")
     plan = ut.Plan(ut.RandomizedResponse.symmetric(3, 0.25), three, 2.0, leak, "exact")
     Path("three.plan").write_text(plan.to_json())
     said = refused(sanitize(*OUT, plan="three.plan"))

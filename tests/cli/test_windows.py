@@ -10,7 +10,7 @@ HOUR = ut.Window(12)
 
 
 def test_a_leakage_is_the_library_answer():
-    leak = ut.leakage(ut.PureDP(0.5), ACTIVITY, protect=HOUR)
+    leak = ut.leakage(ut.PureDP(0.5), ACTIVITY, secret=HOUR)
     found = call_json("leakage", *NAMED, "--epsilon", 0.5, "--protect-window", 12)
     assert (found["lower"], found["upper"]) == (leak.lower, leak.upper)
     assert found["protect_window"] == 12
@@ -34,13 +34,13 @@ def test_a_plan_for_an_hour(tmp_path):
     asked = (*NAMED, "--count", "active", "--limit", 1, "--protect-window", 12)
     said = rows(call("plan", *asked, "--output", path))
     assert "between any two histories of 12 records in a row" in said["guarantee"]
-    assert ut.Plan.from_json(path.read_text()).leakage.secrets.window == 12
+    assert ut.Plan.from_json(path.read_text()).leakage.secret.window == 12
 
 
 def test_compare_and_the_ledger_know_it(tmp_path):
     asked = (*NAMED, "--length", 24, "--count", "active", "--limit", 1, "--protect-window", 12)
     table = call_json("compare", *asked)
-    assert (table["protect_window"], table["best"]) == (12, "exchange")
+    assert (table["secret"]["records"], table["best"]) == (12, "exchange")
     said = " ".join(call("compare", *asked).stdout.split())
     assert "a leakage of at most 1 about the history of 12 records in a row to" in said
     book = tmp_path / "year.db"
@@ -48,7 +48,7 @@ def test_compare_and_the_ledger_know_it(tmp_path):
         "ledger", "create", book, "--dataset", "w25", *NAMED, "--limit", 1, "--protect-window", 12
     )
     assert opened["protect_window"] == 12
-    assert opened["budget"] == ut.dp_budget(ACTIVITY, 1.0, protect=HOUR)
+    assert opened["budget"] == ut.dp_budget(ACTIVITY, 1.0, secret=HOUR)
     assert rows(call("ledger", "show", book))["protects"].strip() == "12 records in a row"
 
 

@@ -106,7 +106,7 @@ def order_two(tensor: Any, records: int, length: int | None = 0) -> Subject:
     kernel = pairs.reshape(size**2, size**2)
     symbols = [state % size for state in range(size**2)]
     law = oracle.hidden_joint(stationary(kernel), kernel, symbols, records)
-    return Subject(ut.SecondOrderChain(tensor, length=length), (law,), length is not None)
+    return Subject(ut.MarkovChain.second_order(tensor, length=length), (law,), length is not None)
 
 
 def hidden(matrix: Any, symbols: Any, records: int, length: int | None = 0) -> Subject:
@@ -420,7 +420,7 @@ def certified(
     shape: Any = "series",
 ) -> Any:  # fmt: skip
     """The public leakage; the one place of these tests that names its options."""
-    return ut.leakage(mechanism, model, against, delta=delta, covers=shape, protect=secret)
+    return ut.leakage(mechanism, model, against, delta=delta, valid_for=shape, secret=secret)
 
 
 def ask(row: Row) -> Any:
@@ -448,8 +448,6 @@ AT_DELTA = tuple(name for name, release in MECHANISMS.items() if release.delta)
 ORDER_ONE = ("sticky", "sticky, endless", "turning", "elsewhere", "three states",
              "three states, endless", "varying", "periodic", "set")  # fmt: skip
 ORDER_TWO = ("order two", "order two, endless", "order two, free", "set of kinds")
-HIDDEN = ("hidden", "hidden, endless", "hidden, free")
-NETWORKS = ("tree", "collider")
 FAMILIES = ("trio", "trio, unsure")
 NUMBERS = ("gaussian", "gaussian class")
 

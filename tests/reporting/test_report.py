@@ -24,6 +24,7 @@ from tests.reporting.pages import (
     told,
 )
 from undertow.accuracy import accuracy
+from undertow.certificate import Witness
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS
 from undertow.releasing.request import Release
@@ -90,7 +91,7 @@ def test_who_is_not_covered():
     assert "another record" in words.not_covered(one)[0]
     assert words.covered(one) == "only an attacker who wants record 3 and knows 1"
     pairs = ut.calibrate(
-        ut.Count("active"), TEN, 1.0, method="quilt", pairs=[STATES], protect=[2, 3]
+        ut.Count("active"), TEN, 1.0, method="quilt", secret=ut.Pairs([STATES], [2, 3])
     )
     assert "other pairs" in words.not_covered(pairs)[0]
     assert "records other than" in words.not_covered(pairs)[1]
@@ -106,11 +107,11 @@ def test_a_person_is_the_unit_in_words():
 
 def test_worst_attacks_are_told_in_runs():
     known = tuple((record, "active") for record in [*range(37), 62])
-    witness = ut.Witness(49, 63, known, "active", "idle")
+    witness = Witness(49, 63, known, "active", "idle")
     assert "knowing records 0 to 36 ('active') and 62 ('active')" in words.attack(witness)
-    alone = ut.Witness(0, 2, (), "active", "idle")
+    alone = Witness(0, 2, (), "active", "idle")
     assert "knowing no other record" in words.attack(alone)
-    assert "knowing record 1 ('x')" in words.attack(ut.Witness(0, 2, ((1, "x"),), "a", "b"))
+    assert "knowing record 1 ('x')" in words.attack(Witness(0, 2, ((1, "x"),), "a", "b"))
 
 
 # --- numbers --------------------------------------------------------------------------------------

@@ -344,4 +344,4 @@ def test_a_demonstration_begins_with_its_example(opened):
 def test_a_question_says_the_same_as_a_command_and_as_python():
     asked_ = AskedQuestion("histogram", unit="window", window="1h", every="5m", limit=0.5)
     assert asked_.options() == "--histogram --limit 0.5 --protect-window 1h --every 5m"
-    assert "protect=ut.Window(12)" in asked_.python()
+    assert "secret=ut.Window(12)" in asked_.python()

@@ -108,7 +108,7 @@ def compare(
 
     with waiting("comparing the methods", "--method exchange asks for one alone") as shown:
         table = comparison.compare(
-            asked, described, limit, against, methods, protect=window, **wanted.told(),
+            asked, described, limit, against, window, methods=methods, **wanted.told(),
             each=lambda row: shown.note(_noted(row)), effort=read_effort(effort) or 1.0,
             partial=True,
         )  # fmt: skip
@@ -131,7 +131,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
 
     best = table.best
     at = f" at delta {stated(table.delta)}" if table.delta else ""
-    often, window = several(table.releases), table.secrets.window
+    often, window = several(table.releases), table.secret.window
     whom = words(table.against, window)
     about = f" about the history of {window} records in a row" if window > 1 else ""
     promise = f"a leakage of at most {table.limit:g}{at}{about}"
@@ -230,20 +230,20 @@ def _protects(against: "Against") -> str:
 
 def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     """Return the file of the figure: error against the limit, for every method."""
-    from undertow.adversaries import Window
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_errors
     from undertow.planning.compare import error_curves
+    from undertow.secrets import Window
 
     ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
     grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(
             query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases,
-            protect=Window(table.secrets.window),
+            secret=Window(table.secret.window),
         )  # fmt: skip
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
-    window = table.secrets.window
+    window = table.secret.window
     hidden = f", {window} records in a row" if window > 1 else ""
     title = f"{query.words()}{hidden}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)

@@ -43,7 +43,7 @@ from undertow.errors import (
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
-    from undertow.diagnostics.orders import OrderTable
+    from undertow.diagnostics.chain_orders import OrderTable
     from undertow.ledger.book import Ledger
     from undertow.models.classes import ChainBox
     from undertow.models.fitting.fit import (
@@ -355,7 +355,7 @@ def _numbers(test: "OrderTest | HomogeneityTest") -> dict[str, Any]:
 
 def _persons(chain: "FittedChain", least: int) -> dict[str, Any]:
     """Return how many persons there are, whether they differ, and what that means in leakage."""
-    from undertow.diagnostics.persons import person_budgets
+    from undertow.diagnostics.person_chains import persons as person_budgets
 
     counts = _tally(chain).persons
     found: dict[str, Any] = {"persons": None if counts is None else len(counts), "words": []}
@@ -628,7 +628,7 @@ def fit_auto(table: "Data", asked: ChainAsked, figure: Path | None) -> AutoFit:
 
     A table that is read in pieces has orders one and two compared; others four, and hidden states.
     """
-    from undertow.diagnostics.orders import compare_orders
+    from undertow.diagnostics.chain_orders import orders as compare_orders
 
     whole = table.piece is None
     read: Any = (

@@ -48,12 +48,13 @@ from undertow.cli.verify import check_place, write_certificate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.diagnostics.windows import Period, Renewal
     from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
     from undertow.planning.budget import Budget
+    from undertow.secrets import Window
 
 __all__ = [
     "RenewalText",
@@ -148,7 +149,7 @@ def leakage(
     allowed = read_effort(effort) or 1.0
     against, described, window = who.read(), model.read(), whole.read()
     if question is None:
-        from undertow.adversaries import ONE_RECORD
+        from undertow.secrets import ONE_RECORD
 
         asked = _Asked(
             described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD, allowed, taken
@@ -162,7 +163,7 @@ def leakage(
         with waiting("computing the leakage", _FASTER) as shown:
             leak = compute(
                 mechanism, described, against, delta=delta or 0.0,
-                effort=allowed, protect=window,
+                effort=allowed, secret=window,
             )  # fmt: skip
     except KeyboardInterrupt:
         ends = shown.reached()
@@ -248,7 +249,8 @@ def _tell(
     mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", said: list[tuple[str, str]],
     more: list[tuple[str, str]],
 ) -> None:  # fmt: skip
-    from undertow.adversaries import Window, words
+    from undertow.adversaries import words
+    from undertow.secrets import Window
 
     rows = [
         ("question", _words(mechanism)),
@@ -256,7 +258,7 @@ def _tell(
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
@@ -264,7 +266,7 @@ def _tell(
     if leak.citation:
         rows.append(("proved by", leak.citation))
     rows += more
-    show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
+    show(f"What it reveals about {Window(leak.secret.window).length_words()}", rows)
 
 
 def _untested(model: "AnyModel") -> tuple[str, ...]:
@@ -290,27 +292,28 @@ def _reached(
     ends: tuple[float, float], against: "Against", window: "Window | None", delta: float | None
 ) -> "Leakage":
     """Return what was attained and proved before the search was interrupted."""
-    from undertow.adversaries import ONE_RECORD, Secrets
     from undertow.certificate import Leakage
+    from undertow.secrets import ONE_RECORD
 
-    secrets = Secrets(window=(window or ONE_RECORD).records)
-    return Leakage(*ends, "interrupted", against, secrets=secrets, delta=delta or 0.0)
+    secret = window or ONE_RECORD
+    return Leakage(*ends, "interrupted", against, secret=secret, delta=delta or 0.0)
 
 
 def _tell_reached(
     mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", as_json: bool
 ) -> None:
     """Print the interval that an interrupted search leaves: it holds, and more time narrows it."""
-    from undertow.adversaries import Window, words
+    from undertow.adversaries import words
+    from undertow.secrets import Window
 
     say("interrupted: this is what was attained and proved so far; to the end it takes longer")
-    about = Window(leak.secrets.window).words()
+    about = Window(leak.secret.window).length_words()
     rows = [
         ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
     ]
     fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
     title = f"What it reveals about {about}, as far as the search came"
@@ -338,7 +341,7 @@ def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -
     limit, window = asked.limit, asked.window
     with waiting("searching for the budget", _FASTER):
         found: Any = dp_budget(
-            asked.model, limit, asked.against, delta=asked.delta, protect=window,
+            asked.model, limit, asked.against, delta=asked.delta, secret=window,
             effort=asked.effort, accept=asked.accept,
         )  # fmt: skip
     if figure is not None:
@@ -481,7 +484,7 @@ def tell_renewal(
     with waiting("computing the leakage"):
         found = renewal(
             model, known.epsilon or 0.0, asked.period, records=records, against=against,
-            limit=1.0 if asked.limit is None else asked.limit, protect=window,
+            limit=1.0 if asked.limit is None else asked.limit, secret=window,
         )  # fmt: skip
     if asked.figure is not None:
         with waiting("drawing"):
@@ -502,7 +505,7 @@ def _renewal_tell(
     each = f"every {found.period}"
     size = "" if found.records == 1 else f", which has {found.records}"
     often = f"the {found.year} records of a year"
-    what = found.window.words()
+    what = found.window.length_words()
     aim = f"for at most {found.limit:g} about {what}"
     spend = f"a level of {below(found.budget)} {each}, {aim}"
     if not found.budget:

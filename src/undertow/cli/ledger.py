@@ -279,6 +279,8 @@ def create(
         from undertow.ledger.book import Ledger
 
         _refuse_second(where, dataset)
+        from undertow.secrets import Person
+
         book = Ledger(
             where,
             dataset,
@@ -287,8 +289,7 @@ def create(
             delta=delta,
             pure=pure,
             against=against or "any",
-            unit=unit or "record",
-            protect=window,
+            secret=Person() if unit == "person" else window,
             accept=read_accept(accept),
             key=key,
         )
@@ -505,8 +506,8 @@ def _terms(book: "Ledger") -> dict[str, Any]:
 
     named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
     same = {name: getattr(book, name) for name in named}
-    if book.protect.records > 1:
-        same["protect_window"] = book.protect.records
+    if book.secret.window > 1:
+        same["protect_window"] = book.secret.window
     same["accepted"] = list(book.accepted)
     same["conditions"] = list(book.conditions())
     origin = book.model.origin
@@ -535,6 +536,7 @@ def _at(delta: float) -> str:
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
     from undertow.models.records import CURATORS, audience_of
+    from undertow.secrets import Window
 
     curators = audience_of(book.model.origin) == "curator"
     leak = f"{below(book.limit)}{_at(book.delta)}"
@@ -547,7 +549,7 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
         ("model", book.model.describe()),
         *([("papers", f"the curator's: {CURATORS}")] if curators else []),
         ("attacker", words(book.against)),
-        ("protects", book.protect.words() if book.unit == "record" else _PERSON),
+        ("protects", _PERSON if book.secret.person else Window(book.secret.window).length_words()),
         ("limit", "; ".join([f"a leakage of {leak}: {moved}", *book.conditions()])),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]

@@ -19,7 +19,7 @@ from undertow.rounding import visible
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.data.table import Data
     from undertow.guarantees import Guarantee, PureDP
     from undertow.ledger.book import Ledger
@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.queries import AnyQuery, Count, LocalQuery, State
+    from undertow.secrets import Window
 
 __all__ = [
     "AgainstOption",
@@ -424,7 +425,7 @@ class WindowText:
 
         A number of records needs no step, and may have one where something else is timed by it.
         """
-        from undertow.adversaries import Window
+        from undertow.secrets import Window
 
         text = self.protect_window
         if text is None:

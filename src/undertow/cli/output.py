@@ -368,7 +368,7 @@ def _showing(words: str, faster: str = "") -> Iterator[Shown]:
 
 
 _OPTIONS = (
-    "accept", "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta",
+    "accept", "against", "allele", "attackers", "by", "confidence", "valid_for", "dataset", "delta",
     "effort", "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing",
     "model", "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure",
     "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
@@ -412,8 +412,10 @@ _PHRASES = (
     (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
-    (r"(?:protect=)?Window\(\d+\)", "--protect-window {}"),
-    (r"(?:protect=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
+    (r"(?:secret=)?Window\((?:records=)?\d+\)", "--protect-window {}"),
+    (r"(?:secret=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
+    (r"(?:secret=)?Person\(\)", "--unit person"),
+    (r"(?:secret=)?Records\(\[5\]\)", "--protect 5"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
     (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
@@ -480,7 +482,7 @@ def _option(said: str) -> str:
     if re.fullmatch(r"'[^']*[ (][^']*'", value):  # a shell needs the quotation marks
         return f"--{name} {value}"
     plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",").rstrip(",")
-    return f"--{_RENAMED.get(name, name)} {plain}".rstrip()
+    return f"--{_RENAMED.get(name, name.replace('_', '-'))} {plain}".rstrip()
 
 
 UNACCOUNTED = (
@@ -510,7 +512,7 @@ def meaning(leak: "Leakage") -> str:
         return "some answers rule a value of a record out, or come as near to that as one likes"
     if math.isinf(leak.upper):
         return "no limit is proved on how far an answer can move the odds between two values"
-    window = leak.secrets.window
+    window = leak.secret.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     if leak.delta:
         return (
@@ -537,8 +539,8 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
-        "covers": leak.covers,
-        **({"protect_window": leak.secrets.window} if leak.secrets.window > 1 else {}),
+        "valid_for": leak.valid_for,
+        "secret": leak.secret.to_dict(),
     } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 

@@ -37,7 +37,8 @@ from undertow.methods import BEST, is_certified, method_names
 if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
-    from undertow.queries import AnyQuery, LocalQuery, State
+    from undertow.queries import State
+    from undertow.secrets import Secret, Window
 
 __all__ = [
     "level_rows",
@@ -64,7 +65,7 @@ def plan(
         None, "How to calibrate; 'best' takes the least certified error.", _BEST
     ),
     pairs: str | None = option("A:B,C:D", "Only these values must not be told apart."),
-    covers: Literal["series", "windows", "any"] | None = option(
+    valid_for: Literal["series", "windows", "any"] | None = option(
         None,
         "Proved for whole series, for one window of each, or for any windows and groups; 'series' "
         "also says that nothing else is released of them, so that noise of any shape will do.",
@@ -102,11 +103,11 @@ def plan(
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --mean 0,1 --limit 1 --json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 1 \\
         --method quilt --protect 3,5
-      undertow plan --model chain.json --top 1 --limit 1 --covers any --output top.json
+      undertow plan --model chain.json --top 1 --limit 1 --valid-for any --output top.json
       undertow plan --model chain.json --histogram --limit 1 --protect-window 1h --every 5m
-      undertow plan --model chain.json --histogram --limit 1 --covers any --output weeks.json
+      undertow plan --model chain.json --histogram --limit 1 --valid-for any --output weeks.json
       undertow plan --transition '0.9,0.1;0.2,0.8' --length 100 --count 1 --limit 4 \\
-        --covers series
+        --valid-for series
       undertow plan --model chain.json --series --limit 2 --output flips.json
       undertow plan --model chain.json --length 300 --redacted --protect 150 --limit 1 \\
         --output erasures.json
@@ -126,19 +127,20 @@ def plan(
     if window is not None and (local.asked or local.protect is not None):
         other = "--protect" if local.protect is not None else "--series"
         raise misuse(f"--protect-window goes with a curator's question, and without {other}")
-    shape = _shape(local, covers, unit) | wanted.told()
+    shape = _shape(local, valid_for, unit) | wanted.told()
     if output is not None or certificate is None:
         check_written(output, force=force)
     check_place(certificate, force=force)
     limit, against, described = most.read(), who.read(), model.read()
     alike = None if pairs is None else _pairs(pairs, described)
-    query: AnyQuery | LocalQuery
-    protect: Any
+    query: Any
+    secret: Secret | None = None
     if local.asked:
-        query, protect = local.read(model.length), None
+        query = local.read(model.length)
     else:
         query = asked.read(described)
-        protect = window if local.protect is None else read_records(local.protect, "--protect")
+        records = None if local.protect is None else read_records(local.protect, "--protect")
+        secret = _secret(alike, records, window, unit)
     if key is not None:
         from undertow.plan import check_private
 
@@ -151,8 +153,7 @@ def plan(
         from undertow.planning.calibrate import calibrate
 
         found = calibrate(
-            query, described, limit, against, str(method),
-            pairs=alike, protect=protect, objective=local.aim(), effort=allowed, accept=taken,
+            query, described, limit, against, secret, method=str(method), objective=local.aim(), effort=allowed, accept=taken,
             missing=read_missing(missing, described.states), **shape,
         )  # fmt: skip
     text = found.to_json() + "\n"
@@ -223,12 +224,35 @@ def level_rows(plan: "Plan[Any]") -> list[tuple[str, str]]:
     return [("DP level", above(plan.dp_epsilon))]
 
 
-def _shape(local: LocalText, covers: str | None, unit: str) -> dict[str, Any]:
-    """Return what calibrate is told about the shapes of data and the unit, if it is told."""
-    told = (("covers", covers, None), ("unit", unit, "record"))
+def _secret(
+    pairs: "list[tuple[State, State]] | None", records: list[int] | None,
+    window: "Window | None", unit: str,
+) -> "Secret | None":  # fmt: skip
+    """Return the secret that the options name, None for any one record."""
+    from undertow.secrets import Pairs, Person, Records
+
+    if unit == "person":
+        if pairs is not None or records is not None or window is not None:
+            raise misuse(
+                "--unit person hides all records of a person: leave --pairs, --protect and "
+                "--protect-window out"
+            )
+        return Person()
+    if pairs is not None:
+        if window is not None:
+            raise misuse("--protect-window hides all values: leave --pairs out")
+        return Pairs(pairs, records)
+    return window if records is None else Records(records)
+
+
+def _shape(local: LocalText, valid_for: str | None, unit: str) -> dict[str, Any]:
+    """Return the shapes of data to cover as an argument of calibrate; refuse them for a series."""
+    told = (("valid_for", valid_for, None), ("unit", unit, "record"))
     asked = {name: given for name, given, usual in told if given != usual}
     if local.asked and asked:
-        raise misuse(f"--{next(iter(asked))} goes with a curator's question, not with a series")
+        option_name = next(iter(asked)).replace("_", "-")
+        raise misuse(f"--{option_name} goes with a curator's question, not with a series")
+    asked.pop("unit", None)
     return asked
 
 

@@ -176,7 +176,7 @@ def _tell_intent(
             "recorded": asked is not None and asked.recorded,
             "left": None if asked is None else asked.left,
             "left_after": None if asked is None else asked.left_after,
-            "proof": {"method": ready.proof.method, "covers": ready.proof.covers},
+            "proof": {"method": ready.proof.method, "valid_for": ready.proof.valid_for},
             "files": files,
         }
         typer.echo(strict_json(fields))

@@ -18,7 +18,7 @@ from undertow.cli.options import (
 from undertow.cli.output import above, answer, below, show, show_checks, show_table, waiting
 
 if TYPE_CHECKING:
-    from undertow.diagnostics.robustness import ModelCase, Robustness
+    from undertow.diagnostics.other_models import ModelCase, Robustness
     from undertow.plan import Plan
 
 __all__ = [
@@ -62,7 +62,7 @@ def robustness(
     if grid or factors is not None:
         asked["factors"] = () if grid else tuple(numbers(str(factors), "--factors"))
     with waiting("trying other models", "--no-grid is faster"):
-        from undertow.diagnostics.robustness import robustness as tried
+        from undertow.diagnostics.other_models import robustness as tried
 
         table = tried(read, **asked)
     if figure is not None:

@@ -83,7 +83,7 @@ class Rule:
         if self.outputs:
             return UnknownState(
                 f"{where} (counting from 0) is missing, or no output of this plan; pass what "
-                "sanitize or redact returned for it"
+                "sanitize returned for it"
             )
         return UnknownState(
             f"{where} (counting from 0) is missing, or none of the plan's states; correct it, "

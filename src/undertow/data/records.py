@@ -396,8 +396,12 @@ def source_of(data: "Data") -> RecordSource:
     grid = data.grid
     if (grid.person is None and grid.time is None) or data.source.spread:
         return RecordSource(files)
-    time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
-    ends = time.min().alias("first"), time.max().alias("last")
+    # the least of a constant is none of what polars before 1.35 aggregates
+    unknown = pl.lit(None, dtype=pl.Int64)
+    least, most = (
+        (unknown, unknown) if grid.time is None else (pl.col(TIME).min(), pl.col(TIME).max())
+    )
+    ends = least.alias("first"), most.alias("last")
     column = PERSON if data.by is None else GROUP  # of whom there are records in this data
     if data.piece is None:
         rows = grid.windowed(data.rows()).drop_nulls(column)

@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.diagnostics.orders import OrderCase, OrderTable
-from undertow.diagnostics.robustness import ModelCase, Robustness
+from undertow.diagnostics.chain_orders import OrderCase, OrderTable
+from undertow.diagnostics.other_models import ModelCase, Robustness
 from undertow.diagnostics.windows import Persistence, WindowTable
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures import canvas as c

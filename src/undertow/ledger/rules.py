@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
 import numpy as np
 
-from undertow.adversaries import Against, Secrets, Window
+from undertow.adversaries import Against
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve, LargestCurve
 from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import BudgetExceeded, LedgerConflict, NothingToProtect, NotSupported
@@ -32,6 +32,7 @@ from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive, down, up
 from undertow.queries import Transitions
 from undertow.rounding import above, below
+from undertow.secrets import Person, Window
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -648,7 +649,8 @@ def exchanged(
 
     spread = gradual_spread(model)
     if spread is None or unit == "person" or window > 1:
-        return leakage(PureDP(level, unit), model, against, protect=Window(window))
+        hidden = Person() if unit == "person" else Window(window)
+        return leakage(PureDP(level, unit), model, against, hidden)
     return leakage(MetricDP(up(level / spread)), model, against)
 
 
@@ -681,7 +683,7 @@ def _searched() -> Callable[[AnyModel, float, Against, Window], float]:
     from undertow.planning.budget import budget_for
     from undertow.planning.questions import Remembered
 
-    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, protect=kept))
+    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, kept))
 
 
 def allowance(
@@ -743,7 +745,7 @@ def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) ->
         return exchanged(level, model, terms.against, window=terms.window).upper
 
     leakage, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
-    leakage = replace(leakage, secrets=Secrets(window=terms.window))
+    leakage = replace(leakage, secret=Window(terms.window))
     kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
     upper = min(leakage.upper, granted) if kept else leakage.upper
     return replace(leakage, upper=upper, assumptions=(*leakage.assumptions, _CHOSEN))

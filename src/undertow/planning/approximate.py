@@ -9,7 +9,6 @@ from collections.abc import Callable
 from dataclasses import replace
 from functools import lru_cache
 
-from undertow.adversaries import Secrets
 from undertow.bounds.curves.leakages import (
     closed_leakage,
     closed_points,
@@ -33,6 +32,7 @@ from undertow.models.chains import MarkovChain
 from undertow.numerics import up
 from undertow.planning.budget import aim, budget_for
 from undertow.planning.questions import CERTAIN, Question, Remembered, noise_way
+from undertow.secrets import Window
 
 __all__ = ["CLOSED", "EXACT", "SWEEP"]
 
@@ -46,7 +46,7 @@ _NUDGE = 1e-11
 def solve_closed(question: Question) -> Normal:
     """Return the least Gaussian noise by Theorem 1: (beta, d0), then the sigma that keeps it."""
     limit = aim(question.limit)
-    budget = budget_for(question.model, limit, question.against, protect=question.window)
+    budget = budget_for(question.model, limit, question.against, question.window)
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
     small = pure_budget_delta(limit, question.delta, budget)
@@ -80,11 +80,11 @@ def prove_closed(question: Question, noise: Normal) -> Leakage:
     @lru_cache(maxsize=64)
     def rate(level: float) -> float:
         model, against = question.model, question.against
-        return leakage(PureDP(level), model, against, protect=question.window).upper
+        return leakage(PureDP(level), model, against, question.window).upper
 
     found = closed_leakage(curve, rate, question.delta, question.against)
-    secrets = Secrets(window=question.secrets.window)
-    return replace(found, curve=closed_points(curve, rate), secrets=secrets)
+    secret = Window(question.secret.window)
+    return replace(found, curve=closed_points(curve, rate), secret=secret)
 
 
 def solve_sweep(question: Question) -> Normal:

@@ -10,10 +10,9 @@ import numpy as np
 
 from undertow import progress
 from undertow.accuracy import errors as expected
-from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
+from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
-from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.frames import ResultTable
 from undertow.methods import METHODS, Method, find_method
@@ -39,6 +38,7 @@ from undertow.planning.coverage import covers_records
 from undertow.planning.questions import Question, Shape, chains_of
 from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
+from undertow.secrets import ONE_RECORD, Secret, Window
 
 __all__ = [
     "EFFORT",
@@ -227,12 +227,12 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
         return plan.leakage
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
-    window = Window(plan.leakage.secrets.window)
-    found = leakage(plan.mechanism, plan.model, against, protect=window)
+    secret = plan.leakage.secret
+    asked = secret if secret.person else Window(secret.window)
+    found = leakage(plan.mechanism, plan.model, against, asked)
     if plan.task == "answer" and not covers_records(plan, found):  # of any pattern of records
-        found = leakage(plan.mechanism, plan.model, against, covers="any", protect=window)
-    secrets = plan.leakage.secrets
-    if plan.against != against or secrets.pairs is not None or secrets.records is not None:
+        found = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+    if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
         return found
     return replace(found, upper=min(found.upper, plan.leakage.upper))
 
@@ -264,7 +264,7 @@ class Comparison(ResultTable):
     against: Against
     delta: float = 0.0
     releases: int = 1
-    secrets: Secrets = EVERYTHING
+    secret: Secret = ONE_RECORD
     checks: tuple[Check, ...] = ()
     missing: tuple[str, ...] = ()
     order_one: Plan[Any] | None = None
@@ -369,7 +369,7 @@ class Comparison(ResultTable):
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
-            **({"protect_window": self.secrets.window} if self.secrets.window > 1 else {}),
+            **({} if self.secret == ONE_RECORD else {"secret": self.secret.to_dict()}),
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
@@ -431,19 +431,17 @@ class Comparison(ResultTable):
         return f"a leakage of at most {self.limit:g}{at}"
 
 
-@renamed(epsilon="limit")
 def compare(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    limit: float,
+    limit: float = 1.0,
     against: Against = "any",
-    methods: Sequence[str] | None = None,
-    *,
-    pairs: Any = None,
-    protect: Any = None,
+    secret: Secret | None = None,
     delta: float = 0.0,
-    noise: Shape | None = None,
     releases: int = 1,
+    *,
+    methods: Sequence[str] | None = None,
+    noise: Shape | None = None,
     missing: State | None = None,
     each: Callable[[Row], object] | None = None,
     effort: float = 1.0,
@@ -456,7 +454,7 @@ def compare(
     those that have something to say about this one. With a ``delta`` there are rows for Laplace
     noise and for Gaussian noise, or for one kind of ``noise``; their errors can be compared, a
     scale and a sigma cannot. ``releases`` of the noise keep the limit together.
-    ``protect=Window(12)`` asks what the history of so many records in a row costs; methods for one
+    ``secret=Window(12)`` asks what the history of so many records in a row costs; methods for one
     record say so. For a count the method ``optimal`` finds the least error that any noise can
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
@@ -481,7 +479,7 @@ def compare(
     ('exchange', 15.939, 'ignorant')
     """
     question = check_question(
-        query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases,
+        query, model, limit, against, secret, delta=delta, noise=noise, releases=releases,
         missing=missing,
     )  # fmt: skip
     asked = [
@@ -506,7 +504,7 @@ def compare(
         stopped = True
     table = Comparison(
         tuple(rows), query, question.model, question.limit, question.against, question.delta,
-        question.releases, question.secrets, question.model.checks,
+        question.releases, question.secret, question.model.checks,
         missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best
@@ -548,7 +546,7 @@ def error_curves(
     *,
     delta: float = 0.0,
     releases: int = 1,
-    protect: Window | None = None,
+    secret: Secret | None = None,
 ) -> ErrorCurves:
     """Return the expected error of each method at each limit, for a figure.
 
@@ -568,7 +566,7 @@ def error_curves(
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
     asked = check_question(
-        query, model, float(levels[0]), against, protect=protect, delta=delta, releases=releases
+        query, model, float(levels[0]), against, secret, delta=delta, releases=releases
     )
     found = _methods(asked, methods)
     if asked.delta:
@@ -577,7 +575,8 @@ def error_curves(
     found = [method for method in found if releases == 1 or method.composes]
     if methods is None:
         found = [method for method in found if not method.asked]
-    found = [method for method in found if asked.secrets.window == 1 or method.histories]
+    found = [method for method in found if asked.secret.window == 1 or method.histories]
+    found = [method for method in found if not asked.secret.person or method.persons]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -655,7 +654,7 @@ def wasserstein(question: Question[Any]) -> float:
 
 def _distance(chain: MarkovChain, question: Question[Any]) -> float:
     pairs = chain.size * (chain.size - 1) / 2
-    records, length = question.secrets.records, chain.length
+    records, length = question.secret.targets, chain.length
     if length is not None and length <= _DIRECT:
         looked = length if records is None else len(records)
         return looked * pairs * (200 + 6 * length) * _MICROSECOND

@@ -222,8 +222,8 @@ def _size(question: Question, reason: str) -> int:
     )
 
 
-def _with_note(leak: Leakage, note: str, covers: Literal["series", "any"]) -> Leakage:
-    return replace(leak, assumptions=(*leak.assumptions, note), covers=covers)
+def _with_note(leak: Leakage, note: str, valid_for: Literal["series", "any"]) -> Leakage:
+    return replace(leak, assumptions=(*leak.assumptions, note), valid_for=valid_for)
 
 
 DEPENDENT = noise_way(dependent, prove_dependent)

@@ -1215,12 +1215,12 @@ def _exchange(question: Question[Series]) -> Solution:
 
 def _silent(task: _FlipTask, method: str, mechanism: Flips | None = None) -> Solution:
     """Return the channel whose rows are all the same, to the last bit: it leaks exactly nothing."""
-    leak = replace(_nothing(method, task.against), covers="series")
+    leak = replace(_nothing(method, task.against), valid_for="series")
     return _found(task, mechanism or silent_channel(task.size), leak)
 
 
 def _nothing(method: str, against: Against) -> Leakage:
-    return Leakage(0.0, 0.0, method, against, assumptions=(SILENT,), covers="any")
+    return Leakage(0.0, 0.0, method, against, assumptions=(SILENT,), valid_for="any")
 
 
 def _certified(
@@ -1266,7 +1266,7 @@ def _prove_level(question: Question[Series], mechanism: Flips) -> Leakage:
         return _nothing("exchange", question.against)
     level = PureDP(flips_epsilon_upper(mechanism))
     leak = leakage(level, question.model, question.against)
-    return replace(leak, assumptions=(*leak.assumptions, LEVEL), covers="any")
+    return replace(leak, assumptions=(*leak.assumptions, LEVEL), valid_for="any")
 
 
 def _says_nothing(mechanism: Flips) -> bool:

@@ -27,11 +27,11 @@ def exact(question: Question) -> Laplace:
 
     scale = factor * spread / limit, rounded up. Clipped sums have no exact factor: refused.
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
-    >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", ONE_RECORD)
     >>> noise = exact(question)
     >>> round(noise.scale, 6), prove_exact(question, noise).proves(1.0)
     (15.0, True)
@@ -61,11 +61,11 @@ def exchange(question: Question) -> Laplace:
     Proposition 6.1 of [lange2024] with the worst known set; for clipped sums and means the same
     with each record's share capped by the range, which is what they are certified by.
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
-    >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Sum(0, 10), pair, 1.0, "any", ONE_RECORD)
     >>> noise = exchange(question)
     >>> round(noise.scale, 4), prove_exchange(question, noise).proves(1.0)
     (15.0, True)
@@ -76,7 +76,7 @@ def exchange(question: Question) -> Laplace:
 @Remembered
 def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     """Return what all algorithms of the l1 rate of a noise could leak."""
-    return replace(_proved(question, "exchange", noise, metric=True), covers="any")
+    return replace(_proved(question, "exchange", noise, metric=True), valid_for="any")
 
 
 def gaussian_bound(question: Question) -> Laplace:
@@ -86,11 +86,11 @@ def gaussian_bound(question: Question) -> Laplace:
     largest correlation. It assumes equal variances; where they differ the certified leakage may
     exceed limit. Proposition 6.4 of [lange2024].
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
-    >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Sum(0, 200), pair, 1.0, "any", ONE_RECORD)
     >>> prove_gaussian_bound(question, gaussian_bound(question)).lower > 1.0
     True
     """

@@ -65,7 +65,7 @@ def _check(question: Question) -> None:
                 f"'exact' knows histograms of at most {max(STEPS)} states on chains, found "
                 f"{chain.size}; use method='exchange'"
             )
-    if question.covers != "series":
+    if question.valid_for != "series":
         raise MethodRefused(
             "'exact' is about the histogram of whole series; use method='exchange', which covers "
             "everything that is done with a series"

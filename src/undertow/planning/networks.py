@@ -106,13 +106,15 @@ def solve_quilt(question: Question) -> Scaled:
 
 def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
     """Return the search for the worst record's best quilt, by a score."""
-    form, secrets = question.form, question.secrets
+    form, secret = question.form, question.secret
     networks = [
-        pair for model in _models(question) for pair in _networks(model, secrets.records, "quilt")
+        pair for model in _models(question) for pair in _networks(model, secret.targets, "quilt")
     ]
 
     def search(score: Score) -> NetworkQuilt:
-        found = [network_quilt(net, form, score, secrets.pairs, places) for net, places in networks]
+        found = [
+            network_quilt(net, form, score, secret.value_pairs, places) for net, places in networks
+        ]
         return max(found, key=lambda quilt: quilt.value)
 
     return search
@@ -144,16 +146,16 @@ def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
 @Remembered
 def _distance(question: Question) -> int:
     """Return how far one record can move a count, the largest over the networks."""
-    query, secrets = question.query, question.secrets
+    query, secret = question.query, question.secret
     if not isinstance(query, Count):
         raise MethodRefused(
             f"'wasserstein' knows counts on networks, not {type(query).__name__}; use "
             "method='exchange'"
         )
     found = [
-        network_distance(network, query, secrets.pairs, places)
+        network_distance(network, query, secret.value_pairs, places)
         for model in _models(question)
-        for network, places in _networks(model, secrets.records, "wasserstein")
+        for network, places in _networks(model, secret.targets, "wasserstein")
     ]
     return max(found, default=0)
 

@@ -327,7 +327,7 @@ def estimate(
     query: "Count | Histogram | Literal['transitions'] | None" = None,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return counts of the true series from what `sanitize` or `redact` returned.
+    """Return counts of the true series from what `sanitize` returned.
 
     ``query`` is a `Count`, a `Histogram` (default) or ``"transitions"``. Counts are unbiased, so
     they may lie outside 0 .. records; intervals do not. They rest on the normal law of sums over

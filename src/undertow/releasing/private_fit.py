@@ -96,7 +96,7 @@ def private_fit(
         raise InvalidInput("a fit is of all records together; leave the groups (by=...) out")
     stated = ledger.stated()
     plan = plan_at_level(
-        Transitions(), stated, spent, ledger.against, ledger.unit, ledger.protect,
+        Transitions(), stated, spent, ledger.against, ledger.secret,
         accept=ledger.accepted,
     )  # fmt: skip
     shape, noise = table.shape(), plan.noise

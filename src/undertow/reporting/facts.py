@@ -327,7 +327,7 @@ class Facts:
             | {
                 "dp_level": plan.dp_epsilon,
                 **_approximate(plan),
-                "covers": leak.covers,
+                "valid_for": leak.valid_for,
                 "proved_for": scope.proved_for(leak, plan.length, release.window),
                 "method": proof_method(release),
             },
@@ -376,14 +376,14 @@ def occasion_fields(told: Any) -> dict[str, Any]:
 
 def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the guarantee of a plan for programs."""
-    leak, window = plan.leakage, plan.leakage.secrets.window
+    leak = plan.leakage
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
         "words": plan.guarantee(*conditions),
         "conditions": [*plan.conditions(), *conditions],
         "unit": plan.unit,
         "unit_words": words.unit(plan),
-        **({"protect_window": window} if window > 1 else {}),
+        "secret": leak.secret.to_dict(),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
         **(
@@ -392,7 +392,9 @@ def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[
             else {}
         ),
         "against": (
-            plan.against if isinstance(plan.against, str) else attacker(plan.against, window)
+            plan.against
+            if isinstance(plan.against, str)
+            else attacker(plan.against, leak.secret.window)
         ),
         "covered": words.covered(plan),
         "not_covered": words.not_covered(plan),
@@ -480,10 +482,8 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     yield Alternative(own.name, own.certified, plan.noise, plan.expected_error, None)
     if plan.unit == "person":  # there is one method for persons
         return
-    secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.protect,
-        delta=plan.delta, releases=plan.releases, missing=plan.missing,
+        plan.noise.query, plan.model, plan.limit, plan.against, plan.leakage.secret, delta=plan.delta, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     for method in known.values():
         if method is own or not method.quick or not method.suits(plan.model):
@@ -501,7 +501,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
         if not method.knows(question.shape, question.releases):
             raise MethodRefused(unknown(method, question, question.shape))
         method.admit(plan.against)
-        method.admit_secrets(question.secrets)
+        method.admit_secret(question.secret)
         mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
         # advice is for planners, not for readers

@@ -77,7 +77,7 @@ def replay(made: str) -> str:
 def proved_for(proof: Leakage, length: int | None, ends: Window | None = None) -> str:
     """Return which shapes of data the proof covers.
 
-    >>> proved_for(Leakage(1.0, 1.0, "exchange", "any", covers="any"), None)
+    >>> proved_for(Leakage(1.0, 1.0, "exchange", "any", valid_for="any"), None)
     'any windows and groups of a series of any length, and series with gaps'
     """
     series = "of any length" if length is None else f"of {length} records"
@@ -86,4 +86,4 @@ def proved_for(proof: Leakage, length: int | None, ends: Window | None = None) -
         "series": f"each whole series {series}, in one answer",
         "windows": f"{this} window of each series {series}, in one answer",
         "any": f"any windows and groups of a series {series}, and series with gaps",
-    }[proof.covers]
+    }[proof.valid_for]

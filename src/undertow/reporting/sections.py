@@ -216,7 +216,7 @@ def _levels(plan: Plan[Any]) -> list[tuple[str, tuple[str, ...]]]:
 
 def _belief(leak: Leakage) -> str:
     """Return what the factor does to somebody who was undecided."""
-    leakage, window = leak.upper, leak.secrets.window
+    leakage, window = leak.upper, leak.secret.window
     if math.isinf(leakage):
         return "an attacker may become certain: nothing is limited"
     share = 100 / (1 + math.exp(-leakage))

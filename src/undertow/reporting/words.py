@@ -122,7 +122,7 @@ def shortfall(most: float, sure: str) -> str:
 
 def odds_sentence(plan: Plan[Any]) -> str:
     """Return what a leakage at a delta means: how far odds move, and how rarely farther."""
-    factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secrets.window
+    factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secret.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     return (
         f"the odds between two {what} move by more than a factor {factor} (that is "
@@ -149,7 +149,7 @@ def unit(plan: Plan[Any]) -> str:
             "one person: all records of a person at once are protected, whatever they are and "
             "however they depend on each other"
         )
-    window = plan.leakage.secrets.window
+    window = plan.leakage.secret.window
     if window > 1:
         return (
             f"a window of {window} records: the whole history of any {window} records in a row of "
@@ -167,7 +167,7 @@ def covered(plan: Plan[Any]) -> str:
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
-        return f"only {words(plan.against, plan.leakage.secrets.window)}"
+        return f"only {words(plan.against, plan.leakage.secret.window)}"
     return {
         "any": (
             "an attacker who knows any other records of the person: none of them, some, or all, "
@@ -197,10 +197,10 @@ def not_covered(plan: Plan[Any]) -> list[str]:
                 "an attacker who knows fewer records: where records depend on each other, an "
                 "answer can tell more to somebody who knows less"
             )
-    secrets = plan.leakage.secrets
-    if secrets.pairs is not None:
+    secret = plan.leakage.secret
+    if secret.value_pairs is not None:
         found.append("telling other pairs of values apart than those named in the guarantee")
-    if secrets.records is not None:
+    if secret.targets is not None:
         found.append("records other than those named in the guarantee")
     dependent = (
         "records of one person that depend on those of another"

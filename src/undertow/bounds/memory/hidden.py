@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, Window, check_against
+from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.memory.attractive import (
     Best,
     best_case,
@@ -40,6 +40,7 @@ from undertow.models.hidden import HiddenChain
 from undertow.models.registry import prover
 from undertow.numerics import Array, down, log_error, log_ratio, up
 from undertow.queries import State
+from undertow.secrets import Window
 
 __all__ = [
     "FAR",

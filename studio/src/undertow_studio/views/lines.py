@@ -108,7 +108,7 @@ def local_lines(
         for method in wanted:
             whom = against if method.guards(against) else "ignorant"
             try:
-                plan = calibrate(query, model, place, whom, method.name, accept=drawn)
+                plan = calibrate(query, model, place, whom, method=method.name, accept=drawn)
                 found = dict(plan.measures).get(name, math.nan)
                 values[method.name].append(1 - found if kept else found)
             except NotSupported:

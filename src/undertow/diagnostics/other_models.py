@@ -18,7 +18,6 @@ import numpy as np
 from undertow import progress
 from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
-from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.chains import MarkovChain
@@ -121,12 +120,6 @@ class Robustness(ResultTable):
         raise InvalidInput(
             f"no case {name!r}; the cases are {', '.join(case.name for case in self.cases)}"
         )
-
-    @property
-    def promise(self) -> float:
-        """What ``limit`` was called."""
-        warn("robustness.promise", "robustness.limit")
-        return self.limit
 
     @property
     def verdicts(self) -> dict[str, Verdict]:
@@ -319,10 +312,10 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
 def _check(plan: Any) -> None:
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    secrets = plan.leakage.secrets
+    secret = plan.leakage.secret
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
-    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
+    if secret.value_pairs is not None or (secret.targets is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "
             "make one for all of them"

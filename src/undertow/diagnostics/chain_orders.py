@@ -39,7 +39,7 @@ from undertow.rounding import above, below, columns
 __all__ = [
     "OrderCase",
     "OrderTable",
-    "compare_orders",
+    "orders",
 ]
 
 
@@ -112,9 +112,9 @@ class OrderTable(ResultTable):
     knows: for small DP levels the leakage to the ignorant is about so many times the level (None:
     too few records).
 
-    >>> from undertow import SecondOrderChain
+    >>> from undertow.models import SecondOrderChain
     >>> truth = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
-    >>> table = compare_orders(truth.simulate(4000, seed=2), orders=(1, 2), hidden=(), public=True)
+    >>> table = orders(truth.simulate(4000, seed=2), orders=(1, 2), hidden=(), public=True)
     >>> table.best.name, [round(case.scale[1], 1) for case in table]
     ('order 2', [7.2, 11.5])
     """
@@ -211,7 +211,7 @@ def _ends(leak: Leakage | None) -> str:
     return f"{below(leak.lower, 4)} to {above(leak.upper, 4)}"
 
 
-def compare_orders(
+def orders(
     data: Any,
     states: Sequence[State] | None = None,
     *,
@@ -252,7 +252,7 @@ def compare_orders(
         Called after each model.
 
     >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(900, seed=1)
-    >>> compare_orders(series, orders=(1, 2), hidden=(), public=True).words()
+    >>> orders(series, orders=(1, 2), hidden=(), public=True).words()
     'tried order 1, order 2: the least BIC has order 1 (733)'
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
