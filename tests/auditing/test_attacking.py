@@ -15,7 +15,7 @@ from undertow.auditing.attacking import Attack, Verdict
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.reporting.report import strict_json
+from undertow.reporting.formats import strict_json
 
 attack: Any = attacking.attack
 Plan: Any = ut.Plan

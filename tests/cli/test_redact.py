@@ -1,4 +1,4 @@
-"""`undertow redact`: erased records stay erased, files come whole, a redaction stands alone."""
+"""`undertow sanitize` with erasures: erased records stay erased, files come whole."""
 
 import errno
 import os
@@ -37,7 +37,7 @@ def done(result):
 
 
 def redact(*arguments, plan="erasures.plan", **options):
-    return run("redact", *arguments, plan=plan, **options)
+    return run("sanitize", *arguments, plan=plan, **options)
 
 
 # --- what is written ------------------------------------------------------------------------------

@@ -192,7 +192,6 @@ def test_a_dry_run_refuses_what_a_run_refuses():
         ((), {"plan": "runs.plan", "account": ACCOUNT}),
         ((), {"plan": "other.plan", "account": ACCOUNT}),
         ((), {"plan": "count.plan"}),
-        ((), {"plan": "erasures.plan"}),
         (("--strict",), {"data": "odd.csv"}),
         ((), {"data": "none.csv"}),
         (("--window", "2030-01-01,2030-01-02"), {}),
