@@ -365,17 +365,6 @@ def test_foreign_records_count_as_when_they_were_flipped():
     assert found == plain
 
 
-def test_the_neural_attacker_has_a_name():
-    pytest.importorskip("torch", reason="needs the extra neural")
-    chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
-    plan = ut.calibrate(ut.Series(), chain, limit=4.0, against="ignorant")
-    truth = chain.simulate(150, seed=1)
-    shown = ut.sanitize(plan, truth, insecure_seed=2)
-    found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])
-    assert [one.attacker for one in found.verdicts] == ["viterbi", "lstm"]
-    assert found.verdict("lstm").accuracy > 0.5
-
-
 def test_plans_with_a_delta_are_for_audits():
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=5)
     claim = Leakage(1.0, 1.0, "as sold", "any", delta=0.01)

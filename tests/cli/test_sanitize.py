@@ -216,7 +216,7 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
     Both have the key of the release, so that their draws are one; without it there are two, and
     this one is refused.
     """
-    from undertow.cli.drafts import Drafts
+    from undertow.releasing.drafts import Drafts
 
     real, calls = Drafts.compose, []
 

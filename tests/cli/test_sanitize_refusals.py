@@ -54,14 +54,14 @@ def edited():
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)], ids=["run", "dry run"])
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, arguments, account):
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(*given):
         read = real(*given)
         change()
         return read
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, *arguments, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -71,13 +71,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
     """A row that is half written looks like a foreign record."""
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(data, rule):
         replaced()
         return real(ut.Data(["canary"]), rule)
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()

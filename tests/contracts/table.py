@@ -448,8 +448,6 @@ AT_DELTA = tuple(name for name, release in MECHANISMS.items() if release.delta)
 ORDER_ONE = ("sticky", "sticky, endless", "turning", "elsewhere", "three states",
              "three states, endless", "varying", "periodic", "set")  # fmt: skip
 ORDER_TWO = ("order two", "order two, endless", "order two, free", "set of kinds")
-HIDDEN = ("hidden", "hidden, endless", "hidden, free")
-NETWORKS = ("tree", "collider")
 FAMILIES = ("trio", "trio, unsure")
 NUMBERS = ("gaussian", "gaussian class")
 
