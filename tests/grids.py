@@ -80,7 +80,7 @@ def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
         run.__signature__ = inspect.Signature([own, *others])  # type: ignore[attr-defined]
         run.__name__, run.__qualname__ = test.__name__, test.__qualname__
         run.__doc__, run.__module__ = test.__doc__, test.__module__
-        runs = [few, pytest.param(whole.max_examples, marks=[pytest.mark.soak])]
+        runs = [pytest.param(few), pytest.param(whole.max_examples, marks=[pytest.mark.soak])]
         marked: Callable[..., None] = pytest.mark.parametrize("cases", runs)(run)
         return marked
 

@@ -1,29 +1,10 @@
 """Who attacks: construction, refusals, plain words."""
 
-import dataclasses
-
-import numpy as np
 import pytest
 
 import undertow as ut
 from undertow.adversaries import check_against, words
 from undertow.errors import InvalidInput
-
-
-def test_an_adversary_is_a_target_and_sorted_known_records():
-    adversary = ut.Adversary(3, known=[5, 0])
-    assert (adversary.target, adversary.known) == (3, (0, 5))
-    assert adversary == ut.Adversary(3, (0, 5))
-    assert hash(adversary) == hash(ut.Adversary(3, {0, 5}))
-    assert adversary != ut.Adversary(3, [0])
-    assert ut.Adversary(0).known == ()
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        adversary.target = 1  # type: ignore[misc]
-
-
-def test_numpy_records_become_plain_integers():
-    adversary = ut.Adversary(np.int64(3), np.array([1, 0]))  # type: ignore[arg-type]
-    assert [type(record) for record in (adversary.target, *adversary.known)] == [int] * 3
 
 
 @pytest.mark.parametrize(

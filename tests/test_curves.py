@@ -95,9 +95,10 @@ def test_concentrated_curve_of_the_reference():
 @given(level=st.floats(0.05, 3.0), delta=st.just(0.0) | st.floats(1e-200, 0.2), epsilon=LEVELS)
 def test_a_pair_says_what_its_worst_algorithm_does(level, delta, epsilon):
     """Randomised response that tells all with probability delta attains the curve of one pair."""
-    yes = math.exp(level) / (1 + math.exp(level))
-    p = np.array([delta, 0.0, (1 - delta) * yes, (1 - delta) * (1 - yes)])
-    q = np.array([0.0, delta, (1 - delta) * (1 - yes), (1 - delta) * yes])
+    no = 1 / (1 + math.exp(level))
+    yes = no * math.exp(level)
+    p = np.array([delta, 0.0, (1 - delta) * yes, (1 - delta) * no])
+    q = np.array([0.0, delta, (1 - delta) * no, (1 - delta) * yes])
     truth = float(np.maximum(p - math.exp(epsilon) * q, 0).sum())
     found = PointCurve(((level, delta),)).delta(epsilon)
     assert found >= truth - 1e-15

@@ -151,7 +151,7 @@ def test_tables_of_persons_and_times(ledger):
         ({"sequences": ["active"]}, InvalidInput, "no record has a neighbour"),
         ({"sequences": []}, InvalidInput, "no records"),
         ({"sequences": [["active", "active"], "idle"]}, InvalidInput, "pass one kind"),
-        ({"sequences": "active"}, InvalidInput, "records are required"),
+        ({"sequences": "active"}, InvalidInput, "a series of records is required"),
         ({"sequences": RECORDS[:50]}, NotSupported, "records"),
     ],
 )

@@ -16,7 +16,6 @@ from undertow.numerics import (
     check_count,
     check_positive,
     down,
-    freeze,
     log_ratio,
     pad_log,
     up,
@@ -151,10 +150,6 @@ def test_shown_numbers_have_few_digits_and_read_back(value):
         assert "+" not in text
 
 
-def test_infinities_are_shown_as_such():
-    assert (above(math.inf), below(-math.inf), above(math.nan)) == ("inf", "-inf", "nan")
-
-
 @MANY
 @given(st.floats(0, 50))
 @example(0.0)
@@ -209,22 +204,3 @@ def test_whole_numbers_have_a_least_value():
     assert type(check_count(np.int32(3), "length", 3)) is int  # type: ignore[arg-type]
     with pytest.raises(InvalidInput, match="length must be at least 4, found 3"):
         check_count(3, "length", 4)
-
-
-# --- arrays ---------------------------------------------------------------------------------------
-
-
-def test_frozen_arrays_are_copies():
-    source = np.array([1.0, 2.0])
-    frozen = freeze(source)
-    source[0] = 9.0
-    assert frozen.tolist() == [1.0, 2.0]
-    with pytest.raises(ValueError, match="read-only"):
-        frozen[0] = 3.0
-    assert freeze([1, 2]).dtype == np.float64
-
-
-@pytest.mark.parametrize("values", ["abc", [[1], [1, 2]], object(), [1, "x"], {"a": 1}])
-def test_what_is_not_numbers_cannot_be_frozen(values):
-    with pytest.raises(InvalidInput, match="numbers are required here"):
-        freeze(values)

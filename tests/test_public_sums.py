@@ -239,12 +239,6 @@ def test_plan_files(missing):
     assert ut.Plan.from_json(plan.to_json()) == plan
 
 
-def test_plan_file_of_three_states():
-    more = planned(PAIR, THREE, 1.0, missing="b", method="exchange")
-    assert ut.Plan.from_json(more.to_json()) == more
-    assert more.query == ut.Histogram(totalled=True)
-
-
 @pytest.mark.parametrize(
     "said",
     [

@@ -147,36 +147,12 @@ def test_models_by_hand_may_say_the_step():
         ut.ModelSet([ut.MarkovChain(rows, every="5m"), ut.MarkovChain(rows, every="1h")])
 
 
-def test_a_copy_of_a_model_keeps_what_was_said():
-    import copy
-    import pickle
-
-    model = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], every="5m")
-    checked = model.with_checks(ut.MarkovChain.fit([0, 1, 1, 0] * 9, public=True).checks)
-    for other in (copy.copy(checked), copy.deepcopy(checked), pickle.loads(pickle.dumps(checked))):
-        assert (other, other.records, other.checks) == (checked, model.records, checked.checks)
-    assert checked.with_records(RecordDescription(unit="person")).checks == checked.checks
-
-
 # --- what differs is refused before anything is spent ---------------------------------------------
 
 
 def test_a_plan_for_half_hours_is_not_one_for_five_minutes(plan):
     said = refused(plan, data(wearers()))
     assert "every 30m in the model, every 5m in the data" in said
-
-
-def test_steps_above_100_are_other_states(plan):
-    said = refused(plan, data(wearers(step=HALF), "30m", state="steps > 100"))
-    assert "value > 0, of a number in the model, value > 100, of a number in the data" in said
-
-
-def test_the_numbers_of_another_table_are_other_states(plan):
-    power = wearers(step=HALF, column="kw").with_columns(pl.col("kw") / 7)
-    said = refused(plan, data(power, "30m", value="kw", state=None))
-    assert "the value itself, of a number in the data" in said
-    texts = power.with_columns(pl.col("kw").cast(pl.String))
-    assert "of a text" in refused(plan, data(texts, "30m", value="kw", state=None))
 
 
 @pytest.mark.parametrize("column", [pl.Float64, pl.Int64])
@@ -444,28 +420,6 @@ def test_a_source_is_public_facts_and_no_values(plan):
     assert (len(source.persons), source.count) == (1024, 1500)
     pieces = data(many).changed(piece=100).fitted()
     assert pieces.source == source
-
-
-def test_one_file_is_the_same_by_where_it_is(tmp_path):
-    path = tmp_path / "t.csv"
-    wearers(persons=("a",)).select("steps").write_csv(path)
-    read = {"value": "steps", "state": "steps > 0"}
-    fit = ut.MarkovChain.fit(ut.Data(path, **read), public=True)
-    plan = ut.calibrate(ut.Count(True), fit, limit=5.0)
-    link = tmp_path / "link.csv"
-    link.symlink_to(path)
-    hard = tmp_path / "hard.csv"
-    hard.hardlink_to(path)
-    for same in (path, link, hard, str(path)):
-        with pytest.raises(SameRecords):
-            ut.release(plan, ut.Data(same, **read))
-    other = tmp_path / "other.csv"
-    other.write_bytes(path.read_bytes())  # a copy, without persons or times: nobody knows
-    said = ut.release(plan, ut.Data(other, **read)).conditions
-    assert "whether these are the records that were fitted is not known" in said
-    path.unlink()
-    again = model_from_dict(json.loads(json.dumps(model_to_dict(fit))))
-    assert again.records.source == fit.records.source
 
 
 def test_windows_of_one_file_that_do_not_meet_are_other_records(tmp_path):

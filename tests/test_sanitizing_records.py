@@ -4,7 +4,7 @@ import re
 from dataclasses import replace
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pytest
 

@@ -15,13 +15,12 @@ from tests.series_plans import (
     plan_for,
     table,
 )
-from undertow.data.table import Shape
 from undertow.errors import (
     InvalidInput,
     NotSupported,
     UnknownState,
 )
-from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import Redaction, XorNoise
 from undertow.releasing.series import redact, sanitize
 
 
@@ -39,15 +38,6 @@ def test_a_csv_file_keeps_its_fields(tmp_path):
     assert made.drop("steps").equals(frame.select("id", "ts"))
 
 
-def test_pandas_objects_come_back():
-    frame = table().to_pandas().astype({"id": object, "cohort": object})
-    frame["ts"] = frame["ts"].astype(object)
-    made = sanitize(SURE, data_of(frame, by="cohort"))
-    assert made["id"].to_list() == table()["id"].to_list()
-    assert made["cohort"].to_list() == table()["cohort"].to_list()
-    assert made["ts"].to_list() == table()["ts"].to_list()
-
-
 def test_windows_and_groups_leave_rows_out():
     made = sanitize(SURE, data_of().window("2025-01-06T01:00", "2025-01-06T04:00"))
     assert made["ts"].dt.hour().to_list() == [1, 3, 2]
@@ -55,19 +45,6 @@ def test_windows_and_groups_leave_rows_out():
     assert set(chosen["id"]) == {"a"}
     with pytest.raises(InvalidInput, match="no records"):
         sanitize(SURE, data_of().window("2030-01-01"))
-
-
-def test_a_plain_list_as_data():
-    made = sanitize(SURE, ut.Data([0, 3, 7], state="record > 0"))
-    assert made["state"].to_list() == ["active", "idle", "idle"]
-
-
-def test_states_of_other_types_in_tables():
-    frame = pl.DataFrame({"x": [0, 1]})
-    numbered = plan_for(SURE.mechanism, ut.MarkovChain(P))
-    assert sanitize(numbered, ut.Data(frame, value="x"))["x"].to_list() == [1, 0]
-    mixed = plan_for(RandomizedResponse([[0, 1], [1, 0]], outputs=("no", 7)), ut.MarkovChain(P))
-    assert sanitize(mixed, ut.Data(frame, value="x"))["x"].to_list() == ["7", "no"]
 
 
 def test_missing_records_of_a_table_count_as_the_first_state_or_are_refused_by_row():
@@ -160,17 +137,3 @@ def test_a_redaction_of_a_window_is_refused(monkeypatch):
     shaped(monkeypatch, 4)
     with pytest.raises(InvalidInput, match="a redaction is of whole series"):
         redact(plan, window)
-
-
-@pytest.mark.skipif(
-    "series" not in Shape.__dataclass_fields__, reason="shapes tell no whole series"
-)
-def test_windows_and_groups_of_real_tables():
-    plan = plan_for(SURE.mechanism, FOUR)
-    assert sanitize(plan, data_of(by="cohort", groups=["y"])).height == 3  # a: three hours
-    with pytest.raises(InvalidInput, match="one has 5"):
-        sanitize(plan, data_of().window("2025-01-06T00:00", "2025-01-06T02:00"))
-    erasing = plan_for(Redaction([[1, 1]] * 2), ut.MarkovChain(P, STATES, length=2))
-    alone = data_of(table().filter(pl.col("id") == "a"))
-    with pytest.raises(InvalidInput, match="a redaction is of whole series"):
-        redact(erasing, alone.window("2025-01-06T00:00", "2025-01-06T02:00"))

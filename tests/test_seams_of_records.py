@@ -103,13 +103,6 @@ def test_a_column_of_times_that_nobody_named_says_the_step(tmp_path: Path) -> No
             ut.release(plan, ut.Data(source, value="steps", state="steps > 0"))
 
 
-def test_a_column_of_times_that_agrees_is_no_difference() -> None:
-    told = ut.release(
-        _half_hours(), ut.Data(_steps(30), value="steps", state="steps > 0"), insecure_seed=1
-    )
-    assert not any("rows are taken to be" in clause for clause in told.conditions)
-
-
 def test_a_model_that_never_said_its_step_is_told_of_the_column() -> None:
     plan = ut.calibrate(ut.Count(True), ut.MarkovChain(_CHAIN.transition, [False, True]), limit=1.0)
     told = ut.release(plan, ut.Data(_steps(5), value="steps", state="steps > 0"), insecure_seed=1)
@@ -158,19 +151,6 @@ def test_what_is_made_of_a_fit_says_which_records_it_is_about() -> None:
         ut.release(plan, _at(5))
 
 
-def test_tests_of_order_two_tell_their_own_p_values() -> None:
-    one = ut.SecondOrderChain([[[0.97, 0.03], [0.6, 0.4]], [[0.4, 0.6], [0.03, 0.97]]])
-    two = ut.SecondOrderChain([[[0.93, 0.07], [0.5, 0.5]], [[0.5, 0.5], [0.07, 0.93]]])
-    sample = [chain.simulate(600, seed=seed) for seed, chain in enumerate((one, two) * 3)]
-    first, second = (
-        {check.name: check for check in ut.MarkovChain.fit(sample, order=n, public=True).checks}
-        for n in (1, 2)
-    )
-    assert first["persons"].p_value < second["persons"].p_value
-    for name in ("time", "persons"):
-        assert f"p = {second[name].p_value:.2g}" in second[name].words
-
-
 def test_what_a_leakage_means_begins_with_failed_checks(
     failing: ut.FittedChain, tmp_path: Path
 ) -> None:
@@ -179,20 +159,6 @@ def test_what_a_leakage_means_begins_with_failed_checks(
     said = call("leakage", "--model", path, "--epsilon", "0.1").stdout
     (meaning,) = [line for line in said.splitlines() if line.strip().startswith("meaning  ")]
     assert meaning.split("meaning")[1].strip().startswith("not bounded unless the model is true")
-
-
-def test_categories_declare_their_types() -> None:
-    pandas = pytest.importorskip("pandas")
-    numbers = ut.calibrate(ut.Count(1), _CHAIN, limit=1.0)
-    names = ut.MarkovChain(_CHAIN.transition, ["rest", "move"])
-    for values, fits in ((["rest", "move"], False), ([0, 1], True)):
-        table = pandas.DataFrame({"x": pandas.Series(values * 40, dtype="category")})
-        for plan, fit in ((numbers, fits), (ut.calibrate(ut.Count("move"), names, 1.0), not fits)):
-            if fit:
-                assert ut.release(plan, ut.Data(table, value="x"), insecure_seed=1).rows == 80
-                continue
-            with pytest.raises(InvalidInput, match="no such value is one of the states"):
-                ut.release(plan, ut.Data(table, value="x"), insecure_seed=1)
 
 
 def test_objects_that_fit_no_state_are_refused_as_a_list_is() -> None:

@@ -4,7 +4,7 @@ import itertools
 import math
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pytest
 
@@ -62,17 +62,17 @@ def test_changing_readings_within_their_states_changes_no_answer(query):
 @pytest.mark.parametrize("missing", ["any", "none", "mid"])
 @pytest.mark.parametrize("query", QUERIES, ids=lambda query: type(query).__name__)
 def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
-    from undertow.releasing.request import _Records
+    from undertow.data.readers.lists import one_series
 
     asked = BINS.valued(query.counted)
     records = ["low", None, "high", "no such state", "mid", "high"]
     frame = ut.Data(pl.DataFrame({"x": records}), value="x")
-    listed = _Records((6,), records).answers(asked, BINS.states, missing)
+    listed = one_series(records).answers(asked, BINS.states, missing)
     assert frame.answers(asked, BINS.states, missing).numbers == listed.numbers
     standing = {"none": "low", "mid": "mid"}.get(missing)
     if standing is not None:
         filled = [one if one in BINS.states else standing for one in records]
-        whole = _Records((6,), filled).answers(asked, BINS.states)
+        whole = one_series(filled).answers(asked, BINS.states)
         assert whole.numbers == listed.numbers
 
 
@@ -118,7 +118,7 @@ def test_the_error_of_rounding_readings_stands_beside_the_noise():
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
 def test_sensitivities_are_those_of_all_pairs_of_series(query):
     from undertow.mechanisms import Laplace, lattice_amount
-    from undertow.releasing.request import _Records
+    from undertow.data.readers.lists import one_series
 
     asked = BINS.valued(query)
     noise = Laplace(asked, 1.7)
@@ -127,19 +127,10 @@ def test_sensitivities_are_those_of_all_pairs_of_series(query):
         for place, other in itertools.product(range(3), BINS.states):
             one = [*series, *BINS.states]
             two = [*one[:place], other, *one[place + 1 :]]
-            exact = [
-                _Records((6,), s).answers(asked, BINS.states).numbers[0][0] for s in (one, two)
-            ]
+            exact = [one_series(s).answers(asked, BINS.states).numbers[0][0] for s in (one, two)]
             most = max(most, abs(exact[0] - exact[1]))
     level = most / lattice_amount(noise, 6)
     assert level <= noise.level_upper(6) <= level * (1 + 1e-6)
-
-
-def test_planned_values_are_in_the_plan_file():
-    plan = ut.calibrate(ut.Mean(0, 6), BINS, limit=1)
-    read = ut.Plan.from_json(plan.to_json())
-    assert read == plan
-    assert read.query.values == (("low", 0.5), ("mid", 2.0), ("high", 4.5))
 
 
 # --- types that can fit no state ------------------------------------------------------------------
@@ -180,22 +171,6 @@ def test_fields_of_a_csv_file_are_no_truth_values(tmp_path):
     with pytest.raises(ut.errors.InvalidInput, match="--state"):
         ut.release(TRUE, ut.Data(path, value="steps"))
     assert isinstance(ut.release(TRUE, ut.Data(path, value="steps", state="steps > 0")).value, int)
-
-
-@pytest.mark.parametrize(
-    ("plan", "data"),
-    [
-        (NAMED, ["Move"] * 300),  # the type fits: which values occur is private
-        (NAMED, [None] * 9),
-        (NAMED, ["rest", 3.5, None]),
-        (NUMBERED, [True, False]),
-        (NUMBERED, ut.Data(pl.DataFrame({"x": [0.0, 1.0, 0.5]}), value="x")),  # a float of Parquet
-        (TRUE, ut.Data(pl.DataFrame({"x": [True, None]}), value="x")),
-        (NAMED, ut.Data(pl.DataFrame({"x": [1.0, 2.0]}), value="x", state="x > 1")),
-    ],
-)
-def test_types_that_fit_are_answered(plan, data):
-    assert isinstance(ut.release(plan, data).value, int)
 
 
 def test_validate_tells_how_many_records_are_foreign():

@@ -2,25 +2,18 @@
 
 import itertools
 import math
-import tempfile
-from pathlib import Path
 
 import numpy as np
 import polars as pl
 import pytest
-from hypothesis import settings
-from hypothesis import strategies as st
 
 import undertow as ut
-from tests.data.tables import DAY, STEP, Row, as_source, is_missing, position, tables
-from tests.grids import law
 from undertow.errors import NotSupported
 from undertow.planning.coverage import covering
 from undertow.releasing.request import prepare
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
-LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 
 
 def moves(size, length):
@@ -62,62 +55,6 @@ def test_a_series_is_counted_pair_by_pair():
     assert asked.evaluate(["a"], ("a", "b")) == [0, 0, 0, 0]
     fitted = ut.MarkovChain.fit(list("aababbbba"), public=True)
     assert asked.evaluate(list("aababbbba"), ("a", "b")) == fitted.counts.ravel().tolist()
-
-
-def by_loop(rows, states, groups, window, gaps):
-    """The tables of all groups, one pair at a time."""
-    low, high = window or (-math.inf, math.inf)
-    found = {name: np.zeros((2, 2), dtype=int) for name in groups or (None,)}
-    for who in {row.who for row in rows}:
-        mine = sorted((row for row in rows if row.who == who), key=lambda row: row.when)
-        slots: dict[int, tuple] = {}
-        for row, after in zip(mine, [*mine[1:], None], strict=True):
-            value = None if is_missing(row.value) else position(row.value, states)
-            slots[row.when] = (row.group, value)
-            if gaps != "split" and after is not None:
-                for time in range(row.when + 1, after.when):
-                    slots[time] = (row.group, states.index(gaps))
-        for time, (group, value) in slots.items():
-            there = low <= time and time + 1 < high
-            nearby, other = slots.get(time + 1, (None, None))
-            name = group if groups else None
-            same = not groups or group == nearby
-            if there and same and name in found and value is not None and other is not None:
-                found[name][value, other] += 1
-    return [table.ravel().tolist() for table in found.values()]
-
-
-@law(LAWS, 8, data=st.data())
-def test_tables_are_those_of_a_loop(data):
-    states = ("a", "b")
-    rows = data.draw(tables("text", most=20))
-    rows = [
-        Row(r.who, r.when, r.group, data.draw(st.sampled_from(["a", "b", None, "x"]))) for r in rows
-    ]
-    backend = data.draw(st.sampled_from(["polars", "csv", "pandas"]))
-    window = data.draw(st.none() | st.tuples(st.integers(0, 5), st.integers(6, 10)))
-    groups = data.draw(st.none() | st.just(("south", "north", "nowhere")))
-    gaps = data.draw(st.sampled_from(["split", "a"]))
-    options = {} if groups is None else {"by": "group", "groups": groups}
-    with tempfile.TemporaryDirectory() as folder:
-        source = as_source(rows, "text", backend, Path(folder))
-        table = ut.Data(
-            source, value="v", person="who", time="when", every="5m", gaps=gaps, **options
-        )
-        if window is not None:
-            table = table.window(*(DAY + end * STEP for end in window))
-        found = table.answers(ut.Transitions(), states)
-        totals = table.answers(ut.Histogram(), states).rows
-    assert found.numbers == by_loop(rows, states, groups, window, gaps)
-    assert found.rows == totals
-
-
-def test_rows_without_times_follow_one_another():
-    frame = pl.DataFrame({"who": [1, 2, 1, 2, 1], "v": ["a", "b", "a", "a", "b"]})
-    table = ut.Data(frame, value="v", person="who")
-    assert table.answers(ut.Transitions(), ("a", "b")).numbers == [[1, 1, 1, 0]]
-    grouped = ut.Data(["a", "b", "b"]).answers(ut.Transitions(), ("a", "b"))
-    assert grouped.numbers == [[0, 1, 0, 1]]
 
 
 def noisy_table_leakage(chain, scale, reach):

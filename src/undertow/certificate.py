@@ -224,6 +224,16 @@ class Leakage:
         new = tuple(one for one in more if one not in self.assumptions)
         return replace(self, assumptions=(*self.assumptions, *new)) if new else self
 
+    def upper_only(self) -> "Leakage":
+        """Return the upper end alone, for a mechanism that the witness is no attack on.
+
+        A bound on all algorithms of a DP level holds for each of them; its lower end need not.
+
+        >>> Leakage(0.5, 1.0, "exchange", "any").upper_only().lower
+        0.0
+        """
+        return replace(self, lower=0.0, witness=None)
+
     def reaches(self, covers: Covers) -> bool:
         """Return whether the proof covers these shapes of data too.
 

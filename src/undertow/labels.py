@@ -97,11 +97,11 @@ def square(
     if isinstance(values, list | tuple):
         if not any(labelled(part) or isinstance(part, list | tuple) for part in values[:1]):
             return values, states
-        made = []
+        tables = []
         for place, part in enumerate(values):
             table, states = square(part, states, f"{what}, part {place},")
-            made.append(table)
-        return made, states
+            tables.append(table)
+        return tables, states
     if not labelled(values):
         return values, states
     rows, columns = labels_of(values)
@@ -157,16 +157,16 @@ def axes(values: Any, names: Sequence[Any], what: str) -> tuple[Any, list[Any]]:
     listed = list(names)
     if not labelled(values):
         return values, listed
-    table, found = values_of(values), labels_of(values)
-    for axis, labels in enumerate(found[: table.ndim]):
+    table, labelling = values_of(values), labels_of(values)
+    for axis, labels in enumerate(labelling[: table.ndim]):
         if labels is None or axis >= len(listed):
             continue
-        known = None if listed[axis] is None else _names(listed[axis])
-        if known is None:
+        order = None if listed[axis] is None else _names(listed[axis])
+        if order is None:
             listed[axis] = labels
         else:
             word = f"axis {axis} of {what}" if table.ndim > 1 else what
-            table = np.take(table, _places(labels, known, word, free=True), axis=axis)
+            table = np.take(table, _places(labels, order, word, free=True), axis=axis)
     return table, listed
 
 
@@ -176,9 +176,9 @@ def refuse_labels(values: Any) -> None:
     >>> refuse_labels([1.0, 2.0])
     """
     for part in values[:1] if isinstance(values, list | tuple) else (values,):
-        found = labels_of(part) if labelled(part) else (None, None)
-        if found != (None, None):
-            named = " and ".join(_shown(axis) for axis in found if axis is not None)
+        labelling = labels_of(part) if labelled(part) else (None, None)
+        if labelling != (None, None):
+            named = " and ".join(_shown(axis) for axis in labelling if axis is not None)
             raise InvalidInput(
                 f"a table labelled {named} was given where the entries have no names, only an "
                 "order, which labels cannot be compared with: put it in that order, and pass it "
@@ -190,10 +190,10 @@ def parts(
     tables: Mapping[Any, Any], states: Sequence[Any] | None, what: str
 ) -> tuple[dict[Any, Any], Sequence[Any] | None]:
     """Return tables by name, each read by its labels, and the states of all of them."""
-    found = {}
+    named = {}
     for name, table in tables.items():
-        found[name], states = square(table, states, f"{what} {name!r}")
-    return found, states
+        named[name], states = square(table, states, f"{what} {name!r}")
+    return named, states
 
 
 def _places(labels: Names, names: Names, what: str, free: bool) -> list[int]:
@@ -202,27 +202,27 @@ def _places(labels: Names, names: Names, what: str, free: bool) -> list[int]:
     ``free``: the order may differ. Where one axis alone bears labels it may not, because nothing
     says in which order the other one is.
     """
-    known = labels
+    order = labels
     if all(isinstance(label, str) for label in labels) and not all(
         isinstance(name, str) for name in names
     ):
         names = tuple(map(str, names))  # frames that name columns by texts alone
-    if len({*known}) != len(known):
+    if len({*order}) != len(order):
         raise InvalidModel(
             f"{what} bear the same label twice ({_shown(labels)}); labels must differ"
         )
-    if {*known} != {*names} or len(known) != len(names):
+    if {*order} != {*names} or len(order) != len(names):
         raise InvalidModel(
             f"{what} are labelled {_shown(labels)}, the states are {_shown(names)}: use the same "
             "names, or pass an array without labels (.to_numpy()) in the order of the states"
         )
-    if not free and known != names:
+    if not free and order != names:
         raise InvalidModel(
             f"{what} are labelled {_shown(labels)}, in another order than the states "
             f"{_shown(names)}, and the other axis has no labels that say its order: label both "
             "axes, or put the labels in the order of the states"
         )
-    place = {label: number for number, label in enumerate(known)}
+    place = {label: number for number, label in enumerate(order)}
     return [place[name] for name in names]
 
 

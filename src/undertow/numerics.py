@@ -34,6 +34,7 @@ __all__ = [
     "SYMMETRY",
     "Array",
     "Keyed",
+    "Seed",
     "check_amount",
     "check_choice",
     "check_count",
@@ -42,7 +43,6 @@ __all__ = [
     "check_listed",
     "check_number",
     "check_positive",
-    "check_seed",
     "divide_up",
     "down",
     "exp",
@@ -52,11 +52,15 @@ __all__ = [
     "log_sum",
     "ndtr_error",
     "pad_log",
+    "random_generator",
     "shown",
     "up",
 ]
 
 Array = npt.NDArray[np.float64]
+
+Seed = int | np.random.Generator | None
+"""The randomness of a simulation: a seed, a generator of NumPy, or None for the system's bits."""
 
 ROUNDOFF = 2.0**-53
 """Relative error of one IEEE double operation rounded to nearest."""
@@ -365,13 +369,17 @@ def check_listed(values: Any, name: str) -> list[Any]:
     raise InvalidInput(f"{name} must be a list, found {shown(values)}")
 
 
-def check_seed(seed: Any) -> int | None:
-    """Return a seed of a random generator, None for one from the system.
+def random_generator(seed: Seed) -> np.random.Generator:
+    """Return the generator of a simulation: a given one, a seeded one, or one of the system's bits.
 
-    >>> check_seed(7)
-    7
+    A generator that is given goes on from where it stands.
+
+    >>> random_generator(7).integers(10) == random_generator(7).integers(10)
+    True
     """
-    return None if seed is None else check_count(seed, "seed", 0)
+    if isinstance(seed, np.random.Generator):
+        return seed
+    return np.random.default_rng(None if seed is None else check_count(seed, "seed", 0))
 
 
 def shown(value: Any) -> str:

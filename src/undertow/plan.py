@@ -29,6 +29,7 @@ from undertow.errors import (
     UndertowError,
     UnknownState,
 )
+from undertow.files import create_new
 from undertow.mechanisms import (
     LONGEST,
     NOISES,
@@ -433,7 +434,7 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
         return XorNoise(number(channel["rho0"], "rho0"), number(channel["rho1"], "rho1"))
     if kind == "redaction":
         fields(channel, "a redaction", ("kind", "probabilities", "protect"))
-        protect = _plan_format_records(channel["protect"], "protect")
+        protect = _places_from_list(channel["protect"], "protect")
         return Redaction(numbers(channel["probabilities"]), protect)
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
@@ -463,14 +464,14 @@ def _query_from_dict(description: Any) -> Any:
             lower, upper = (number(description[end], end) for end in ("lower", "upper"))
             steps = whole(description["steps"], "steps of the lattice", 2**53)
             return (Sum if kind == "sum" else Mean)(
-                lower, upper, _plan_format_values(description), steps
+                lower, upper, _values_from_list(description), steps
             )
         case "linear":
             fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
             spread = number(description["spread"], "spread")
             least = _maybe(description["lower"], "lower")
             return Linear(
-                numbers(description["weights"]), spread, least, _plan_format_values(description)
+                numbers(description["weights"]), spread, least, _values_from_list(description)
             )
     raise InvalidPlan(
         "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
@@ -483,7 +484,7 @@ def _state(value: Any, what: str) -> State:
     return state  # type: ignore[no-any-return]
 
 
-def _plan_format_values(description: dict[str, Any]) -> list[tuple[State, float]] | None:
+def _values_from_list(description: dict[str, Any]) -> list[tuple[State, float]] | None:
     """Return the number of each state that a file gives, None where it gives none."""
     listed = description["values"]
     if listed is None:
@@ -588,7 +589,7 @@ def _against(named: Any) -> Against:
     if isinstance(named, dict):
         fields(named, "an adversary", ("target", "known"))
         target = whole(named["target"], "target")
-        return Adversary(target, _plan_format_records(named["known"], "known"))
+        return Adversary(target, _places_from_list(named["known"], "known"))
     if isinstance(named, str):
         return check_against(named)
     raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
@@ -602,9 +603,7 @@ def _secrets(pairs: Any, protect: Any, window: Any) -> Secrets:
             if not isinstance(pair, list) or len(names(pair, "states")) != 2:
                 raise InvalidPlan("pairs must be a list of pairs of states")
     size = whole(window, "the window that is protected")
-    return Secrets(
-        pairs, None if protect is None else _plan_format_records(protect, "protect"), size
-    )
+    return Secrets(pairs, None if protect is None else _places_from_list(protect, "protect"), size)
 
 
 def _covers(name: object) -> Literal["series", "windows", "any"]:
@@ -613,7 +612,7 @@ def _covers(name: object) -> Literal["series", "windows", "any"]:
     raise InvalidPlan("a proof covers 'series', 'windows' or 'any' shapes of data, found another")
 
 
-def _plan_format_records(listed: Any, name: str) -> list[int]:
+def _places_from_list(listed: Any, name: str) -> list[int]:
     """Return a list of different records."""
     if not isinstance(listed, list):
         raise InvalidPlan(f"{name} must be a list of records")
@@ -630,20 +629,20 @@ def _witness(description: Any) -> Witness:
     """Return the attack described by ``Witness.to_dict``, its records within its series."""
     keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
     read = fields(description, "a witness", keys, ("window", "histories"))
-    (length,) = _plan_format_records([read["length"]], "the length of a witness")
-    places = _plan_format_records([read["target"]], "the target of a witness")
+    (length,) = _places_from_list([read["length"]], "the length of a witness")
+    places = _places_from_list([read["target"]], "the target of a witness")
     for key in ("known", "sets", "outputs"):
         rows = read[key]
         if not isinstance(rows, list) or not all(
             isinstance(row, list) and len(row) == 2 for row in rows
         ):
             raise InvalidPlan(f"'{key}' of a witness must be pairs of a record and what it holds")
-        places += _plan_format_records([record for record, _ in rows], f"'{key}' of a witness")
+        places += _places_from_list([record for record, _ in rows], f"'{key}' of a witness")
     window = read.get("window")
     if window is not None:
         if not isinstance(window, list) or len(window) != 2:
             raise InvalidPlan("the window of a witness must be its first record and its end")
-        first, end = _plan_format_records(window, "the window of a witness")
+        first, end = _places_from_list(window, "the window of a witness")
         if not first < end <= length:
             raise InvalidPlan("the window of a witness must lie within its series")
     lived = read.get("histories")
@@ -714,7 +713,7 @@ def new_key(path: str | Path) -> str:
         serialization.PrivateFormat.PKCS8,
         serialization.NoEncryption(),
     )
-    public = _signatures_named(private)
+    public = _public_text(private)
     secret, open_ = Path(path), Path(f"{path}.pub")
     for place in (secret, open_):
         if place.exists():
@@ -759,7 +758,7 @@ def sign(text: str, private_key: str | Path) -> str:
     key = _read_private(Path(private_key))
     signature = {
         "algorithm": "ed25519",
-        "public_key": _signatures_named(key),
+        "public_key": _public_text(key),
         "signature": base64.b64encode(key.sign(_message(body))).decode(),
     }
     return json.dumps({**body, "signature": signature}, indent=2, allow_nan=False)
@@ -767,7 +766,7 @@ def sign(text: str, private_key: str | Path) -> str:
 
 def check_private(path: str | Path) -> str:
     """Return the public key of a private key file, or say what is wrong with the file."""
-    return _signatures_named(_read_private(Path(path)))
+    return _public_text(_read_private(Path(path)))
 
 
 def check_signature(text: str, trusted: Iterable[str]) -> str:
@@ -818,7 +817,7 @@ def _message(body: dict[str, Any]) -> bytes:
     return _WHAT + checksum(body).encode()
 
 
-def _signatures_named(private: "Ed25519PrivateKey") -> str:
+def _public_text(private: "Ed25519PrivateKey") -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
@@ -849,7 +848,7 @@ def _read_private(path: Path) -> "Ed25519PrivateKey":
 
 def _write(path: Path, content: bytes, mode: int) -> None:
     try:
-        handle = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, mode)
+        handle = create_new(path, mode)
         with os.fdopen(handle, "wb") as file:
             file.write(content)
     except OSError as error:
@@ -1158,7 +1157,7 @@ class Plan(Generic[M]):
         }
         for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
             text(said, "the note of a model set, like every assumption,")
-        for state in (*self.states, *_plan_named(self)):
+        for state in (*self.states, *_named_states(self)):
             if not isinstance(state, str | int | float):
                 raise InvalidInput(
                     "state names must be strings or numbers to be written to a plan file, found "
@@ -1356,12 +1355,12 @@ def _check_states(plan: Plan[Any]) -> None:
             "its question is about other states than the model's, or does not say what each of "
             "them counts as"
         )
-    for state in _plan_named(plan):
+    for state in _named_states(plan):
         if (type(state), state) not in known:
             raise InvalidPlan("it names a state that the model does not have")
 
 
-def _plan_named(plan: Plan[Any]) -> Iterator[State]:
+def _named_states(plan: Plan[Any]) -> Iterator[State]:
     """Yield every state that a plan names beside its model."""
     witness = plan.leakage.witness
     yield from plan.query.named

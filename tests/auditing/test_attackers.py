@@ -214,26 +214,6 @@ def test_the_informed_attacker_knows_all_but_one(seed, kind):
         assert guess.shifts[target] == pytest.approx(wanted, abs=1e-9)
 
 
-def test_single_bits_speak_for_themselves():
-    chain = ut.MarkovChain(oracle.LAZY)
-    flips = ut.RandomizedResponse([[0.5, 0.3, 0.2], [0.1, 0.3, 0.6]])
-    guess = ATTACKERS["single-bit"](staged([0, 1, 2], flips, chain))
-    assert guess.states.tolist() == [0, 0, 1]  # the second output says nothing: the prior
-    assert guess.shifts == pytest.approx([np.log(5), 0, np.log(3)])
-    noise = ATTACKERS["single-bit"](staged([0, 1], ut.XorNoise(0.1, 0.3), chain))
-    assert noise.states.tolist() == [0, 1]
-    assert noise.shifts == pytest.approx([np.log(3)] * 2)
-
-
-def test_absent_steps_and_the_informed():
-    import polars as pl
-
-    data = ut.Data(pl.DataFrame({"t": [0, 2], "x": [0, 1]}), value="x", time="t", every=1)
-    chain = ut.MarkovChain(oracle.LAZY)
-    with pytest.raises(NotSupported, match="absent steps"):
-        ATTACKERS["informed"](staged(data, FIG_2, chain))
-
-
 # --- bounds ---------------------------------------------------------------------------------------
 
 

@@ -97,26 +97,6 @@ def test_series_that_are_added_up_are_independent():
     assert np.abs(answer_posteriors(5, noise, chain, lengths)[0] - wanted).max() < 1e-12
 
 
-def test_answers_far_from_all_that_is_likely():
-    """All records in the rare state have probability 10^-560; the noise leaves no other choice."""
-    chain = ut.MarkovChain([[0.8, 0.2], [0.8, 0.2]], length=800)
-    noise = ut.DiscreteLaplace(ut.Count(1), 0.1)
-    found = answer_posteriors([800, 799, 10**6], noise, chain, targets=[0, 400])
-    weight = np.exp(-10.0)  # one record less costs e^-10 more and gains a factor 4 in 800 ways
-    assert found[0, 0, 0] == pytest.approx(4 * weight, rel=0.15)
-    assert found[1, 1, 0] == pytest.approx(1 / 800, rel=0.15)
-    assert found[2] == pytest.approx(found[0], rel=1e-6)
-
-
-def test_many_records_in_reasonable_time_and_only_the_wanted_ones():
-    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=2000)
-    noise = ut.DiscreteLaplace(ut.Count(1), 5.0)
-    found = answer_posteriors([400, 700], noise, chain, targets=[1000, 3, 1000])
-    assert found.shape == (2, 3, 2)
-    assert (found[:, 0] == found[:, 2]).all()
-    assert found[0, 0, 1] < chain.initial[1] < found[1, 0, 1]
-
-
 @pytest.mark.parametrize(
     ("change", "error", "words"),
     [
@@ -136,17 +116,3 @@ def test_refusals(change, error, words):
              "chain": ut.MarkovChain(oracle.LAZY), "length": 5} | change  # fmt: skip
     with pytest.raises(error, match=words):
         answer_posteriors(**asked)
-
-
-def test_more_refusals():
-    three = ut.MarkovChain(oracle.THREE, length=5)
-    with pytest.raises(NotSupported, match="more than two states"):
-        answer_posteriors([1, 2, 3], ut.DiscreteLaplace(ut.Histogram(), 1.0), three)
-    with pytest.raises(InvalidInput, match="at most 5"):
-        answer_posteriors(1, ut.DiscreteLaplace(ut.Count(1), 1.0), three, 6)
-    zeros = ut.MarkovChain(oracle.ZEROS, length=3)
-    with pytest.raises(InvalidInput, match=r"up to record 1 .* probability 0"):
-        answer_posteriors(1, ut.DiscreteLaplace(ut.Count(1), 1.0), zeros, known={0: 0, 1: 2})
-    odd = ut.MarkovChain(oracle.THREE, states=(0.1234567, 0.5, 1.0), length=500)
-    with pytest.raises(NotSupported, match="multiples of a larger unit"):
-        answer_posteriors(1, ut.Laplace(ut.Sum(0, 1), 1.0), odd)

@@ -7,10 +7,9 @@ import pytest
 
 import undertow as ut
 from tests.oracles.samples import chi_square
-from undertow.auditing.scenarios import ChainSource, GaussianSource, NetworkSource
-from undertow.errors import InvalidInput, NotSupported
+from undertow.auditing.scenarios import ChainSource, GaussianSource
+from undertow.errors import InvalidInput
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.networks import BayesianNetwork
 
 P3 = [[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]]
 STACK = [[[0.9, 0.1], [0.4, 0.6]], [[0.2, 0.8], [0.5, 0.5]], [[0.7, 0.3], [0.0, 1.0]]]
@@ -103,31 +102,3 @@ def test_gaussian_draws():
     assert (GaussianSource(model).given({0: 1, 1: 2, 2: 3})(5, np.random.default_rng(1)) == [
         1, 2, 3,
     ]).all()  # fmt: skip
-
-
-def test_network_draws():
-    """Null: the conditional joint; 40,000 draws, chi-square, false alarms below 1e-6."""
-    cpds = {
-        "a": [0.7, 0.3], "b": [[0.9, 0.1], [0.2, 0.8]], "c": [[0.6, 0.4], [0.1, 0.9]],
-        "lone": [0.4, 0.6],
-    }  # fmt: skip
-    network = BayesianNetwork([("a", "b"), ("b", "c")], cpds)
-    joint = network.joint()
-    fixed = {network.observed.index("c"): 1, network.observed.index("lone"): 0}
-    law = {}
-    for path in itertools.product(range(2), repeat=4):
-        law[path] = float(joint[path]) * all(path[r] == v for r, v in fixed.items())
-    total = sum(law.values())
-    law = {path: probability / total for path, probability in law.items()}
-    source = NetworkSource(network)
-    assert p_value(source.given(fixed)(40_000, np.random.default_rng(1)), law) > 1e-8
-    with pytest.raises(InvalidInput, match="cannot occur together"):
-        NetworkSource(BayesianNetwork([], {"a": [1.0, 0.0]})).given({0: 1})
-
-
-def test_a_network_too_large_to_list_is_refused():
-    step = [[0.9, 0.1], [0.2, 0.8]]
-    edges = [(node, node + 1) for node in range(21)]
-    cpds = {0: [0.5, 0.5]} | dict.fromkeys(range(1, 22), step)
-    with pytest.raises(NotSupported, match="depend on each other"):
-        NetworkSource(BayesianNetwork(edges, cpds)).given({0: 1})

@@ -12,7 +12,6 @@ from tests.cli.scenario import ACTIVE, release, scenario
 
 __all__ = ["scenario"]
 
-ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 GAUSSIAN = ("--count", "active", "--limit", 1, "--delta", 1e-6, "--noise", "gaussian")
 CLOSED = ("--method", "closed")
 
@@ -67,18 +66,6 @@ def test_every_guarantee(couples, option, guarantee):
     assert found["upper"] == ut.leakage(guarantee, ut.Groups(2), delta=1e-6).upper
     words = rows(call("leakage", *couples, *option, "--delta", 1e-6))["question"]
     assert ("added or removed" in words) == (getattr(guarantee, "neighbours", "") == "add-remove")
-
-
-def test_gaussian_noise_on_an_answer(couples):
-    for query, asked in (
-        (ut.Sum(0, 1), ("--sum", "0,1")),
-        (ut.Sum(0, 3), ("--sum", "0,3", "--noise", "gaussian")),
-    ):
-        found = call_json("leakage", *couples, *asked, "--sigma", 9, "--delta", 1e-6)
-        wanted = ut.leakage(ut.Gaussian(query, 9.0), ut.Groups(2), delta=1e-6)
-        assert found["upper"] == wanted.upper
-    said = rows(call("leakage", *couples, "--sum", "0,1", "--sigma", 9, "--delta", 1e-6))
-    assert "Gaussian noise of sigma 9" in said["question"]
 
 
 def test_a_person_is_protected_by_the_curve_itself():
@@ -157,17 +144,6 @@ def test_what_to_ask_of_a_library():
         assert words in result.stdout
 
 
-def test_a_budget_without_a_delta_is_a_level():
-    found = call_json("leakage", *CHAIN, "--limit", 1)
-    (assumed,) = found.pop("assumptions")
-    assert "reads the states of records alone" in assumed
-    assert found == {
-        "limit": 1.0, "against": "any", "epsilon": ut.dp_budget(ACTIVITY, 1.0),
-        "conditions": ["the model was not checked against records"],
-    }  # fmt: skip
-    assert "a DP level of 0.2503257" in call("leakage", *CHAIN, "--limit", 1).stdout
-
-
 def test_nothing_can_leak():
     certain = ("--transition", "1,0;0,1", "--start", "1,0", "--length", 3)
     for more in ((), ("--delta", 1e-6)):
@@ -189,21 +165,6 @@ def test_a_plan_with_gaussian_noise(tmp_path):
     plan = ut.Plan.from_json(path.read_text())
     assert plan.delta == 1e-6
     assert plan.noise.amount == pytest.approx(16.9133455890, rel=1e-9)
-
-
-def test_a_plan_for_many_releases():
-    asked = ("plan", *NAMED, "--count", "active", "--limit", 1, "--delta", 1e-6, *CLOSED)
-    said = rows(call(*asked, "--releases", 52))
-    assert said["noise"].strip() == "Gaussian, sigma 121.9639"
-    assert said["releases"].startswith(" 52 on the same records") or "52 on the" in said["releases"]
-    plan = ut.Plan.from_json(call(*asked, "--releases", 52, "--json").stdout)
-    assert plan.releases == 52
-
-
-def test_a_plan_with_discrete_noise_says_rho():
-    said = rows(call("plan", *NAMED, *GAUSSIAN[:-1], "discrete-gaussian", *CLOSED))
-    assert said["zCDP"].strip().startswith("rho 0.00174")
-    assert "discrete Gaussian" in said["noise"]
 
 
 # --- from a plan to an answer ---------------------------------------------------------------------

@@ -55,24 +55,6 @@ def test_all_attackers_by_default(flipped):
         assert float(line.split()[1]) == pytest.approx(one["accuracy"], abs=1e-4)
 
 
-@pytest.mark.usefixtures("flipped")
-def test_what_is_known_and_wanted_and_by_whom():
-    said = found("--known", "3,5", "--attackers", "viterbi,informed", "--confidence", "0.5")
-    assert said["known"] == [3, 5]
-    assert [one["attacker"] for one in said["verdicts"]] == ["viterbi", "informed"]
-    assert said["verdicts"][0]["targets"] == 4 * (HOURS - 2)
-    assert said["confidence"] == 0.5
-    assert found("--targets", "7")["verdicts"][0]["targets"] == 4
-    assert "3, 5" in rows(ask("--known", "3,5"))["known"]
-    Path("other.json").write_text(
-        json.dumps({"kind": "markov-chain", "transition": [[0.5, 0.5], [0.5, 0.5]],
-                    "states": ["inactive", "active"]})
-    )  # fmt: skip
-    said = found("--model", "other.json")
-    assert not said["verdicts"][2]["covered"]
-    assert "not against this attacker" in ask("--model", "other.json").stdout
-
-
 def test_a_broken_guarantee_is_said_aloud():
     """A file that was flipped far less than the plan says."""
     assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0
@@ -112,20 +94,6 @@ def test_answers():
         Path("no.json").write_text(content)
         assert "release --output" in refused(ask(data="no.json", plan="count.plan"))
     assert "cannot read" in refused(ask(data="none.json", plan="count.plan"))
-
-
-@pytest.mark.usefixtures("flipped")
-def test_figures():
-    pytest.importorskip("matplotlib")
-    assert ask("--figure", "attack.svg").exit_code == 0
-    text = Path("attack.svg").read_text()
-    for words in ("correlation-aware", "viterbi", "single-bit", "at most, by the guarantee"):
-        assert words in text
-    assert "exists" in refused(ask("--figure", "attack.svg"))
-    assert ask("--figure", "attack.svg", "--force", "--limits", "3,4").exit_code == 0
-    assert Path("attack.svg").read_text() != text
-    assert ask("--figure", "attack.png").exit_code == 0
-    assert Path("attack.png").read_bytes().startswith(b"\x89PNG")
 
 
 @pytest.mark.usefixtures("flipped")

@@ -87,16 +87,6 @@ def test_a_guarantee_with_a_delta(tmp_path):
     assert (found["delta"], found["verdict"]) == (0.9, "consistent")
 
 
-def test_another_guarantee_and_confidence(broken):
-    found = strict(
-        call(
-            "audit", broken, "--draws", 2000, "--seed", 1, "--limit", 9, "--confidence", 0.99,
-            "--json",
-        ).stdout
-    )  # fmt: skip
-    assert (found["limit"], found["confidence"], found["verdict"]) == (9, 0.99, "consistent")
-
-
 def test_secure_noise_is_the_default(kept):
     found = strict(call("audit", kept, "--draws", 1000, "--json").stdout)
     assert found["randomness"] == "secure"
@@ -146,13 +136,3 @@ def test_wrong_usage(words, kept):
     result = call("audit", *([kept] if words else []), *words)
     assert result.exit_code == 2
     assert not result.stdout
-
-
-def test_a_bar_on_a_terminal_only(kept):
-    shown = call("audit", kept, "--draws", 1000, "--seed", 1, env={"FORCE_COLOR": "1"})
-    assert shown.exit_code == 0
-    assert "attacking" not in call("audit", kept, "--draws", 1000, "--seed", 1).output
-
-
-def test_help_has_an_example():
-    assert "undertow audit plan.json" in call("audit", "--help").stdout

@@ -59,39 +59,6 @@ def test_a_gaussian_model_is_fitted_planned_and_released(heights, tmp_path):
     assert out.exit_code == 0
 
 
-@pytest.mark.parametrize(
-    ("more", "message"),
-    [
-        (("--value", "father", "--columns", "father,mother"), "--columns goes alone"),
-        ((), "say what the records are: --value"),
-        (("--columns", "father,mother", "--state", "x > 0"), "--columns goes alone"),
-    ],
-)
-def test_fit_asks_for_one_kind_of_model(heights, more, message):
-    result = call("fit", heights, *more)
-    assert result.exit_code == 2
-    assert message in " ".join(result.stderr.split())
-
-
-@pytest.mark.parametrize(
-    ("columns", "message"),
-    [("father,uncle", "no column 'uncle'"), ("father,father", "named twice")],
-)
-def test_fit_refuses_columns_that_are_not_there(heights, columns, message):
-    result = call("fit", heights, "--columns", columns)
-    assert result.exit_code == 1
-    assert message in result.stderr
-
-
-def test_columns_of_words_are_refused(tmp_path):
-    path = tmp_path / "words.csv"
-    path.write_text("a,b\nx,1\ny,2\nz,4\n")
-    result = call("fit", path, "--columns", "a,b")
-    assert result.exit_code == 1
-    assert "column 'a'" in result.stderr
-    assert "numbers only" in result.stderr
-
-
 def test_a_pedigree_file_is_a_model(trio):
     asked = ("leakage", "--model", trio, "--count", "BB", "--scale", 1)
     assert call_json(*asked, "--frequency", 0.5)["upper"] == pytest.approx(2.240229014)

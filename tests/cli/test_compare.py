@@ -6,7 +6,6 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, strict
-from undertow.methods import methods_for
 from undertow.planning import compare as comparison
 
 VALUES = ("--values", "inactive=0,active=1")
@@ -16,7 +15,6 @@ CHAIN_10 = ut.MarkovChain(
     [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=10
 )
 SECTIONS = ("These keep the guarantee", "These DO NOT keep the guarantee", "These do not apply")
-COMPLETE = "These keep it if no value is missing"
 
 
 def sections(text):
@@ -42,61 +40,6 @@ def test_json_is_the_library_answer():
     found = call_json(*ASKED)
     table = comparison.compare(ut.Count("active"), CHAIN_10, 1.0)
     assert without_time(found) == json.loads(json.dumps(without_time(table.to_dict())))
-
-
-def test_words():
-    result = call(*ASKED)
-    assert result.exit_code == 0
-    assert not result.stderr
-    assert "number of records in 'active'" in result.stdout
-    assert "a leakage of at most 1 to an attacker who knows any other records" in result.stdout
-    found = sections(result.stdout)
-    kept, missed, out = (found[heading] for heading in SECTIONS)
-    assert list(found) == ["What each method costs", SECTIONS[0], COMPLETE, *SECTIONS[1:]]
-    assert found[COMPLETE].keys() == {"method", "optimal"}
-    assert {"exact", "exchange", "quilt", "group"} <= kept.keys()
-    alone = {"quilt-approx", "wasserstein", "influence-curve", "temporal"}
-    assert alone >= missed.keys() - {"method"}
-    assert {"lange", "zhao"} <= out.keys()
-    header = [
-        "scale",
-        "error",
-        "95% within",
-        "x optimum",
-        "leaks",
-        "protects against",
-        "basis",
-        "time",
-    ]
-    assert kept["method"] == header
-    plan = ut.calibrate(ut.Count("active"), CHAIN_10, 1.0, method="exact")
-    scale, error, bar, times, leaks, protects, basis, time = kept["exact"]
-    least = ut.calibrate(ut.Count("active"), CHAIN_10, 1.0, method="optimal").expected_error
-    assert float(times) == pytest.approx(plan.expected_error / least, rel=1e-3)
-    assert plan.mechanism.scale <= float(scale) <= plan.mechanism.scale * 1.0001
-    assert plan.expected_error <= float(error) <= plan.expected_error * 1.0001
-    assert float(bar) == plan.accuracy(0.05)
-    assert float(leaks) == pytest.approx(1.0, abs=1e-6)
-    assert (protects, basis) == ("any attacker", "certified")
-    assert time.endswith((" ms", " s"))
-    for row in missed.values():
-        assert row[-3] in ("ignorant only", "protects against")
-    assert "needs a limit above 8.046" in out["lange"][0]
-
-
-def test_every_method_has_its_row():
-    found = sections(call(*ASKED).stdout)
-    shown = [found[heading] for heading in (*SECTIONS, COMPLETE)]
-    listed = [name for rows in shown for name in rows if name != "method"]
-    expected = methods_for(ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]]))
-    assert sorted(listed) == sorted(expected)
-    assert {row["method"] for row in call_json(*ASKED)["rows"]} == set(expected)
-
-
-def test_published_methods_are_marked():
-    found = sections(call(*ASKED[:-1], 15).stdout)
-    assert found[SECTIONS[0]]["lange"][-2] == "published"
-    assert found["What each method costs"]["least error"] != ["lange"]
 
 
 def test_against():
@@ -179,10 +122,3 @@ def test_wrong_usage(arguments):
     assert result.exit_code == 2
     assert "Error" in result.stderr
     assert not result.stdout
-
-
-def test_a_terminal_gets_a_table():
-    env = {"FORCE_COLOR": "1", "TERM": "xterm", "COLUMNS": "120"}
-    result = call(*ASKED, env=env)
-    assert "\x1b[" in result.stdout
-    assert "wasserstein" in result.stdout

@@ -7,7 +7,7 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call, rows, strict
 from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
-from tests.cli.scenario import CHAIN, HOURS
+from tests.cli.scenario import HOURS
 from undertow.releasing.estimate import estimate as compute
 
 __all__ = ["scenario", "studio"]
@@ -31,22 +31,6 @@ def found(*arguments, **options):
     assert result.exit_code == 0, result.output
     assert not result.stderr
     return strict(result.stdout)
-
-
-def test_histograms_are_the_default(flipped):
-    known = compute(flipped, LOCAL["few"])
-    for arguments in ((), ("--histogram",)):
-        said = found(*arguments)
-        assert said["states"] == list(CHAIN.states)
-        assert said["value"] == list(known.value.values())
-        assert said["low"] == list(known.low.values())
-        assert said["high"] == list(known.high.values())
-        assert said["about"] == 4 * HOURS
-        assert (said["hidden"], said["note"]) == (0, None)
-    text = ask().stdout.splitlines()
-    assert text[-2].split()[0] == "inactive"
-    assert text[-1].split()[0] == "active"
-    assert float(text[-1].split()[1]) == pytest.approx(said["value"][1], rel=1e-5)
 
 
 def test_counts(flipped):
@@ -100,7 +84,3 @@ def test_refusals():
 )
 def test_wrong_usage(arguments):
     assert ask(*arguments).exit_code == 2
-
-
-def test_a_column_must_be_named():
-    assert call("estimate", "out.csv", "--plan", "few.plan").exit_code == 2

@@ -1,27 +1,17 @@
 """`undertow fit`: from a file of records to a model file, without the records."""
 
 import json
-import os
-from pathlib import Path
 
 import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
-from undertow.models.classes import ChainBox
 from undertow.models.sets import model_from_dict
 from undertow.models.standing import stands_for
 
 WARNING = "undertow: warning: a model fitted to private records is itself a disclosure"
 SERIES = [{"n": "no", "y": "yes", "-": "NA"}[letter] for letter in "nyynn-ynnynyynnny"]
 SECRET = "Hesperus"
-ROOT = Path(__file__).parents[2]
-ACTIVITY = (
-    Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")
-    / "activity"
-    / "activity.csv.gz"
-)
-needs_activity = pytest.mark.skipif(not ACTIVITY.is_file(), reason="no activity data")
 
 
 @pytest.fixture
@@ -67,43 +57,6 @@ def test_json_is_the_library_answer(table):
     assert found["unseen"] == []
     assert (found["sequences"], found["records"], found["missing"]) == (1, 17, 1)
     assert (found["prior"], found["confidence"]) == (0.0, 0.95)
-
-
-def test_words(table):
-    result = call("fit", table, "--value", "word", "--length", 50)
-    assert result.exit_code == 0
-    assert result.stderr.startswith(WARNING)
-    assert len(result.stderr.splitlines()) == 1
-    said = result.stdout
-    assert "Markov chain on 2 states, a stationary start, 50 records" in said
-    assert "17, of which 1 are missing" in said
-    assert "14 between neighbours" in said
-    assert "stationary   no 0." in said
-    assert expected().order_test().words() in said
-    assert "none: every transition was seen" in said
-    assert "95% confidence intervals" in said
-    assert "from no   4" in " ".join(said.splitlines()[-2:])
-
-
-def test_series_are_told_apart(table):
-    found = fit_json(table, "--value", "word", "--person", "day")
-    assert found["sequences"] == 2
-    assert found["counts"] == expected([SERIES[:9], SERIES[9:]]).counts.tolist()
-
-
-def test_prior_confidence_and_length(table):
-    found = fit_json(table, "--value", "word", "--prior", 0.5, "--confidence", 0.8, "--length", 99)
-    chain = expected(prior=0.5, length=99)
-    assert model_from_dict(found["model"]) == chain
-    assert found["intervals"] == chain.intervals(0.8).tolist()
-
-
-def test_the_order_of_states_is_that_of_their_names(table):
-    turned = fit_json(table, "--value", "word", "--states", "yes,no")
-    assert turned["states"] == ["yes", "no"]
-    assert turned["counts"] == [row[::-1] for row in expected().counts.tolist()[::-1]]
-    numbers = fit_json(table, "--value", "steps", "--states", "3,0")
-    assert numbers["states"] == [3, 0]
 
 
 def test_the_file_is_a_model_and_holds_no_counts(table, tmp_path):
@@ -200,13 +153,6 @@ def test_the_file_holds_the_region_or_the_point_alone(table, tmp_path):
     assert "--point" not in refused.output
 
 
-def test_the_region_of_three_states_is_a_box(tmp_path):
-    path = tmp_path / "three.csv"
-    path.write_text("x\n" + "\n".join(list("abcaabbccbacbbca" * 9)) + "\n")
-    model = model_from_dict(fit_json(path, "--value", "x")["model"])
-    assert isinstance(stands_for(model), ChainBox)
-
-
 def test_unseen_transitions_and_what_a_prior_does(tmp_path):
     path = tmp_path / "three.csv"
     path.write_text("x\n" + "\n".join("abcabcaabbcc") + "\n")
@@ -260,20 +206,6 @@ def test_refusals_are_one_line_and_quote_no_record(table, arguments, kind, words
     assert "'yes'" not in result.output
 
 
-def test_bad_files(tmp_path):
-    missing = call("fit", tmp_path / "none.csv", "--value", "x")
-    assert missing.exit_code == 1
-    assert "no such file" in missing.stderr
-    bare = tmp_path / "bare.csv"
-    bare.write_text(f"1,{SECRET}\n2,x\n3,{SECRET}\n")
-    result = call("fit", bare, "--value", "name")
-    assert result.exit_code == 1
-    assert "header" in result.stderr
-    assert SECRET not in result.output
-    assert call("fit", bare).exit_code == 2
-    assert call("fit").exit_code == 2
-
-
 def test_measurements_are_not_states(tmp_path):
     path = tmp_path / "many.csv"
     many = [f"{i / 7:.6f},{SECRET}{i},{i % 100}" for i in range(101)]
@@ -294,19 +226,6 @@ def test_a_table_without_records(tmp_path):
     result = call("fit", path, "--value", "x")
     assert result.exit_code == 1
     assert "two different" in result.stderr
-
-
-@needs_activity
-def test_activity():
-    found = fit_json(
-        ACTIVITY, "--value", "steps", "--state", "steps > 0", "--states", "inactive,active",
-        "--length", 15264,
-    )  # fmt: skip
-    assert found["counts"] == [[9713, 1295], [1295, 2955]]
-    assert found["transition"][0][1] == pytest.approx(0.11764, abs=5e-6)
-    assert found["transition"][1][0] == pytest.approx(0.30471, abs=5e-6)
-    assert (found["records"], found["missing"]) == (17_568, 2_304)
-    assert found["order_test"]["p_value"] < 1e-6
 
 
 def test_length_completes_a_region(table, tmp_path):

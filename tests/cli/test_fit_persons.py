@@ -98,20 +98,6 @@ def test_persons_who_differ_are_told_in_leakage(nine, tmp_path):
     assert "p001" not in said
 
 
-def test_cohorts(nine, tmp_path):
-    path, model = written(tmp_path / "t.csv", nine), tmp_path / "cohorts.json"
-    found = fitted(path, *WHO, "--by", "arm", "--output", model)
-    assert [part["cohort"] for part in found["cohorts"]] == ["a", "b"]
-    assert [part["persons"]["persons"] for part in found["cohorts"]] == [5, 4]
-    total = np.sum([part["counts"] for part in found["cohorts"]], axis=0)
-    assert found["counts"] == total.tolist()
-    held: Any = model_from_dict(json.loads(model.read_text()))
-    assert held.note == "one for each of 2 cohorts"
-    assert len(held.models) == 2
-    shown = call("fit", path, *OPTIONS, *WHO, "--by", "arm", "--groups", "a").stdout
-    assert "one for each of 1 cohorts" in shown
-
-
 def test_a_population_is_a_model_that_says_for_whom_it_holds(nine, tmp_path):
     path, model = written(tmp_path / "t.csv", nine), tmp_path / "all.json"
     result = call("fit", path, *OPTIONS, *WHO, "--population", "--output", model)
@@ -153,15 +139,6 @@ def test_bad_tables_are_refused_in_one_line(nine, tmp_path, changes, options, wo
     assert result.exit_code == 1
     assert words in result.stderr
     assert len(result.stderr.splitlines()) == 1
-
-
-def test_a_person_with_one_record_adds_nothing(nine, tmp_path):
-    path = written(tmp_path / "t.csv", changed(nine, id="px"))
-    said = " ".join(call("fit", path, *OPTIONS, *WHO).stdout.split())
-    assert "1 of 10 have no two records that follow each other, and add nothing" in said
-    kept = call("fit", path, *OPTIONS, *WHO, "--population", "--least", 1)
-    assert kept.exit_code == 0
-    assert "among persons with at least 1 transitions" in kept.stdout
 
 
 def test_a_state_that_is_never_left(tmp_path):

@@ -128,80 +128,6 @@ def test_length_completes_a_model_file(model_file):
     assert found["upper"] == pytest.approx(2.8777, abs=1e-4)
 
 
-def test_length_and_start():
-    short = call_json("leakage", *CHAIN, "--length", 3, "--epsilon", 1)
-    assert short["upper"] == pytest.approx(2.2024, abs=1e-4)
-    given = call_json("leakage", *CHAIN, "--start", "0.5,0.5", "--length", 3, "--epsilon", 1)
-    chain = ut.MarkovChain(ACTIVITY.transition, start=[0.5, 0.5], length=3)
-    assert given["upper"] == ut.leakage(ut.PureDP(1.0), chain).upper
-    named = call_json("leakage", *CHAIN, "--start", "stationary", "--length", 3, "--epsilon", 1)
-    assert named == short
-
-
-def test_states_are_strings_when_named_and_numbers_when_not():
-    named = call_json("leakage", *CHAIN, "--states", "0,1", "--count", "1", "--scale", 4)
-    bare = call_json("leakage", *CHAIN, "--count", "1", "--scale", 4)
-    assert named["upper"] == bare["upper"]
-    assert {named["witness"]["value"], named["witness"]["other"]} == {"0", "1"}
-    assert {bare["witness"]["value"], bare["witness"]["other"]} == {0, 1}
-
-
-def test_states_of_a_file_are_found_by_their_text(tmp_path):
-    path = tmp_path / "odd.json"
-    chain = ut.MarkovChain([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]], (7, "7", "a,b"))
-    path.write_text(json.dumps(chain.to_dict()))
-    for text, states in (("7", ["7"]), ("a,b", ["a,b"])):
-        found = call_json("leakage", "--model", path, "--count", text, "--scale", 2)
-        wanted = ut.leakage(ut.Laplace(ut.Count(states), 2.0), chain).upper
-        assert found["upper"] == pytest.approx(wanted, rel=1e-12)
-
-
-def test_noisy_count_and_histogram():
-    count = call_json("leakage", *NAMED, "--count", "active", "--scale", 4)
-    assert count["upper"] == ut.leakage(ut.Laplace(ut.Count("active"), 4.0), ACTIVITY).upper
-    histogram = call_json("leakage", *NAMED, "--histogram", "--scale", 4)
-    assert histogram["upper"] == ut.leakage(ut.Laplace(ut.Histogram(), 4.0), ACTIVITY).upper
-    assert histogram["upper"] > count["upper"]
-    said = rows(call("leakage", *NAMED, "--count", "active", "--scale", 4))
-    assert "number of records in 'active', Laplace noise of scale 4" in said["question"]
-
-
-def test_several_states_are_counted_together():
-    rows = "0.8,0.1,0.1;0.3,0.6,0.1;0.2,0.3,0.5"
-    chain = ut.MarkovChain([[0.8, 0.1, 0.1], [0.3, 0.6, 0.1], [0.2, 0.3, 0.5]])
-    found = call_json("leakage", "--transition", rows, "--count", "1,2", "--scale", 2)
-    assert found["upper"] == ut.leakage(ut.Laplace(ut.Count([1, 2]), 2.0), chain).upper
-
-
-@pytest.mark.parametrize(
-    ("against", "upper"), [("any", 3.474873), ("ignorant", 3.458265), ("informed", 1.0)]
-)
-def test_against(against, upper):
-    found = call_json("leakage", *CHAIN, "--epsilon", 1, "--against", against)
-    assert found["against"] == against
-    assert found["upper"] == pytest.approx(upper, abs=1e-6)
-
-
-def test_one_attacker():
-    found = call_json("leakage", *CHAIN, "--epsilon", 1, "--target", 3, "--known", "1,9")
-    assert found["against"] == {"target": 3, "known": [1, 9]}
-    leak = ut.leakage(ut.PureDP(1.0), ut.MarkovChain(ACTIVITY.transition), ut.Adversary(3, [1, 9]))
-    assert found["upper"] == leak.upper
-    alone = call_json("leakage", *CHAIN, "--epsilon", 1, "--target", 3)
-    assert alone["against"] == {"target": 3, "known": []}
-
-
-def test_unit():
-    found = call_json("leakage", *CHAIN, "--epsilon", 1, "--unit", "person")
-    assert found["upper"] == 1.0
-    assert found["method"] == "person"
-    record = call_json("leakage", *CHAIN, "--epsilon", 1, "--unit", "record")
-    assert record == call_json("leakage", *CHAIN, "--epsilon", 1)
-    said = rows(call("leakage", *CHAIN, "--epsilon", 1, "--unit", "person"))
-    assert said["leakage"].strip() == "1"
-    assert said["witness"].strip() == "none"
-
-
 COPIES = ("--transition", "1,0;0,1", "--start", "0.5,0.5")
 
 
@@ -211,14 +137,6 @@ def test_infinity_is_a_string_in_json_and_words_for_people():
     said = rows(call("leakage", *COPIES, "--epsilon", 1))
     assert "inf" not in said["leakage"].split()
     assert "factor" not in said["meaning"]
-
-
-def test_groups_have_a_general_bound(tmp_path):
-    path = tmp_path / "groups.json"
-    path.write_text('{"kind": "groups", "size": 3}')
-    found = call_json("leakage", "--model", path, "--epsilon", 1)
-    assert found["upper"] == pytest.approx(3.0)
-    assert found["witness"] is None
 
 
 def test_markup_in_a_name_is_only_text():

@@ -7,17 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from tests.cli.calls import CHAIN as ROWS
 from tests.cli.calls import call, call_json, rows, strict
 from tests.cli.scenario import (
     ACTIVE,
     CHAIN,
-    PLANS,
-    exact_level,
     ledger,
     release,
     scenario,
-    ut_ledger,
 )
 from undertow.planning.budget import dp_budget
 
@@ -61,11 +57,6 @@ def test_an_account_in_words():
     assert person["protects"].strip() == "all records of one person"
 
 
-def test_a_model_may_be_typed():
-    said = call_json("ledger", "create", "t.db", "--dataset", "a", *ROWS, "--limit", 1)
-    assert said["budget"] == pytest.approx(dp_budget(CHAIN, 1.0))
-
-
 def test_an_account_is_not_created_twice():
     assert call(*CREATE).exit_code == 0
     assert "already has the data set 'w25'" in refused(call(*CREATE))
@@ -100,27 +91,6 @@ def test_a_table_of_what_was_released():
         assert entry.hash[:8] in said
         assert entry.result is not None
         assert f" {entry.result['numbers']}" not in said
-
-
-def test_show_as_json():
-    release()
-    said = call_json("ledger", "show", "year.db", "--dataset", "w25")
-    level = exact_level(PLANS["count"])
-    assert said["level"] == level
-    assert said["left"] == pytest.approx(said["budget"] - level)
-    assert said["leakage"][1] <= 1.0
-    (entry,) = said["entries"]
-    assert entry["status"] == "confirmed"
-    assert entry["level"] == level
-    assert entry["about"]["plan"] == PLANS["count"].fingerprint()
-    assert {"asked", "shape"} < set(entry["about"])
-    assert "result" not in entry
-
-
-def test_an_empty_account_is_shown():
-    said = rows(call("ledger", "show", "year.db"))
-    assert said["spent"].startswith(" ") or said["spent"].startswith("a DP level of 0")
-    assert call_json("ledger", "show", "year.db")["entries"] == []
 
 
 def test_several_data_sets_must_be_named():
@@ -188,15 +158,6 @@ def test_wrong_usage():
     assert call("ledger", "show").exit_code == 2
     assert call("ledger", "limit", "year.db", 2).exit_code == 2
     assert call("ledger", "limit", "year.db", "--dataset", "w25", "much").exit_code == 2
-
-
-@pytest.mark.parametrize(
-    "command", ["create", "show", "limit", "verify", "cancel", "forget", "roles"]
-)
-def test_help_shows_an_example(command):
-    result = call("ledger", command, "--help")
-    assert result.exit_code == 0
-    assert f"undertow ledger {command}" in result.stdout.split("Example", 1)[1]
 
 
 CANCEL = ("ledger", "cancel", "year.db", "--dataset", "w25", "--why", "wrong table", "--id")
@@ -269,9 +230,3 @@ def test_a_ledger_that_was_replaced_is_told_in_one_line():
 
 def test_roles_belong_to_servers():
     assert "PostgreSQL" in refused(call("ledger", "roles", "year.db", "--role", "analyst"))
-
-
-def test_other_ledgers_do_not_interfere():
-    ut_ledger("other.db")
-    release()
-    assert not ledger("other.db").entries()

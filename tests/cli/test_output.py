@@ -2,7 +2,6 @@
 
 import math
 
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -16,21 +15,6 @@ FINITE = st.floats(allow_nan=False, allow_infinity=False)
 @given(FINITE, st.integers(2, 12))
 def test_above_and_below_enclose_the_number(value, digits):
     assert float(output.below(value, digits)) <= value <= float(output.above(value, digits))
-
-
-@pytest.mark.parametrize(
-    ("value", "up", "down"),
-    [
-        (1.0, "1", "1"),
-        (3.474873376754, "3.474874", "3.474873"),
-        (1e-9, "1.000001e-9", "1e-9"),
-        (2.5e20, "2.5e20", "2.5e20"),
-        (math.inf, "inf", "inf"),
-        (0.0, "0", "0"),
-    ],
-)
-def test_numbers_in_words(value, up, down):
-    assert (output.above(value), output.below(value)) == (up, down)
 
 
 @given(st.floats(min_value=0, max_value=700))

@@ -7,7 +7,7 @@ import os
 import pytest
 
 import undertow as ut
-from tests.cli.calls import CHAIN, NAMED, apart, call, call_json, rows, strict
+from tests.cli.calls import NAMED, apart, call, call_json, rows, strict
 from tests.processes import small_files
 from undertow.errors import InvalidPlan
 from undertow.methods import METHODS as REGISTRY
@@ -36,34 +36,6 @@ def test_words():
 
 
 NUMBERED = ("--values", "inactive=0.5,active=3")
-NUMBERS = {"inactive": 0.5, "active": 3}
-
-
-@pytest.mark.parametrize(
-    ("arguments", "query"),
-    [
-        (("--count", "active"), ut.Count("active")),
-        (("--histogram",), ut.Histogram()),
-        (
-            ("--histogram", "--missing", "inactive"),
-            ut.BinaryHistogram("active", rest="inactive"),
-        ),
-        (("--sum", "0,200", *NUMBERED), ut.Sum(0, 200, NUMBERS)),
-        (("--sum", "-5,5", *NUMBERED), ut.Sum(-5, 5, NUMBERS)),
-        (("--sum", "0,5", "--steps", "5", *NUMBERED), ut.Sum(0, 5, NUMBERS, steps=5)),
-        (
-            ("--mean", "0,1", "--values", "active=1,inactive=0"),
-            ut.Mean(0, 1, {"inactive": 0, "active": 1}),
-        ),
-    ],
-)
-def test_queries(arguments, query):
-    result = call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1, "--json")
-    assert result.exit_code == 0
-    plan = ut.Plan.from_json(result.stdout)
-    assert plan.query == query
-    assert plan.length == 50
-    assert call("plan", *NAMED, "--length", 50, *arguments, "--limit", 1).exit_code == 0
 
 
 def test_what_missing_records_are():
@@ -127,43 +99,10 @@ def test_methods(method):
     assert said == found["method"] + published * " (as published; the leakage below is certified)"
 
 
-def test_pairs_and_protected_records():
-    asked = (*ASKED, "--length", 20, "--method", "quilt")
-    found = call_json(*asked, "--pairs", "inactive:active", "--protect", "0,1")
-    assert found["leakage"]["pairs"] == [["inactive", "active"]]
-    assert found["leakage"]["protect"] == [0, 1]
-    plan = ut.calibrate(
-        ut.Count("active"), SHORT, 1.0, method="quilt",
-        pairs=[("inactive", "active")], protect=[0, 1],
-    )  # fmt: skip
-    assert found["scale"] == plan.mechanism.scale
-    assert found["scale"] < call_json(*asked)["scale"]
-    said = rows(call(*asked, "--pairs", " active : inactive ", "--protect", "1"))["guarantee"]
-    assert "between 'active' and 'inactive' of record 1 by at most" in said
-    numbered = ("plan", *CHAIN, "--length", 20, "--count", 1, "--limit", 1)
-    found = call_json(*numbered, "--method", "quilt", "--pairs", "0:1")
-    assert found["leakage"]["pairs"] == [[0, 1]]
-
-
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
 def test_against(against):
     found = call_json(*ASKED, "--against", against)
     assert found["leakage"]["against"] == against
-
-
-def test_one_attacker():
-    found = call_json(*ASKED, "--target", 5, "--known", "2,9")
-    assert found["leakage"]["against"] == {"target": 5, "known": [2, 9]}
-    words = rows(call(*ASKED, "--target", 5, "--known", "2,9"))
-    assert "wants record 5 and knows 2, 9" in words["guarantee"]
-
-
-def test_the_guarantee_of_a_person_is_about_histories():
-    asked = ("plan", *NAMED, "--length", 20, "--count", "active", "--limit", 1)
-    plan = ut.calibrate(ut.Count("active"), SHORT, 1.0, unit="person")
-    assert ut.Plan.from_json(call(*asked, "--unit", "person", "--json").stdout) == plan
-    said = rows(call(*asked, "--unit", "person"))
-    assert "between any two histories of one person" in said["guarantee"]
 
 
 @pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
@@ -171,21 +110,6 @@ def test_a_series_has_neither_shape_nor_unit(option):
     result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2
     assert f"{option[0]} goes with a curator's question" in result.output
-
-
-def test_output_is_the_plan(tmp_path):
-    path = tmp_path / "plan.json"
-    result = call(*ASKED, "--output", path)
-    assert result.exit_code == 0
-    assert str(path) in rows(result)["written to"]
-    assert ut.Plan.from_json(path.read_text()) == ut.calibrate(ut.Count("active"), ACTIVITY, 1.0)
-    assert [p.name for p in tmp_path.iterdir()] == ["plan.json"]
-
-
-def test_output_and_json_print_what_they_write(tmp_path):
-    path = tmp_path / "plan.json"
-    result = call(*ASKED, "--output", path, "--json")
-    assert result.stdout == path.read_text()
 
 
 def test_a_file_is_not_replaced_unless_forced(tmp_path):

@@ -34,26 +34,6 @@ def test_json_is_the_plan(tmp_path):
     assert ut.Plan.from_json(result.stdout) == ut.calibrate(ut.Series(), ACTIVITY, 2.0)
 
 
-def test_words():
-    plan = ut.calibrate(ut.Series(), ACTIVITY, 2.0)
-    assert isinstance(plan.mechanism, RandomizedResponse)
-    found = said(*SERIES)
-    (_, first), (second, _) = plan.mechanism.matrix.tolist()
-    assert found["question"] == "the whole series, each record flipped at random"
-    assert found["model"] == "Markov chain on 2 states, a stationary start, any length"
-    assert found["method"] == "exact"
-    expected = f"'inactive' with probability {first:.6g}, 'active' with {second:.6g}"
-    assert found["flips"] == expected
-    assert found["expected flips"].endswith("% of the records are false on average")
-    share = float(found["expected flips"].partition("%")[0])
-    assert 0 <= share - 100 * plan.expected_flips <= 1e-3
-    assert found["information"].endswith(" bits in an output about its record")
-    assert float(found["DP level"]) >= plan.dp_epsilon
-    assert found["leakage"].endswith("; 2 is allowed")
-    assert "an attacker who knows any other records" in found["guarantee"]
-    assert "NOT covered" not in found
-
-
 def test_the_ignorant_attacker_is_named_and_so_is_who_is_left_out():
     found = said(*SERIES, "--against", "ignorant")
     assert "an attacker who knows no other record" in found["guarantee"]
@@ -84,13 +64,6 @@ def test_objectives(objective):
     plan = ut.calibrate(ut.Series(), ACTIVITY, 2.0, objective=aim)
     assert isinstance(plan.mechanism, RandomizedResponse)
     assert found["channel"]["matrix"] == plan.mechanism.matrix.tolist()
-
-
-@pytest.mark.parametrize("method", ["exact", "exchange", "xor", "chakrabarti"])
-def test_methods(method):
-    found = call_json(*SERIES, "--method", method)
-    assert found["method"] == method
-    assert found == strict(ut.calibrate(ut.Series(), ACTIVITY, 2.0, method=method).to_json())
 
 
 def by_hand(mechanism, chain=ACTIVITY, **options):
@@ -130,28 +103,6 @@ def erasing(records, length=60, against="any"):
     return ut.Plan(mechanism, chain, leak.upper, leak, "mq", measures=measures)
 
 
-def test_erasures_in_words(capsys):
-    from undertow.cli.local import show_probabilities
-
-    plan = erasing({30: 1, 28: (0.25, 0.5), 29: (0.125, 1), 31: (0.5, 0.5), 40: (1e-9, 0)})
-    found = dict(plan_rows(plan))
-    assert found["question"] == "the series with records erased around record 30"
-    assert found["always erased"] == "record 30"
-    assert found["erased at times"] == "records 28 to 29, 31, 40"
-    assert found["always shown"] == "55 of 60 records"
-    assert found["utility"] == "90% of the records are shown on average"
-    assert found["windows, printed"].startswith("at most 70% ")
-    assert found["windows"].startswith("at most 80% ")
-    assert found["optimum"].startswith("95% ")
-    assert "of record 30" in found["guarantee"]
-    assert "DP level" not in found
-    show_probabilities(plan)
-    lines = capsys.readouterr().out.splitlines()
-    assert lines[1].split() == ["record", "if", "inactive", "if", "active"]
-    assert lines[2].split() == ["28", "0.25", "0.5"]
-    assert len(lines) == 6
-
-
 def test_a_redaction_for_the_ignorant_says_whom_it_leaves_out():
     found = dict(plan_rows(erasing({30: 1, 31: (0.5, 0.5)}, against="ignorant")))
     assert found["NOT covered"].endswith("nothing is guaranteed")
@@ -167,20 +118,6 @@ def test_redactions_are_planned(tmp_path):
     assert "utility" in found
     assert "of record 30" in found["guarantee"]
     assert found["method"] == "optimal"
-
-
-@pytest.mark.parametrize(
-    "method", ["optimal", "mq", "mq-printed", "3r-relaxed", "3r-constant", "3r-individual"]
-)
-def test_methods_of_redactions(method):
-    found = call_json(*REDACTED, "--against", "ignorant", "--method", method)
-    assert found["method"] == method
-    assert found["channel"]["protect"] == [30]
-    if method != "mq-printed":
-        assert found["leakage"]["upper"] <= 1
-    words = said(*REDACTED, "--against", "ignorant", "--method", method)
-    assert ("as published" in words["method"]) == (method == "mq-printed")
-    assert "NOT covered" in words
 
 
 # --- refusals -------------------------------------------------------------------------------------

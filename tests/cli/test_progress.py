@@ -51,12 +51,6 @@ def test_elsewhere_than_on_a_terminal_progress_is_shown_if_asked_for():
     assert "comparing" not in loud.stdout
 
 
-def test_json_stays_clean():
-    result = call(*COMPARE, "--progress", "--json")
-    assert result.stderr.startswith("undertow: comparing the methods, 0 s\n")
-    assert [row["method"] for row in strict(result.stdout)["rows"]]
-
-
 @pytest.mark.parametrize(
     "asked",
     [LEAKAGE, ("plan", *CHAIN, "--count", 1, "--limit", 1), ("leakage", *CHAIN, "--limit", 1)],
@@ -96,15 +90,6 @@ def test_an_interrupted_release_spends_nothing(monkeypatch, name):
     assert (result.exit_code, result.stdout) == (130, "")
     assert sorted(Path().iterdir()) == before
     assert not list(ledger().entries())
-
-
-def test_an_interrupted_budget_says_so(monkeypatch):
-    from undertow.planning import budget
-
-    stopping(budget, "dp_budget", monkeypatch)
-    result = call("leakage", *CHAIN, "--limit", 1)
-    assert (result.exit_code, result.stdout) == (130, "")
-    assert result.stderr == "undertow: interrupted; the same command begins again\n"
 
 
 def test_an_interrupted_leakage_prints_what_is_known_at_once(monkeypatch):

@@ -6,11 +6,9 @@ import re
 from pathlib import Path
 
 import numpy as np
-import polars as pl
 import pytest
 
-import undertow as ut
-from tests.cli.calls import call, rows, strict
+from tests.cli.calls import rows
 from tests.cli.local_scenario import (
     IDS,
     LOCAL,
@@ -24,8 +22,7 @@ from tests.cli.local_scenario import (
     table,
     truth,
 )
-from tests.cli.scenario import ACTIVE, HOURS, TABLES, ledger, release, ut_ledger
-from undertow.releasing.series import fingerprint
+from tests.cli.scenario import HOURS, TABLES, ledger, release, ut_ledger
 
 __all__ = ["scenario", "studio"]
 
@@ -76,13 +73,6 @@ def test_the_secret_is_never_written(data):
         assert own[SECRET]["erased"] == "true"
 
 
-def test_parquet_has_nulls():
-    done(redact("--output", "out.parquet"))
-    frame = pl.read_parquet("out.parquet")
-    assert frame["erased"].to_list() == frame["steps"].is_null().to_list()
-    assert frame["erased"].sum() >= 4
-
-
 def test_rows_in_any_order_come_back_in_that_order():
     lines = Path("steps.csv").read_text().splitlines()
     order = np.random.default_rng(5).permutation(len(lines) - 1)
@@ -94,23 +84,6 @@ def test_rows_in_any_order_come_back_in_that_order():
     ]
     hour = sorted({row["ts"] for row in found})[SECRET]
     assert all(row["erased"] == "true" for row in found if row["ts"] == hour)
-
-
-def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():
-    said = rows(done(redact(plan="unseen.plan")))
-    assert "knows no other record" in said["guarantee"]
-    assert "knows some or all other records" in said["NOT covered"]
-    assert "nothing is guaranteed" in said["NOT covered"]
-
-
-def test_json():
-    said = strict(done(redact(*OUT, "--json", account=WIDE)).stdout)
-    assert said["measures"]["utility"] == LOCAL["erasures"].utility
-    assert said["left"] is None
-    data = ut.Data("out.csv", value="steps", person="id", time="ts")
-    assert said["sha256"] == fingerprint(data, LOCAL["erasures"])
-    (entry,) = ledger("wide.db").entries()
-    assert (entry.kind, entry.level, entry.status) == ("redaction", None, "confirmed")
 
 
 # --- the account ----------------------------------------------------------------------------------
@@ -205,23 +178,6 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch):
     assert "changed while it was read" in refused(redact(*OUT, account=WIDE))
     assert not names()
     assert not ledger("wide.db").entries()
-
-
-USAGE = {
-    "a figure of nothing": ("--figure", "f.png"),
-    "a figure of another form": (*OUT, "--figure", "f.pdf"),
-    "another form": ("--output", "out.txt"),
-    "an id without ledger": (*OUT, "--id", "x"),
-    "half an account": (*OUT, "--ledger", "year.db"),
-}
-
-
-@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
-def test_wrong_usage(arguments):
-    result = call("redact", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *arguments)
-    assert result.exit_code == 2
-    assert not result.stdout
-    assert not names()
 
 
 @pytest.mark.parametrize("arguments", [OUT, (*OUT, "--json"), (*OUT, "--dry-run"), ()])

@@ -1,6 +1,5 @@
 """`undertow release`: reserve, draw, record, write, show; or say why not, and spend nothing."""
 
-import csv
 import errno
 import os
 import re
@@ -88,28 +87,6 @@ def test_groups_and_states_are_numbered_one_by_one():
         ["north,", "inactive"], ["north,", "active"], ["south,", "inactive"], ["south,", "active"],
     ]  # fmt: skip
     assert all(re.fullmatch(r"-?\d+", line[2]) for line in table)
-
-
-def test_a_csv_file_has_a_row_for_each_number():
-    options = (*ACTIVE, "--by", "cohort", "--groups", "north,west")
-    assert release("--output", "a.csv", plan="histogram.plan", options=options).exit_code == 0
-    with Path("a.csv").open(newline="") as file:
-        found = list(csv.DictReader(file))
-    assert list(found[0]) == ["group", "state", "value", "within"]
-    assert [row["group"] for row in found] == ["north", "north", "west", "west"]
-
-
-def test_a_sum_is_released_on_its_lattice():
-    said = released(release("--json", plan="sum.plan", options=STEPS))
-    steps = said["numbers"][0]["value"] * 2**24 / 100
-    assert abs(steps - round(steps)) < 1e-6
-    assert "rounded to the nearest step" in said["rounding"]
-
-
-def test_cut_points_make_states():
-    options = (*STEPS, "--state", "0.5")
-    said = released(release("--json", plan="histogram.plan", options=options))
-    assert [number["state"] for number in said["numbers"]] == ["inactive", "active"]
 
 
 def test_windows_cost_one_and_the_same_question_again_nothing():

@@ -3,7 +3,6 @@
 import hashlib
 from pathlib import Path
 
-import polars as pl
 import pytest
 
 import undertow as ut
@@ -71,25 +70,6 @@ def test_flips_are_those_of_the_plan():
     assert abs(flipped - sum(expected)) <= 6 * spread
 
 
-@pytest.mark.parametrize("name", ["out.csv", "OUT.CSV.GZ", "out.parquet"])
-def test_the_ending_says_the_form(name):
-    done(sanitize("--output", name))
-    read = pl.read_parquet(name) if name.endswith("parquet") else pl.read_csv(name)
-    assert read.columns == ["id", "ts", "steps"]
-    assert read.height == 4 * HOURS
-    assert names() == [name]
-
-
-def test_noise_in_runs_and_windows_and_no_columns_at_all():
-    done(sanitize(*OUT, "--window", "2025-01-06,2025-01-07", plan="runs.plan"))
-    assert len(table("out.csv")) == 4 * 24
-    Path("plain.csv").write_text("state\n" + "\n".join(truth()[:HOURS]))
-    done(sanitize("--output", "b.csv", data="plain.csv", options=("--value", "state")))
-    assert list(table("b.csv")[0]) == ["state"]
-    done(sanitize("--output", "c.csv", options=("--state", "steps > 0", "--person", "id")))
-    assert list(table("c.csv")[0]) == ["id", "state"]
-
-
 def test_foreign_records_count_as_a_state():
     """By default as the plan's first; what is said and the exit code do not depend on them."""
     words = "records that are missing or no state of the plan count as "
@@ -138,21 +118,6 @@ def test_nothing_is_drawn_without_an_output(monkeypatch):
     assert "a DP level of 0.127" in rows(result)["spends"]
     assert not ledger().entries()
     assert not names()
-
-
-def test_json():
-    said = strict(done(sanitize(*OUT, "--json", account=ACCOUNT)).stdout)
-    assert (said["records"], said["persons"]) == (4 * HOURS, 4)
-    assert said["measures"]["expected flips"] == LOCAL["flips"].expected_flips
-    assert said["plan"] == LOCAL["flips"].fingerprint()
-    assert said["files"] == ["out.csv"]
-    assert said["against"] == "any"
-    assert said["not_covered"] == []
-    (entry,) = ledger().entries()
-    assert said["ledger_entry"] == entry.hash
-    assert said["left"] == ledger().left()
-    data = ut.Data("out.csv", value="steps", person="id", time="ts")
-    assert said["sha256"] == fingerprint(data, LOCAL["flips"])
 
 
 def test_a_plan_for_the_ignorant_says_whom_it_leaves_out():

@@ -18,7 +18,7 @@ from tests.cli.local_scenario import ACCOUNT, LOCAL, WIDE, names, refused, run, 
 from tests.cli.scenario import ACTIVE, ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_at_checkpoint
-from undertow.cli.local import FOLDER
+from undertow.releasing.drafts import FOLDER
 from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]

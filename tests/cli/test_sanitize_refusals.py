@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 import undertow as ut
-from tests.cli.calls import apart, call, strict
+from tests.cli.calls import apart
 from tests.cli.local_scenario import (
     ACCOUNT,
     LOCAL,
@@ -145,42 +145,6 @@ def test_data_that_does_not_fit_together_is_refused():
     Path("binary.csv").write_bytes(b"PAR1" + bytes(100))
     assert "is not CSV" in refused(sanitize(*OUT, data="binary.csv"))
     assert not Path("out.csv").exists()
-
-
-USAGE = {
-    "no plan": ("sanitize", "steps.csv", *ACTIVE, *OUT),
-    "no data": ("sanitize", "--plan", "flips.plan", *ACTIVE, *OUT),
-    "ledger without data set": ("--ledger", "year.db"),
-    "data set without ledger": ("--dataset", "w25"),
-    "an id without ledger": ("--id", "x"),
-    "forced to nowhere": ("--force",),
-    "a report of nothing": ("--report", "r.txt"),
-    "another form": ("--output", "out.json"),
-    "a report of another form": (*OUT, "--report", "r.pdf"),
-    "a figure": (*OUT, "--figure", "f.png"),
-    "gaps become records": (*OUT, "--gaps", "inactive"),
-    "seeded flips": (*OUT, "--insecure-seed", "7"),
-    "half a window": (*OUT, "--window", "2025-01-06"),
-}
-
-
-@pytest.mark.parametrize("arguments", USAGE.values(), ids=USAGE)
-def test_wrong_usage(arguments):
-    full = arguments if "sanitize" in arguments else (
-        "sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *arguments
-    )  # fmt: skip
-    result = call(*full)
-    assert result.exit_code == 2
-    assert "Error" in result.stderr
-    assert not result.stdout
-    assert not names()
-
-
-def test_refusals_are_json_too():
-    result = sanitize(*OUT, "--json", plan="count.plan")
-    assert result.exit_code == 1
-    assert strict(result.stdout)["error"] == "NotSupported"
-    assert not names()
 
 
 # --- nothing of a value ---------------------------------------------------------------------------

@@ -4,7 +4,6 @@ import ast
 import functools
 import json
 import re
-import warnings
 from pathlib import Path
 
 import pytest
@@ -13,9 +12,7 @@ import undertow
 from tests.cli.calls import CHAIN, NAMED, call
 from tests.cli.scenario import ACTIVE, LEDGER, STEPS, scenario  # noqa: F401  (a fixture)
 from tests.cli.scenario import CHAIN as ACTIVITY
-from undertow.cli import output
 from undertow.cli.output import in_cli_words
-from undertow.errors import DisclosureWarning
 
 PYTHON = re.compile(
     r"\b(method|against|unit|gaps|time|by|groups|every|model|limit|release_id|missing|state|states|"
@@ -88,7 +85,6 @@ def test_arguments_become_options(said, meant):
     assert in_cli_words(said) == meant
 
 
-OUT = ("--output", "out.csv")
 MISTAKES = [
     ("plan", *NAMED, "--count", "active", "--limit", "1", "--method", "wasserstein"),
     ("plan", *NAMED, "--mean", "0,1", "--limit", "1"),
@@ -139,14 +135,3 @@ def test_reasons_of_a_comparison_are_told_in_options():
     result = call("compare", *NAMED, "--length", 30, "--count", "active", "--limit", "1")
     assert "does not" in result.stdout or "These do not apply" in result.stdout
     assert not PYTHON.search(result.stdout), result.stdout
-
-
-def test_warnings_are_one_line(capsys):
-    with output.refusals(False):
-        warnings.warn("look at\nthis; say time=...", DisclosureWarning, stacklevel=1)
-    assert capsys.readouterr().err == "undertow: warning: look at this; say --time\n"
-
-
-def test_warnings_of_others_are_left_to_them():
-    with pytest.raises(RuntimeWarning), output.refusals(False):
-        warnings.warn("not ours", RuntimeWarning, stacklevel=1)

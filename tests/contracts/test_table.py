@@ -19,6 +19,7 @@ from tests.contracts.table import (
     MECHANISMS,
     MODELS,
     Row,
+    any_length,
     ask,
     delta_at,
     refusal,
@@ -94,7 +95,7 @@ def general(row, attained):
     subj = subject(row.model)
     if math.isinf(attained):  # a record that is shown
         return math.inf
-    if subj.model.length is None or row.secret == "person":
+    if subj.model.length is None or row.secret == "person" or any_length(row):
         return math.inf
     level = np.max(MECHANISMS[row.mechanism].limits(subj))
     return subj.records * level if math.isfinite(level) else math.inf

@@ -161,7 +161,7 @@ def plain(fold: Any) -> Any:
         return sorted(fold.counted().rows(), key=str), fold.absent()
     if isinstance(fold, Pairs):
         return {key: table.tolist() for key, table in fold.tables.items() if table.any()}
-    return sorted(fold.keys) if isinstance(fold, PresentGroups) else fold.told
+    return sorted(fold.keys) if isinstance(fold, PresentGroups) else fold.summary
 
 
 def table(who: str, when: list[int]) -> ut.Data:

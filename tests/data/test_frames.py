@@ -65,12 +65,6 @@ def test_a_record_missing_in_the_column_stays_missing(table):
     assert read_sequences(table, "share", state="share > 0.1") == [[True, True, None, True]]
 
 
-def test_every_person_has_a_series(tmp_path, table):
-    assert read_sequences(table, "steps", person="day") == [[0, 14, None], [7]]
-    path = written(tmp_path, "who,x\na,0\na,1\nb,1\na,0\n", "whose.csv")
-    assert read_sequences(path, "x", person="who") == [[0, 1, 0], [1]]
-
-
 def test_formats_agree(tmp_path, table):
     zipped = tmp_path / "table.csv.gz"
     zipped.write_bytes(gzip.compress(TABLE.encode(), mtime=0))
@@ -84,10 +78,6 @@ def test_formats_agree(tmp_path, table):
             assert read_sequences(path, column, person="day") == read_sequences(
                 table, column, person="day"
             )
-
-
-def test_names_with_brackets_are_names(tmp_path):
-    assert read_sequences(written(tmp_path, "x\n0\n1\n", "a[1]*.csv"), "x") == [[0, 1]]
 
 
 def test_types_of_parquet(tmp_path):

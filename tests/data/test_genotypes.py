@@ -64,9 +64,9 @@ def test_in_the_order_of_a_pedigree(cohort):
 
 def test_the_name_of_a_table_says_which_allele_is_counted(cohort):
     """A ledger goes by it: an answer recorded for the other allele must not be given again."""
-    named = [genotype_table(cohort, "rs1", allele=allele).asked()["source"] for allele in "AG"]
+    named = [genotype_table(cohort, "rs1", allele=allele).reading()["source"] for allele in "AG"]
     assert named == ["cohort.vcf at rs1, allele A", "cohort.vcf at rs1, allele G"]
-    assert genotype_table(cohort, "rs1").asked()["source"] == named[1]
+    assert genotype_table(cohort, "rs1").reading()["source"] == named[1]
 
 
 @pytest.mark.parametrize(

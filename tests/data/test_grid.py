@@ -288,17 +288,6 @@ def test_a_table_of_no_named_columns_counts_its_rows(tmp_path):
         assert data.scope() == Scope()
 
 
-def test_tables_without_rows(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("v,t,p\n")
-    for every in (None, 1, "5m"):
-        data = Data(path, value="v", time="t", person="p", every=every)
-        assert data.shape() == plain_shape(0, 0, 0, False)
-        assert data.answers(ut.Histogram(), ("a", "b")).numbers == [[0, 0]]
-        assert data.sequences() == []
-        assert Data(path, value="v", by="p").answers(ut.Count(1)).numbers == []
-
-
 def test_the_printed_form_says_nothing_of_the_records():
     data = Data(frame(t=[0, 77]), value="v", time="t", state="v > 0")
     assert repr(data) == "Data(the table, value='v', time='t')"
@@ -355,15 +344,6 @@ def test_series_of_states():
     assert Data([1, "a", None, 0.5, True, math.inf]).sequences() == [[1, "a", None, 0.5, 1, None]]
 
 
-def test_fields_are_numbers_if_all_of_them_are(tmp_path):
-    path = tmp_path / "table.csv"
-    path.write_text("v,w\n0,0\n1,NA\nNA,x\n2.5,1\n")
-    assert Data(path, value="v").sequences() == [[0, 1, None, 2.5]]
-    assert Data(path, value="w").sequences() == [["0", None, "x", "1"]]
-    assert Data(path, value="w").sequences((0, 1)) == [[0, None, None, 1]]
-    assert Data(path, value="w").sequences(("0", "x")) == [["0", None, "x", None]]
-
-
 def test_a_chain_is_fitted_to_series():
     table = frame(p=["a"] * 4 + ["b"] * 2, t=[0, 1, 2, 9, 0, 1], x=[0, 1, 1, 0, 0, 0])
     data = Data(table, value="x", person="p", time="t", every=1)
@@ -397,14 +377,6 @@ def test_problems_name_rows_and_no_values(tmp_path):
     assert [p.what for p in data.problems()][2:] == ["is missing", "is in no group"]
     assert "walrus" not in " ".join(said)
     assert "needs the states" in refusal(data.problems, ut.Histogram())
-
-
-def test_problems_are_counted_where_they_are_many():
-    data = Data([None] * 25)
-    listed = data.problems()
-    assert [p.row for p in listed] == [*range(10), None]
-    assert str(listed[-1]) == "column 'record': 15 more rows: is missing"
-    assert Data(frame(t=[0, 1]), value="v", time="t", every=1).problems(ut.Count(1), (0, 1)) == []
 
 
 def test_a_chain_is_fitted_to_a_table_as_it_is():

@@ -16,7 +16,6 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.grids import law
-from undertow.data.grid import look_alikes
 from undertow.data.scopes import as_scope, group_key
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
@@ -224,18 +223,6 @@ def test_groups_that_are_dates_are_released_and_confirmed(tmp_path):
     assert spent == ("2025-01-06",)
 
 
-def test_names_that_look_alike():
-    said = look_alikes(["A", "a", "b", "\uff22", "c", "\u0441", "d\u200b", "d", "e e", 1, 2])
-    assert said == [
-        "'A' and 'a' look alike: one name misspelt, or two?",
-        "'b' and '\\uff22' look alike: one name misspelt, or two?",
-        "'c' and '\\u0441' look alike: one name misspelt, or two?",
-        "'d\\u200b' and 'd' look alike: one name misspelt, or two?",
-    ]
-    assert look_alikes([f"{n}{case}" for n in range(40) for case in "aA"])[-1].startswith("30 more")
-    assert look_alikes([]) == look_alikes(["x", 1, "y"]) == []
-
-
 # --- one column, two roles ------------------------------------------------------------------------
 
 
@@ -275,16 +262,16 @@ def test_what_is_asked_is_json_and_one_text(tmp_path):
     path.parent.mkdir()
     path.write_text("id,t,ward,steps\na,0,N,1\n")
     data = Data(path, person="id", time="t", value="steps", state="steps > 0", every=1, by="ward")
-    assert data.asked() == {
+    assert data.reading() == {
         "source": "steps.csv", "value": "steps", "state": "steps > 0", "person": "id", "time": "t",
         "every": 1, "gaps": "split", "by": "ward",
     }  # fmt: skip
-    assert Data([1, 2]).asked()["source"] == "the list of records"
-    mapped = Data([1, 2], state={2: "b", 1: "a", None: None, math.inf: "c"}).asked()["state"]
-    assert mapped == Data([1], state={math.inf: "c", None: None, 1: "a", 2: "b"}).asked()["state"]
+    assert Data([1, 2]).reading()["source"] == "the list of records"
+    mapped = Data([1, 2], state={2: "b", 1: "a", None: None, math.inf: "c"}).reading()["state"]
+    assert mapped == Data([1], state={math.inf: "c", None: None, 1: "a", 2: "b"}).reading()["state"]
     assert [1, "a"] in mapped
     clock = pl.DataFrame({"t": [dt.datetime(2025, 1, 6)], "x": [1]})
-    steps = [Data(clock, value="x", time="t", every=e).asked()["every"] for e in ("300s", "5m")]
+    steps = [Data(clock, value="x", time="t", every=e).reading()["every"] for e in ("300s", "5m")]
     assert steps == ["5m", "5m"]
 
 

@@ -186,16 +186,3 @@ def test_series_of_any_library_are_lists_of_records():
         assert data.answers(ut.Count(1), (0, 1)).numbers[0][0] == len(series) - 1
         assert data.shape().rows == len(series)
     assert counts([3, 0, None], ("no", "yes"), state="record > 0") == [1, 1]
-
-
-def test_times_beyond_the_calendar():
-    late = 18_000 * 365 * 86_400_000  # in the twentieth millennium
-    table = pl.DataFrame({"v": [1], "t": pl.Series([late]).cast(pl.Datetime("ms"))})
-    assert Data(table, value="v", time="t").shape().start == f"{late * 1000} microseconds"
-
-
-def test_numbers_of_types_that_other_files_have():
-    for dtype in (pl.Int8, pl.UInt64, pl.Int128, pl.Float32, pl.Decimal(10, 2)):
-        table = pl.DataFrame({"v": pl.Series([1, 2, None], dtype=dtype), "t": [0, 1, 2]})
-        assert counts(table, (1, 2)) == [1, 1]
-        assert Data(table, value="t", by="v").answers(ut.Count(1)).groups == (1, 2)

@@ -4,7 +4,6 @@ import random
 import tempfile
 from pathlib import Path
 
-import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -13,7 +12,6 @@ import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, by_loop, tables
 from tests.grids import law
 from undertow.data.table import Data
-from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=40)
 FEW = 3  # of these in the gate
@@ -31,7 +29,6 @@ RECORDS = {
     "digits": ("text", None, lambda v: v, ("1", "a")),
     "whole": ("whole", None, lambda v: v, (0, 1, -3)),
     "real": ("real", None, lambda v: v, NUMBERS),
-    "truth by place": ("truth", None, lambda v: v, AB),
     "truth by value": ("truth", "v = true", lambda v: v, (True, False)),
     "expression": ("whole", "v > 0", lambda v: v > 0, ("idle", "active")),
     "real expression": ("real", "v * 2 > 1", lambda v: v * 2 > 1, ("idle", "active")),
@@ -59,8 +56,6 @@ def test_counts_are_those_of_a_loop(name, data):
     kind, state, record, states = RECORDS[name]
     rows = data.draw(tables(kind))
     backend = data.draw(st.sampled_from(BACKENDS))
-    if kind == "truth" and state is None and backend in ("csv", "gzip", "objects"):
-        return  # fields and objects have no type: there a truth value is no state by its place
     query = data.draw(
         st.sampled_from([ut.Histogram(), ut.Count(states[-1]), ut.Count(list(states))])
     )
@@ -138,33 +133,3 @@ def test_the_order_of_rows_does_not_matter(data):
             weighted = single.answers(query).numbers
         seen.append((table.shape(), answer.groups, answer.numbers, weighted))
     assert seen[0] == seen[1]
-
-
-def weighed(query, records):
-    """Record t has |weight| of the steps, and the sign of its weight; halves go up."""
-    lattice = query.lattice()
-    places = [lattice.missing if r is None else lattice.place(r) for r in records]
-    whole = lattice.steps
-    pairs = zip(places, lattice.weights, strict=True)
-    return [[sum((2 * place * weight + whole) // (2 * whole) for place, weight in pairs)]]
-
-
-def test_linear_statistics_follow_time():
-    frame = pl.DataFrame({"t": [2, 0, 1], "x": [3.0, 1.0, None], "g": ["a", "a", "a"]})
-    query = ut.Linear([1.0, 10.0, -100.0], spread=4.0, lower=0.0)
-    wanted = weighed(query, [1.0, None, 3.0])
-    data = Data(frame, value="x", time="t")
-    assert data.answers(query).numbers == wanted
-    assert Data(frame, value="x", time="t", by="g").answers(query).numbers == wanted
-    assert Data(frame, value="x", time="t", by="g", groups=["a"]).answers(query).rows == [3]
-    with pytest.raises(InvalidInput, match="3 weights need 3 records of one person"):
-        data.window(0, 2).answers(query)
-    with pytest.raises(InvalidInput, match="group 'b' has 0 of 1"):
-        Data(frame, value="x", time="t", by="g", groups=["a", "b"]).answers(query)
-    two = frame.with_columns(who=pl.Series(["p", "p", "q"]))
-    with pytest.raises(InvalidInput, match="3 of 2"):
-        Data(two, value="x", time="t", person="who").answers(query)
-    gappy = Data(frame.filter(pl.col("t") != 1), value="x", time="t", every=1, gaps=2.0)
-    assert gappy.answers(query).numbers == weighed(query, [1.0, 2.0, 3.0])
-    early = Data(frame.with_columns(pl.col("t") * 2), value="x", time="t", every=1, gaps=2.0)
-    assert early.window(1, 4).answers(query).numbers == weighed(query, [2.0, None, 2.0])

@@ -58,11 +58,6 @@ def test_laplace_noise_has_its_pure_leakage():
     figure_bytes(draw_deltas(found), "svg")
 
 
-def test_the_same_figure_has_the_same_bytes():
-    found = curves(ut.ZCDP(0.01))
-    assert figure_bytes(draw_deltas(found), "svg") == figure_bytes(draw_deltas(found), "svg")
-
-
 def test_what_cannot_be_drawn():
     with pytest.raises(NotSupported, match="a curve to draw"):
         delta_curves(ut.PureDP(1.0), COUPLES, ut.leakage(ut.PureDP(1.0), COUPLES))

@@ -4,7 +4,6 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from matplotlib.text import Text
 
 import undertow as ut
 from undertow.bounds.published import lange_constant, zhao_constant
@@ -77,19 +76,6 @@ def test_every_line_is_labelled_beside_its_end(axes):
     assert axes.get_title(loc="left") == "A title"
     assert "DP level" in axes.get_xlabel()
     assert axes.get_legend() is None
-
-
-def test_labels_do_not_overlap(axes):
-    figure = axes.figure
-    figure.draw_without_rendering()
-    beside = [text for text in axes.texts if text.get_position()[0] == 1.015]
-    boxes = [text.get_window_extent() for text in beside]
-    assert len(boxes) == 5
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
-        assert box.x1 <= figure.bbox.x1
-        assert figure.bbox.y0 <= box.y0
-        assert box.y1 <= figure.bbox.y1
 
 
 def test_bounds_that_do_not_apply_are_not_drawn():
@@ -165,23 +151,6 @@ def test_drawn_errors(errors_axes):
         assert np.array_equal(y, values, equal_nan=True), name
     assert errors_axes.get_xscale() == errors_axes.get_yscale() == "log"
     assert series(errors_axes, "asked")[0].tolist() == [1.0, 1.0]
-
-
-@pytest.mark.parametrize("long", [False, True])
-def test_error_labels_do_not_overlap(long):
-    title = "A title" * (14 if long else 1)
-    figure = draw_errors(crowd(), title, 1.0)
-    (axes,) = figure.axes
-    figure.draw_without_rendering()
-    boxes = [t.get_window_extent() for t in axes.texts if t.get_text() in beside(axes)]
-    assert len(boxes) == 8
-    for place, box in enumerate(boxes):
-        assert not any(box.overlaps(other) for other in boxes[place + 1 :])
-        assert box.x1 <= figure.bbox.x1
-        assert figure.bbox.y0 <= box.y0
-        assert box.y1 <= figure.bbox.y1
-    (heading,) = [text for text in axes.findobj(Text) if text.get_text() == title]
-    assert heading.get_window_extent().x1 <= figure.bbox.x1
 
 
 def test_nothing_is_called_weak_where_that_is_what_was_asked():

@@ -1,9 +1,7 @@
 """Classes of chains: what is refused, what their corners are, and that files restore them."""
 
-import dataclasses
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -31,29 +29,6 @@ def test_a_box_says_what_it_is():
     )
     assert ChainBox(LOW, HIGH).states == (0, 1)
     assert ChainBox(LOW, HIGH).describe().endswith("any length")
-
-
-def test_a_box_is_frozen_and_copies():
-    given = np.array(LOW)
-    box = ChainBox(given, HIGH)
-    given[0, 0] = 0.5
-    assert box.lower[0, 0] == 0.87
-    with pytest.raises(ValueError, match="read-only"):
-        box.lower[0, 0] = 0.1
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        box.length = 9  # type: ignore[misc]
-
-
-def test_equal_boxes_are_equal():
-    assert ChainBox(LOW, HIGH) == ChainBox(np.array(LOW), HIGH)
-    assert hash(ChainBox(LOW, HIGH)) == hash(ChainBox(LOW, HIGH))
-    others: list[Any] = [
-        ChainBox(LOW, HIGH, length=3),
-        ChainBox(LOW, HIGH, ("a", "b")),
-        ChainBox(LOW, [[0.9, 0.13], [0.32, 0.71]]),
-        "box",
-    ]
-    assert all(ChainBox(LOW, HIGH) != other for other in others)
 
 
 @pytest.mark.parametrize(
@@ -98,23 +73,6 @@ def test_boxes_survive_a_file():
 
 
 # --- classes known by how fast they mix -----------------------------------------------------------
-
-
-def test_a_mixing_class_says_what_it_is():
-    mixing = ut.MarkovChain.mixing(states=5, pi_min=0.05, gap=0.1, length=5000)
-    assert isinstance(mixing, MixingClass)
-    assert isinstance(mixing, Model)
-    assert (mixing.size, mixing.states, mixing.length) == (5, (0, 1, 2, 3, 4), 5000)
-    assert (mixing.pi_min, mixing.gap) == (0.05, 0.1)
-    assert mixing.describe() == (
-        "any reversible chain on 5 states with stationary probabilities of at least 0.05 and a "
-        "spectral gap of at least 0.1, 5000 records"
-    )
-    assert mixing == MixingClass(5, 0.05, 0.1, 5000) != MixingClass(5, 0.05, 0.1)
-    assert hash(mixing) == hash(MixingClass(5, 0.05, 0.1, 5000))
-    assert MixingClass(("a", "b"), 0.5, 1.0).states == ("a", "b")
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        mixing.gap = 0.5  # type: ignore[misc]
 
 
 @pytest.mark.parametrize(

@@ -21,12 +21,10 @@ from undertow.errors import (
     DisclosureWarning,
     InvalidInput,
     InvalidModel,
-    NotSupported,
     UnknownState,
 )
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checks import Difference
-from undertow.models.fitting.fit import FittedChain, OrderTest
+from undertow.models.fitting.fit import FittedChain
 from undertow.models.sets import model_from_dict
 
 ROOT = Path(__file__).parents[2]
@@ -100,54 +98,6 @@ def test_counts_agree_with_a_plain_loop(sequences):
     assert chain.transition == pytest.approx((pairs + 1) / (pairs + 1).sum(axis=1, keepdims=True))
 
 
-def as_masked():
-    return np.ma.MaskedArray([0, 1, 1, 5, 1, 0], mask=[False, False, False, True, False, False])
-
-
-@pytest.mark.parametrize(
-    "series",
-    [
-        [0, 1, 1, None, 1, 0],
-        (0, 1, 1, None, 1, 0),
-        iter([0, 1, 1, None, 1, 0]),
-        np.array([0, 1, 1, np.nan, 1, 0]),
-        np.array([0, 1, 1, None, 1, 0], dtype=object),
-        [np.int64(0), np.int8(1), np.uint16(1), None, np.int64(1), np.int64(0)],
-        [np.array([0, 1, 1]), np.array([1, 0])],
-        [[0, 1, 1], [1, 0]],
-        np.array([[0, 1, 1], [np.nan, 1, 0]]),
-        pl.Series([0, 1, 1, None, 1, 0]),
-        [pl.Series([0, 1, 1]), pl.Series([1, 0])],
-        pl.Series([[0, 1, 1], [1, 0]]),
-        as_masked(),
-    ],
-    ids=[
-        "list", "tuple", "iterator", "floats", "objects", "scalars", "arrays", "lists", "matrix",
-        "polars", "polars-list", "polars-nested", "masked",
-    ],
-)  # fmt: skip
-def test_containers_of_every_kind(series):
-    chain = fit(series)
-    assert chain.counts.tolist() == [[0, 1], [1, 1]]
-    assert list(chain.states) == [0, 1]
-    json.dumps(chain.to_dict())
-
-
-def test_pandas_series():
-    pd = pytest.importorskip("pandas")
-    for series in (
-        pd.Series([0, 1, 1, None, 1, 0]),
-        pd.Series([0, 1, 1, None, 1, 0], dtype="Int64"),
-        [pd.Series([0, 1, 1], index=[7, 8, 9]), pd.Series([1, 0])],
-    ):
-        assert fit(series).counts.tolist() == [[0, 1], [1, 1]]
-    texts = pd.Series(["b", "a", "a", pd.NA, "a", "b"], dtype="string")
-    assert fit(texts).states == ("a", "b")
-    assert fit(texts.astype("category")).counts.tolist() == [[1, 1], [1, 0]]
-    with pytest.raises(InvalidInput, match="found a table; pass its column"):
-        fit(pd.DataFrame({"a": [0, 1]}))
-
-
 def test_the_order_of_states():
     assert fit([3, 1, 2, 1, 3]).states == (1, 2, 3)
     assert fit(["b", 1, "a", 1, "b"]).states == ("b", 1, "a")  # no order among them: as they came
@@ -195,19 +145,6 @@ def test_a_fit_to_private_records_warns():
     with warnings.catch_warnings():
         warnings.simplefilter("error")
         fit([0, 1, 0])
-
-
-def test_counts_stay_here():
-    chain = fit(["a", "b", "b"] * 77)
-    plain = ut.MarkovChain(chain.transition, chain.states)
-    assert chain == plain
-    assert plain == chain
-    assert hash(chain) == hash(plain)
-    assert chain.law_dict() == plain.law_dict()
-    assert "77" not in repr(chain)
-    assert type(model_from_dict(chain.to_dict())) is ut.MarkovChain
-    assert type(FittedChain.from_dict(chain.to_dict())) is ut.MarkovChain
-    assert chain != fit(["a", "b", "b"] * 78)
 
 
 def test_a_fitted_chain_is_a_chain():
@@ -407,23 +344,3 @@ def test_bad_confidence_is_refused(confidence):
     for ask in (chain.intervals, chain.region):
         with pytest.raises(InvalidInput, match="confidence must"):
             ask(confidence)
-
-
-# --- the order ------------------------------------------------------------------------------------
-
-
-def test_the_order_is_told_in_words():
-    assert OrderTest(Difference(1.0, 2, 0.6)).words() == (
-        "no sign that more than the last record matters (p = 0.6)"
-    )
-    assert (
-        "predict more than the last one (p = 0.01)" in OrderTest(Difference(9.2, 2, 0.01)).words()
-    )
-    assert "(p < 1e-12)" in OrderTest(Difference(99.0, 2, 1e-30)).words()
-
-
-def test_the_order_needs_runs_of_three():
-    with pytest.raises(NotSupported, match=r"use MarkovChain\.fit on the records themselves"):
-        from_counts([[9, 1], [2, 8]]).order_test()
-    with pytest.raises(NotSupported, match="at most 100 states"):
-        fit(list(range(101)) * 2).order_test()

@@ -1,7 +1,5 @@
 """Groups of records that may depend on each other in any way."""
 
-import dataclasses
-
 import numpy as np
 import polars as pl
 import pytest
@@ -36,16 +34,6 @@ def test_groups_say_what_they_are():
 def test_bad_sizes_are_refused(size, message):
     with pytest.raises(InvalidInput, match=message):
         ut.Groups(size)
-
-
-def test_groups_are_frozen():
-    with pytest.raises(dataclasses.FrozenInstanceError):
-        ut.Groups(4).size = 2  # type: ignore[misc]
-
-
-@pytest.mark.parametrize("size", [1, 4, 10**9])
-def test_groups_survive_a_file(size):
-    assert model_from_dict(ut.Groups(size).to_dict()) == ut.Groups(size)
 
 
 # --- named states ---------------------------------------------------------------------------------
@@ -89,20 +77,6 @@ def test_names_that_a_file_cannot_hold_are_refused():
 def test_a_state_that_is_not_named_is_refused():
     with pytest.raises(UnknownState, match="no state 'weekly'"):
         ut.calibrate(ut.Count("weekly"), HOUSEHOLDS, 1.0)
-
-
-SMOKED = {state: min(place, 1) for place, state in enumerate(HOUSEHOLDS.states)}
-
-
-@pytest.mark.parametrize("query", [ut.Count("daily"), ut.Histogram(), ut.Sum(0, 1, SMOKED)])
-def test_names_change_no_noise(query):
-    """What is leaked depends on the size alone, and it is the size times the level."""
-    bare = ut.Sum(0, 1) if isinstance(query, ut.Sum) else query
-    plain, named = ut.calibrate(bare, ut.Groups(3), 1.0), ut.calibrate(query, HOUSEHOLDS, 1.0)
-    assert plain.mechanism.scale == named.mechanism.scale
-    assert plain.leakage == named.leakage
-    level = 2.0 if query == ut.Histogram() else 1.0  # a replaced record moves two bins
-    assert named.mechanism.scale == pytest.approx(3 * level, rel=1e-9)
 
 
 def test_members_of_a_set_agree_on_the_names_they_have():

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 import numpy as np
-import pandas as pd  # type: ignore[import-untyped]
+import pandas as pd
 import polars as pl
 import pyarrow as pa
 import pytest
@@ -125,16 +125,6 @@ def test_the_default_numbering_is_no_label(name: str) -> None:
     assert same(TABLES[name](numbered, STATES), TABLES[name](plain, STATES))
 
 
-def test_the_chain_of_the_issue() -> None:
-    """Index a, b with columns b, a."""
-    frame = pd.DataFrame([[0.1, 0.9], [0.7, 0.3]], index=["a", "b"], columns=["b", "a"])
-    chain = ut.MarkovChain(frame)
-    assert chain == ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], ("a", "b"))
-    swapped = ut.MarkovChain(frame.to_numpy(), ("a", "b"))
-    right, wrong = (ut.leakage(ut.PureDP(1.0), one).upper for one in (chain, swapped))
-    assert abs(right - wrong) > 0.1
-
-
 @pytest.mark.parametrize("library", ["polars", "arrow"])
 def test_columns_alone(library: str) -> None:
     """The rows have no names: the columns must stand in the order of the states."""
@@ -151,15 +141,6 @@ def test_columns_alone(library: str) -> None:
         ut.MarkovChain(frame(("x", "b", "c")), STATES)
 
 
-def test_columns_alone_in_pandas() -> None:
-    frame = pd.DataFrame(ROWS, columns=["b", "a", "c"])
-    assert ut.MarkovChain(frame).states == ("b", "a", "c")
-    with pytest.raises(InvalidModel, match="another order"):
-        ut.MarkovChain(frame, STATES)
-    with pytest.raises(InvalidModel, match="another order"):
-        ut.MarkovChain(pd.DataFrame(ROWS, index=["b", "a", "c"]), STATES)
-
-
 def test_numbers_as_labels() -> None:
     """0, 1 on one axis are labels where the other axis has 1, 0."""
     frame = pd.DataFrame(ROWS[:, [1, 0, 2]], columns=[1, 0, 2])
@@ -168,16 +149,6 @@ def test_numbers_as_labels() -> None:
     texts = pl.DataFrame({str(place): ROWS[:, place] for place in range(3)})
     assert ut.MarkovChain(texts, (0, 1, 2)) == ut.MarkovChain(ROWS)
     assert ut.MarkovChain(pl.DataFrame(ROWS)) == ut.MarkovChain(ROWS)
-
-
-def test_numbers_as_texts_beside_the_default_numbering() -> None:
-    """Readers of files name columns by texts: 1, 0 is another order than that of the rows."""
-    table = pd.DataFrame([[0.1, 0.9], [0.7, 0.3]], columns=["1", "0"])
-    assert ut.MarkovChain(table).transition.tolist() == [[0.9, 0.1], [0.3, 0.7]]
-    with pytest.raises(InvalidModel, match="'1', '0'"):
-        ut.MarkovChain(pd.DataFrame([[0.1, 0.9], [0.7, 0.3]], index=["1", "0"]))
-    in_order = pd.DataFrame([[0.9, 0.1], [0.3, 0.7]], columns=["0", "1"])
-    assert ut.MarkovChain(in_order).transition.tolist() == [[0.9, 0.1], [0.3, 0.7]]
 
 
 def test_a_dictionary_is_no_list_in_order() -> None:
@@ -248,15 +219,6 @@ def test_channels_name_their_outputs() -> None:
         ut.RandomizedResponse(frame, ("x", "y", "z"))
 
 
-def test_costs_of_flips() -> None:
-    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], ("a", "b"), length=4)
-    plain_plan, plan, other = (
-        ut.calibrate(ut.Series(), chain, 1.0, objective=costs)
-        for costs in ([1.0, 9.0], pd.Series([9.0, 1.0], index=["b", "a"]), [9.0, 1.0])
-    )
-    assert plan.mechanism == plain_plan.mechanism != other.mechanism
-
-
 ORDERED: dict[str, Callable[[Any], Any]] = {
     "weights": lambda f: ut.Linear(f(START), spread=1.0),
     "matrix of weights": lambda f: ut.Linear(f(ROWS), spread=1.0),
@@ -274,10 +236,3 @@ def test_labels_where_only_the_order_counts_are_refused(name: str) -> None:
         ORDERED[name](framed())
     ORDERED[name](plain)
     ORDERED[name](framed((0, 1, 2)))
-
-
-def test_rows_of_a_fit_are_read_by_their_place() -> None:
-    rows = np.random.default_rng(1).normal(size=(9, 2))
-    frame = pd.DataFrame(rows, columns=["x", "y"])
-    made = ut.MultivariateGaussian.fit(frame, public=True)
-    assert made == ut.MultivariateGaussian.fit(rows, public=True)

@@ -4,7 +4,6 @@ import dataclasses
 import itertools
 import json
 import math
-from typing import Any
 
 import numpy as np
 import pytest
@@ -242,23 +241,7 @@ def test_json_keeps_every_bit(chain):
     assert [type(name) for name in again.states] == [type(name) for name in chain.states]
 
 
-def test_a_description_may_be_short_but_needs_a_matrix():
-    assert ut.MarkovChain.from_dict({"transition": P}) == ut.MarkovChain(P)
-    descriptions: list[Any] = [{}, {"states": ["a", "b"]}, [], None]
-    for description in descriptions:
-        with pytest.raises(InvalidModel, match="needs a 'transition' matrix"):
-            ut.MarkovChain.from_dict(description)
-
-
 # --- states ---------------------------------------------------------------------------------------
-
-
-def test_index_prefers_the_same_type():
-    chain = ut.MarkovChain(P, states=("1", 1))
-    assert chain.index("1") == 0
-    assert chain.index(1) == 1
-    assert chain.index(1.0) == 1
-    assert ut.MarkovChain(P).index(np.int64(1)) == 1
 
 
 def test_unknown_states_are_named_with_the_known_ones():
@@ -284,20 +267,6 @@ def test_marginals_and_transitions_are_those_of_the_joint_table(chain):
         assert given_first == pytest.approx(both, abs=1e-14)
     for record in range(records):
         assert chain.between(record, record).tolist() == np.eye(chain.size).tolist()
-
-
-@law(MANY, 20, chain=chains(named=False))
-def test_powers_multiply_one_step_at_a_time(chain):
-    if not chain.homogeneous:
-        with pytest.raises(InvalidModel, match="powers need one transition matrix"):
-            chain.powers(2)
-        return
-    powers = chain.powers(5)
-    assert powers.shape == (6, chain.size, chain.size)
-    expected = np.eye(chain.size)
-    for power in powers:
-        assert power == pytest.approx(expected, abs=1e-14)
-        expected = expected @ np.asarray(chain.transition)
 
 
 def test_records_outside_the_chain_are_refused():
@@ -343,24 +312,6 @@ def test_the_reverse_reads_the_joint_law_backwards(chain):
     assert joint(backwards, records) == pytest.approx(mirrored, abs=1e-13)
 
 
-@law(MANY, 8, chain=chains(named=False))
-def test_reversing_twice_changes_nothing(chain):
-    if chain.length is None and not isinstance(chain.start, str):
-        return
-    records = min(chain.length or 4, 4)
-    twice = chain.reverse().reverse()
-    assert twice.homogeneous == isinstance(chain.start, str)
-    if chain.length is None or chain.length == records:
-        assert joint(twice, records) == pytest.approx(joint(chain, records), abs=1e-13)
-    if isinstance(chain.start, str):
-        assert twice.transition == pytest.approx(np.asarray(chain.transition), rel=1e-12, abs=0)
-
-
-def test_the_reverse_of_a_one_way_cycle_runs_the_other_way():
-    cycle = ut.MarkovChain([[0, 1, 0], [0, 0, 1], [1, 0, 0]])
-    assert cycle.reverse().transition.tolist() == [[0, 0, 1], [1, 0, 0], [0, 1, 0]]
-
-
 # --- bridges --------------------------------------------------------------------------------------
 
 
@@ -385,32 +336,7 @@ def test_a_bridge_is_the_conditional_law(chain, length, data):
     assert found.sum() == pytest.approx(1.0, abs=1e-13)
 
 
-def test_bridges_take_state_names_and_at_least_two_records():
-    chain = ut.MarkovChain(P, states=("idle", "busy"))
-    assert chain.bridge("idle", "busy", 3).states == ("idle", "busy")
-    with pytest.raises(UnknownState):
-        chain.bridge("idle", "gone", 3)
-    with pytest.raises(InvalidInput, match="at least 2"):
-        chain.bridge("idle", "busy", 1)
-
-
 # --- simulation -----------------------------------------------------------------------------------
-
-
-def test_simulation_is_repeatable_and_bounded():
-    chain = ut.MarkovChain(P, states=("idle", "busy"), length=30)
-    series = chain.simulate(seed=3)
-    assert len(series) == 30
-    assert set(series) <= {"idle", "busy"}
-    assert chain.simulate(seed=3) == series
-    assert chain.simulate(seed=4) != series
-    assert chain.simulate(12, seed=3) == series[:12]
-    free = ut.MarkovChain(P)
-    assert free.simulate(1000) != free.simulate(1000)  # equal with a probability below 10^-100
-    with pytest.raises(InvalidInput, match="the chain has no length"):
-        ut.MarkovChain(P).simulate()
-    with pytest.raises(InvalidInput, match="at least 1"):
-        chain.simulate(0)
 
 
 def test_simulation_never_takes_an_impossible_step():

@@ -158,15 +158,6 @@ def test_a_plan_says_whose_it_is(origin):
             paper()
 
 
-def test_tables_of_methods_and_accounts_keep_the_origin(tmp_path):
-    """Rows of a comparison, and plans of what is left in an account, are plans like others."""
-    model = CHAIN.with_origin("not public")
-    plans = [row.plan for row in ut.compare(ut.Count("active"), model, limit=1.0)]
-    assert {plan.audience for plan in plans if plan is not None} == {"curator"}
-    book = ut.Ledger(tmp_path / "a.db", "w", model=model, limit=1.0)
-    assert book.plan(ut.Count("active")).audience == "curator"
-
-
 def test_checks_of_private_records_make_a_plan_the_curators():
     """A model that was stripped of its origin, but not of what was computed from the records."""
     plan = _plan(CHAIN.with_checks(untested(False, "order")))

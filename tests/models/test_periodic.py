@@ -63,42 +63,11 @@ def test_two_alternating_matrices_by_enumeration(second, against):
     assert noisy.upper >= count - 1e-12
 
 
-def test_contexts_may_come_in_any_order():
-    order = ["night", "day", "day", "night", "day"]
-    chain = ut.MarkovChain.by_context({"day": DAY, "night": NIGHT}, order, STATES, [0.5, 0.5])
-    stack = np.array([{"day": DAY, "night": NIGHT}[label] for label in order])
-    same = ut.MarkovChain(stack, STATES, start=[0.5, 0.5])
-    assert np.array_equal(chain.transition, same.transition)
-    assert ut.leakage(ut.PureDP(1.0), chain).upper == ut.leakage(ut.PureDP(1.0), same).upper
-    alone = ut.MarkovChain.by_context({"day": DAY, "night": NIGHT}, order)
-    assert alone.initial == pytest.approx(ut.MarkovChain(NIGHT).initial)
-
-
 def test_phases_and_steps():
     assert days(8, steps_per=2).steps.tolist() == [0, 0, 1, 1, 0, 0, 1]
     assert days(8, steps_per=2, phase=3).steps.tolist() == [1, 0, 0, 1, 1, 0, 0]
     listed = ut.MarkovChain.periodic(np.array([DAY, NIGHT, FLIP]), length=5, phase=2)
     assert (listed.labels, listed.steps.tolist()) == ((0, 1, 2), [2, 0, 1, 2])
-
-
-@pytest.mark.parametrize("phase", range(6))
-def test_the_start_comes_back_after_a_cycle(phase):
-    chain = days(14, steps_per=3, phase=phase)
-    laws = chain.marginals(14)
-    assert laws[6] == pytest.approx(laws[0], abs=1e-14)
-    assert laws[12] == pytest.approx(laws[0], abs=1e-14)
-    after = days(14, steps_per=3, phase=(phase + 1) % 6)
-    assert laws[1] == pytest.approx(after.initial, abs=1e-14)
-
-
-def test_it_leaks_as_much_as_its_worst_stretch():
-    """Long stretches of one matrix leak what the chain of that matrix alone leaks, or more."""
-    long = days(400, steps_per=100)
-    leak = ut.leakage(ut.PureDP(1.0), long)
-    apart = [ut.leakage(ut.PureDP(1.0), ut.MarkovChain(matrix)).upper for matrix in (DAY, NIGHT)]
-    assert max(apart) - 1e-9 <= leak.upper
-    twice = ut.leakage(ut.PureDP(1.0), days(800, steps_per=100))
-    assert twice.upper == pytest.approx(leak.upper, abs=1e-9)  # a further cycle adds nothing
 
 
 # --- what is said ---------------------------------------------------------------------------------

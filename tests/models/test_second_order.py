@@ -33,13 +33,6 @@ def test_reading_backwards_reverses_the_law():
     assert back.reverse().transition == pytest.approx(LONG.transition)
 
 
-def test_pairs_are_a_markov_chain_of_the_same_law():
-    pairs = LONG.pairs()
-    assert pairs.initial.reshape(2, 2) == pytest.approx(LONG.pair_law)
-    assert pairs.states[1] == ("a", "b")
-    assert pairs.between(0, 2)[0, 3] == pytest.approx(0.1 * 0.6)
-
-
 def test_simulation_and_fit_find_the_transitions_again():
     """Null: the stated chain; 40,000 records, 4 standard errors for 4 rows: false alarms < 3e-4."""
     drawn = LONG.simulate(40_000, seed=5)

@@ -32,10 +32,6 @@ def test_a_set_says_what_it_is():
         both.models = ()  # type: ignore[misc]
 
 
-def test_a_generator_is_read_once():
-    assert len(ut.ModelSet(model for model in (STILL, LIVELY)).models) == 2
-
-
 @pytest.mark.parametrize(
     ("members", "message"),
     [
@@ -94,11 +90,6 @@ def test_files_restore_every_model(model):
     assert model_from_dict(json.loads(text)) == model
 
 
-def test_nested_sets_survive_a_file():
-    nested = ut.ModelSet([STILL, ut.ModelSet([LIVELY, ut.Groups(2)])])
-    assert model_from_dict(json.loads(json.dumps(nested.to_dict()))) == nested
-
-
 @pytest.mark.parametrize(
     ("description", "message"),
     [
@@ -121,7 +112,3 @@ def test_nested_sets_survive_a_file():
 def test_foreign_descriptions_are_refused(description, message):
     with pytest.raises(InvalidModel, match=message):
         model_from_dict(description)
-
-
-def test_a_bare_chain_needs_no_kind():
-    assert model_from_dict({"transition": P, "states": ["a", "b"]}) == STILL

@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from undertow.errors import InvalidModel
-from undertow.models.chains import reachable, stationary_law
+from undertow.models.chains import stationary_law
 
 ACCURACY = 1e-13  # relative, for every entry: k^2 roundings of 1.1e-16 and some to spare
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=80)
@@ -111,16 +111,3 @@ def test_transient_states_have_probability_zero_exactly():
 def test_two_closed_classes_are_refused(matrix):
     with pytest.raises(InvalidModel, match="several closed classes"):
         stationary_law(np.array(matrix, dtype=float))
-
-
-@MANY
-@given(st.integers(1, 7), st.data())
-def test_reachability_is_the_transitive_closure(size, data):
-    cells = st.lists(st.sampled_from([0.0, 0.0, 1.0]), min_size=size, max_size=size)
-    matrix = np.array([data.draw(cells) for _ in range(size)])
-    closure = [[x == y or matrix[x, y] > 0 for y in range(size)] for x in range(size)]
-    for middle in range(size):  # Warshall
-        for x in range(size):
-            for y in range(size):
-                closure[x][y] |= closure[x][middle] and closure[middle][y]
-    assert reachable(matrix).tolist() == closure

@@ -13,7 +13,8 @@ import undertow as ut
 from tests.reporting.pages import ALIKE, COUNT, HISTOGRAM, MEAN, PLANS, RECORDS, P, Page, told
 from undertow.errors import InvalidInput
 from undertow.figures.canvas import Bar, released_figure
-from undertow.reporting.report import Report, check_writable, strict_json, write_whole
+from undertow.files import check_writable, write_whole
+from undertow.reporting.report import Report, strict_json
 
 # --- nothing but the released numbers -------------------------------------------------------------
 

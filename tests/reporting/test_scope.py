@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from tests.reporting.pages import CHAIN, COUNT, HISTOGRAM, MEAN, PERSON, STATES, SUM, Page, told
+from tests.reporting.pages import CHAIN, COUNT, MEAN, PERSON, STATES, SUM, Page, told
 from undertow.releasing.request import Release
 from undertow.reporting import scope, words
 from undertow.reporting.facts import SMALL, parameters
@@ -104,22 +104,12 @@ def test_the_proof_of_the_release_is_the_one_that_is_told(covers, window, said):
 # --- the model ------------------------------------------------------------------------------------
 
 
-def test_a_small_matrix_is_printed():
-    text, page, said = forms(made())
-    assert "Transition matrix (row: from, column: to): from to idle to active idle 0.9 0.1" in text
-    assert "active 0.3 0.7" in page
-    assert COUNT.fingerprint() in said["model"]["found_in"]
-    (chain,) = said["model"]["parameters"]
-    assert chain == {"transition": [[0.9, 0.1], [0.3, 0.7]], "start": "stationary"}
-
-
 def large(size=SMALL + 1):
     return ut.MarkovChain(np.full((size, size), 1 / size))
 
 
 STEPS = ut.MarkovChain(np.array([CHAIN.transition] * 4), start=[0.5, 0.5], length=5)
 BOX = ut.ChainBox(CHAIN.transition - 0.05, CHAIN.transition + 0.05, STATES)
-MIXED = ut.ModelSet([CHAIN, ut.Groups(4)])
 
 
 @pytest.mark.parametrize(
@@ -202,14 +192,3 @@ def test_a_release_prints_for_people():
         assert said in text
     assert "one person" in str(made(PERSON))
     assert "NOT PRIVATE" in str(made(randomness="insecure, seed 1"))
-
-
-def test_many_numbers_are_cut_short():
-    groups = tuple(f"g{place}" for place in range(30))
-    release = made(value=dict.fromkeys(groups, 5), groups=groups, sizes=(1,) * 30)
-    shown = str(release)
-    assert "g11" in shown
-    assert "  g12 " not in shown
-    assert "and 18 more" in shown
-    assert len(shown.splitlines()) < 30
-    assert "idle" in str(made(HISTOGRAM, {"idle": 3, "active": 4}))

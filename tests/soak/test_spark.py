@@ -21,7 +21,7 @@ import undertow as ut
 from tests.series_plans import CHAIN, MILD, STATES
 from tests.spark.cluster import Waiting, cluster, kill_worker, needs_spark
 from undertow.ledger import keys
-from undertow.releasing import outputs as spreading
+from undertow.releasing import drafts
 from undertow.releasing import series as sanitizing
 from undertow.sampling.keyed import Key
 
@@ -136,8 +136,8 @@ def test_every_verb_on_ten_million_records(lines, tmp_path, monkeypatch, shuffle
             target=lambda: killed.append(kill_worker(marker, 3600)), daemon=True
         ).start()
         slow = ut.Data(source.mapInArrow(Waiting(marker, told), source.schema), **OPTIONS)
-        begin = spreading._Draft.__enter__
-        monkeypatch.setattr(spreading._Draft, "__enter__", lambda self: told.touch() or begin(self))
+        begin = drafts.Drafts.__enter__
+        monkeypatch.setattr(drafts.Drafts, "__enter__", lambda self: told.touch() or begin(self))
         paid = {"ledger": accounts[1], "release_id": "week 1", "output": tmp_path / "paid"}
         path = watch("flips in a ledger, a worker killed", lambda: ut.sanitize(MILD, slow, **paid))
         assert len(killed) == 1

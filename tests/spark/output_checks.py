@@ -23,14 +23,14 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.ledger import keys
-from undertow.releasing import outputs as spreading
+from undertow.releasing import drafts, outputs
 from undertow.releasing import series as sanitizing
 from undertow.sampling.keyed import Key
 
 
 def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all draws be those of one key."""
-    for module in (sanitizing, spreading):
+    for module in (sanitizing, outputs):
         monkeypatch.setattr(module, "Key", KnownKey)
 
 
@@ -74,7 +74,7 @@ def flips_are_those_of_a_frame_in_memory(session, folder):
             path = verb(plan, far, output=folder / f"out{number}")
         assert_frame_equal(in_rows(read(session, path)), in_rows(wanted), check_dtypes=True)
         assert {one.suffix for one in path.iterdir()} == {".parquet"}
-    assert not (folder / spreading.DRAFTS).exists()
+    assert not (folder / drafts.FOLDER).exists()
 
 
 @check
@@ -149,11 +149,11 @@ def an_interrupted_run_is_repeated_with_the_same_outputs(session, folder):
     kept: list[pl.DataFrame] = []
     with pytest.MonkeyPatch.context() as patch:
 
-        def interrupted(draft):
-            kept.append(read(session, draft.path))
+        def interrupted(self):
+            kept.append(read(session, self._drafts[0].path))
             raise KeyboardInterrupt
 
-        patch.setattr(spreading._Draft, "settle", interrupted)
+        patch.setattr(drafts.Drafts, "settle", interrupted)
         for _ in range(2):
             with pytest.raises(KeyboardInterrupt):
                 run(far, "out", output=folder / "out")
@@ -165,7 +165,7 @@ def an_interrupted_run_is_repeated_with_the_same_outputs(session, folder):
     # where the records are the same, changed ones have flips of their own
     unchanged = frame.sort("id", "ts")["mood"].eq_missing("idle")
     assert same.filter(unchanged)["mood"].to_list() != other.filter(unchanged)["mood"].to_list()
-    assert not (folder / spreading.DRAFTS).exists()
+    assert not (folder / drafts.FOLDER).exists()
     assert_frame_equal(in_rows(run(held, "out")), same)  # in memory too: it is one release
 
 
@@ -176,11 +176,11 @@ def outputs_that_are_recorded_get_their_name_from_the_next_run(session, folder):
     options: Any = {"ledger": ledger, "release_id": "week 1", "output": folder / "out"}
     with pytest.MonkeyPatch.context() as patch:
 
-        def killed(draft):
-            draft.keep = True
+        def killed(self):
+            self.keep = True
             raise KeyboardInterrupt
 
-        patch.setattr(spreading._Draft, "publish", killed)
+        patch.setattr(drafts.Drafts, "publish", killed)
         with pytest.raises(KeyboardInterrupt):
             ut.sanitize(MILD, far, **options)
     assert ledger.entry("week 1").status == "confirmed"
@@ -189,7 +189,7 @@ def outputs_that_are_recorded_get_their_name_from_the_next_run(session, folder):
     written = ut.Data(session.read.parquet(str(path)), **MOODS)
     entry: Any = ledger.entry("week 1")
     assert sanitizing.fingerprint(written, MILD) == entry.result["digest"]
-    assert not (folder / spreading.DRAFTS).exists()
+    assert not (folder / drafts.FOLDER).exists()
 
 
 @check
@@ -212,9 +212,9 @@ def a_worker_that_is_killed_loses_and_adds_nothing(session, folder):
         warnings.simplefilter("ignore", AccountWarning)  # one table in two accounts
         patch.setattr(keys, "Key", KnownKey)
         wanted = ut.sanitize(MILD, held, ledger=accounts[0], release_id="week 1")
-        begin = spreading._Draft.__enter__
+        begin = drafts.Drafts.__enter__
         # the worker is killed while the outputs are written, not before
-        patch.setattr(spreading._Draft, "__enter__", lambda self: told.touch() or begin(self))
+        patch.setattr(drafts.Drafts, "__enter__", lambda self: told.touch() or begin(self))
         path = ut.sanitize(
             MILD, slow("flips"), ledger=accounts[1], release_id="week 1", output=folder / "out"
         )
@@ -311,9 +311,9 @@ def what_is_not_done_on_a_cluster_is_said(session, folder):
     (folder / "there").mkdir()
     refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "there"))
     refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "no" / "folder"))
-    (folder / spreading.DRAFTS).touch()  # no folder can be made there
+    (folder / drafts.FOLDER).touch()  # no folder can be made there
     refused(InvalidInput, lambda: ut.sanitize(MILD, far, output=folder / "o"))
-    (folder / spreading.DRAFTS).unlink()
+    (folder / drafts.FOLDER).unlink()
     assert [one.name for one in folder.iterdir()] == ["there"]
 
 

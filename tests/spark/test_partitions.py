@@ -195,7 +195,7 @@ def check_outputs(held, far, rule, plan):
         facts.merge(facts.load(seen))
         work.merge(work.load(kept))
     assert work.read.result() == digest.result()
-    assert facts.told["rows"] == held.shape().rows
+    assert facts.summary["rows"] == held.shape().rows
 
 
 def test_failures_of_workers_quote_nothing_but_our_own_words():

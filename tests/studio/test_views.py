@@ -3,7 +3,6 @@
 import datetime as dt
 import json
 import math
-import warnings
 from dataclasses import replace
 from fractions import Fraction
 
@@ -17,7 +16,7 @@ from undertow.ledger.rules import Entry
 from undertow_studio.charts.calendars import calendar_chart
 from undertow_studio.views.calendar import BudgetYear, Day, budget_year, spending_days
 from undertow_studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
-from undertow_studio.views.fading import fading, findings, persons_view
+from undertow_studio.views.fading import fading
 from undertow_studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
@@ -81,28 +80,6 @@ def test_memory_of_chains_without_records():
         fading(ut.MarkovChain([MATRIX, MATRIX], start=[1, 0]))
     with pytest.raises(InvalidModel, match="one certain state"):
         fading(ut.MarkovChain([[1, 0], [1, 0]]))
-
-
-def test_checks_and_persons_in_words():
-    still, lively = chain(matrix=[[0.95, 0.05], [0.1, 0.9]]), chain(matrix=[[0.6, 0.4], [0.5, 0.5]])
-    sample = [still.simulate(900, seed=1), *(lively.simulate(900, seed=s) for s in range(4))]
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore")
-        fitted = ut.MarkovChain.fit(sample)
-    told = {one.name: one for one in findings(fitted)}
-    assert set(told) == {"sample", "order", "memory", "time", "hours", "persons"}
-    assert told["persons"].outcome == "failed"
-    assert "NOT PRIVATE" in told["persons"].basis
-    assert told["persons"].question == "Is one chain right for everybody?"
-    found = persons_view(fitted)
-    assert found.leaks > 2
-    assert found.persons == 5
-    assert "do not fit" in found.words()
-    json.dumps([found.to_dict(), *(one.to_dict() for one in told.values())])
-    alike = ut.MarkovChain.fit([lively.simulate(900, seed=s) for s in range(4)], public=True)
-    assert persons_view(alike, limit=3.0).limit == 3.0
-    assert persons_view(ut.MarkovChain.fit(sample[0], public=True)) is None
-    assert findings(chain()) == ()
 
 
 def test_leakage_curves_are_the_certified_ones():

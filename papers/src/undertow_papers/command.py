@@ -66,7 +66,7 @@ def reproduce(
 
 def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":
     from undertow.errors import InvalidInput
-    from undertow.reporting.report import reason
+    from undertow.files import reason
     from undertow_papers.store import reproduce as compute
 
     with ticking("recomputing", len(found), "--quick is faster") as tick:

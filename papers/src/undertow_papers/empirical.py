@@ -18,7 +18,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace
 from undertow.models.chains import MarkovChain
 from undertow.models.gaussian import MultivariateGaussian
-from undertow.numerics import Array, check_count
+from undertow.numerics import Array, Seed, check_count, random_generator
 from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["LABEL", "Empirical", "density", "empirical_leakage", "ratio_estimate"]
@@ -70,7 +70,7 @@ def empirical_leakage(
     adversaries: int = 1000,
     draws: int = 100_000,
     percentile: float = PERCENTILE,
-    seed: int | None = None,
+    seed: Seed = None,
     progress: Callable[[int, int], object] | None = None,
 ) -> Empirical:
     """Return the leakage of a noisy query as estimated in [lange2024]: for figures only.
@@ -93,7 +93,7 @@ def empirical_leakage(
     adversaries, draws, percentile
         How many are tried, on how many draws, and which one counts.
     seed
-        Makes the estimate repeatable.
+        Makes the estimate repeatable: a whole number, or a generator of NumPy.
     progress
         Is told how many adversaries of how many are done.
 
@@ -109,7 +109,7 @@ def empirical_leakage(
     if not 0 <= percentile <= 100:
         raise InvalidInput(f"percentile must lie between 0 and 100, found {percentile}")
     answer = _answer(noise, source)
-    generator = np.random.default_rng(seed)
+    generator = random_generator(seed)
     found = []
     for done in range(adversaries):
         one, two = _adversary(source, noise, generator)

@@ -48,7 +48,7 @@ def write_pages(
     runs: Sequence[Run], setting: Setting, folder: Path, figures: dict[str, list[str]]
 ) -> None:
     """Write index.md, index.html and manifest.json into a folder; figures lie there already."""
-    from undertow.reporting.report import write_whole
+    from undertow.files import write_whole
 
     body = manifest(runs, setting)
     write_whole(folder / "manifest.json", (json.dumps(body, indent=2) + "\n").encode())

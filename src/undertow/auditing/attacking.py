@@ -27,6 +27,7 @@ from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.data.grid import PERSON, TIME
 from undertow.data.records import check_kind
 from undertow.errors import InvalidInput, NotSupported
+from undertow.frames import ResultTable
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox
 from undertow.numerics import Array, check_count, check_listed, check_positive
@@ -287,7 +288,7 @@ class Verdict:
 
 
 @dataclass(frozen=True, slots=True)
-class Attack:
+class Attack(ResultTable):
     """How all attackers fared against what one plan released.
 
     What they guess follows from what was released; how often they are right follows from the
@@ -320,6 +321,10 @@ class Attack:
         """Return how one attacker fared."""
         return next(one for one in self.verdicts if one.attacker == attacker)
 
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the description of each attacker."""
+        return [one.to_dict() for one in self.verdicts]
+
     def broken(self) -> tuple[Verdict, ...]:
         """Return the attackers whom the guarantee covers and who beat it all the same.
 
@@ -339,7 +344,7 @@ class Attack:
             "known": list(self.known),
             "confidence": self.confidence,
             "broken": [one.attacker for one in self.broken()],
-            "verdicts": [one.to_dict() for one in self.verdicts],
+            "verdicts": self.descriptions(),
         }
 
     def __str__(self) -> str:

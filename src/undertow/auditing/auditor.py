@@ -71,7 +71,7 @@ from undertow.errors import InvalidInput, NothingToProtect, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.networks import BayesianNetwork
-from undertow.numerics import Array, check_count, check_number, check_positive
+from undertow.numerics import Array, Seed, check_count, check_number, check_positive
 from undertow.plan import Plan
 from undertow.queries import AnyQuery
 from undertow.reporting.words import record_ends
@@ -544,7 +544,7 @@ def audit(
     plan: "Plan[Any]",
     draws: int = DRAWS,
     *,
-    seed: int | None = None,
+    seed: Seed = None,
     mechanism: BlackBox | None = None,
     confidence: float = 0.95,
     limit: float | None = None,
@@ -571,8 +571,9 @@ def audit(
         Series of each attack for each of the two values (on average: a coin chooses), in both
         halves together. A leakage of epsilon takes some 1,000 e^epsilon of them or more.
     seed
-        Makes the audit repeatable; then discrete noise does not come from the secure sampler of a
-        release but from a seeded one. None audits the code of a release itself.
+        Makes the audit repeatable: a whole number, or a generator of NumPy that one is drawn from.
+        Discrete noise then comes from a seeded sampler and not from the secure one of a release.
+        None audits the code of a release itself.
     mechanism
         The code on trial, by default that of a release of the plan: a function of an array of
         series (a row each; numbers of states in the order of ``plan.states``, or real values) that
@@ -608,6 +609,8 @@ def audit(
     claimed = min(plan.limit, plan.leakage.upper)
     guaranteed = claimed if limit is None else check_positive(limit, "limit")
     allowed = plan.delta if delta is None else check_delta(delta)
+    if isinstance(seed, np.random.Generator):
+        seed = int(seed.integers(2**32))  # named in the result, so that the audit can be repeated
     if seed is not None:
         seed = check_count(seed, "seed", 0)
     noise, data, screened = np.random.SeedSequence(seed).spawn(3)

@@ -158,7 +158,7 @@ def members_leakages(
     if boxes:
         joint = boxes_leakage(mechanism.level_upper(boxes[0].length), boxes, against)
         if not isinstance(mechanism, PureDP):  # attained by some algorithm, not by this one
-            joint = replace(joint, lower=0.0, witness=None)
+            joint = joint.upper_only()
         said = tuple(dict.fromkeys(line for box in boxes for line in box.disclaimers()))
         found.append(replace(joint, covers="any").with_assumptions(said))
     if chains:
@@ -453,7 +453,7 @@ def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> 
     if isinstance(mechanism, Noise) and hasattr(family, "window_attained"):
         found = family.window_attained(found, mechanism, model)
     elif not isinstance(mechanism, PureDP):  # which is all algorithms of the level, and attains it
-        found = replace(found, lower=0.0, witness=None)
+        found = found.upper_only()
     return replace(found, covers="any", secrets=secrets)
 
 
@@ -535,7 +535,7 @@ def _local(mechanism: LocalMechanism, model: Model, against: Against) -> Leakage
     level = level_of(mechanism, model)
     _check_states(mechanism, model)
     bound = leakage(level, model, against)
-    return bound if model.family == "groups" else replace(bound, lower=0.0, witness=None)
+    return bound if model.family == "groups" else bound.upper_only()
 
 
 def _check_states(mechanism: LocalMechanism, model: Model) -> None:
@@ -559,8 +559,7 @@ def _elsewhere(mechanism: Noise, model: Model, against: Against, covers: Covers)
         found: Leakage | None = family.windows(mechanism, model, against)
         if found is not None:
             return found
-    level = PureDP(mechanism.level_upper(model.length))
-    return replace(leakage(level, model, against), lower=0.0, witness=None)
+    return _of_level(mechanism, model, against)
 
 
 def _tabulated(mechanism: TabulatedNoise, model: Model, against: Against) -> Leakage:
@@ -570,8 +569,12 @@ def _tabulated(mechanism: TabulatedNoise, model: Model, against: Against) -> Lea
     try:
         return table_leakage(mechanism, model, against)
     except NotSupported:
-        level = PureDP(mechanism.level_upper(model.length))
-        return replace(leakage(level, model, against), lower=0.0, witness=None)
+        return _of_level(mechanism, model, against)
+
+
+def _of_level(mechanism: Noise, model: Model, against: Against) -> Leakage:
+    """Bound the leakage of a mechanism by that of all algorithms of its DP level."""
+    return leakage(PureDP(mechanism.level_upper(model.length)), model, against).upper_only()
 
 
 def _person(mechanism: PureDP, model: Model, against: Against) -> Leakage:

@@ -46,4 +46,4 @@ def by_spread(found: Leakage, model: Model) -> Leakage:
     """
     note = "two values of a record lie at most their largest difference apart"
     found = replace(found, assumptions=(*found.assumptions, note))
-    return found if len(model.states) == 2 else replace(found, lower=0.0, witness=None)
+    return found if len(model.states) == 2 else found.upper_only()

@@ -131,7 +131,7 @@ def _answers(path: Path) -> list[float]:
     import json
 
     from undertow.errors import InvalidInput
-    from undertow.reporting.report import reason
+    from undertow.files import reason
 
     form = (
         f"{path} must be the .json file that 'undertow release --output' wrote: the plan answers "

@@ -12,7 +12,7 @@ from undertow.cli.files import write_bytes
 from undertow.cli.options import JsonOption, command, option
 from undertow.cli.output import above, answer, below, odds, say, strict_json, ticking
 from undertow.errors import InvalidInput, NotSupported
-from undertow.reporting.report import reason
+from undertow.files import reason
 from undertow.rounding import visible
 
 if TYPE_CHECKING:

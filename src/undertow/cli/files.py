@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.cli.options import ForceOption, figure_kind, misuse, option
 from undertow.errors import InvalidCertificate, InvalidInput, InvalidModel, InvalidPlan
-from undertow.reporting.report import check_writable, reason, write_whole
+from undertow.files import check_writable, reason, write_whole
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

@@ -8,20 +8,16 @@ which publishes what was drawn. Before each draw the drafts of earlier ones are 
 
 import hashlib
 import math
-import os
 import re
-import secrets
-import stat
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from contextlib import contextmanager, suppress
-from dataclasses import dataclass, field
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import IO, TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow import ledger as checkpoints
 from undertow.cli.files import ReportFiles, check_output
 from undertow.cli.options import (
     RecordsText,
@@ -49,10 +45,9 @@ from undertow.cli.output import (
 from undertow.data.readers.sources import Seen, seen
 from undertow.data.writing import concatenated, write_frames
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UndertowError
-from undertow.ledger.faults import sync_directory
 from undertow.releasing.account import Foretold, foretell, released, reserve
-from undertow.releasing.series import Outputs, PreparedSeries, prepare
-from undertow.reporting.report import reason
+from undertow.releasing.drafts import Drafts, abandoned, check_folder, clear, digest
+from undertow.releasing.series import Outputs, SeriesRequest, prepare
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger, Reservation
@@ -62,16 +57,10 @@ if TYPE_CHECKING:
 
 __all__ = [
     "CHANGED",
-    "FOLDER",
-    "Drafts",
     "FlippedFiles",
     "RedactedFiles",
     "Task",
-    "abandoned",
-    "check_folder",
-    "clear",
     "counted_words",
-    "digest",
     "formulas",
     "is_local",
     "local_rows",
@@ -87,13 +76,6 @@ __all__ = [
 ]
 
 
-FOLDER = ".undertow-drafts"
-"""The private folder; it is there only while there are drafts in it."""
-
-_OWNER_ONLY = 0o077
-"""What nobody but the owner may do."""
-
-
 def name_of(entry: str | None, output: Path) -> str:
     """Return what the drafts of a release are called: by its entry, or else by its output.
 
@@ -103,215 +85,6 @@ def name_of(entry: str | None, output: Path) -> str:
     if entry is not None:
         return f"release-{entry[:32]}"
     return f"unaccounted-{hashlib.sha256(output.name.encode()).hexdigest()[:32]}"
-
-
-def digest(path: Path) -> str | None:
-    """Return the SHA-256 of a file, None where there is none that can be read."""
-    try:
-        with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
-    except OSError:
-        return None
-
-
-def check_folder(beside: Path) -> None:
-    """Refuse a place beside which drafts could not be kept from others."""
-    folder = beside.parent / FOLDER
-    try:
-        found = folder.lstat()
-    except OSError:
-        return  # it is not there, or whoever writes says why not
-    if not stat.S_ISDIR(found.st_mode) or (os.name == "posix" and found.st_uid != os.geteuid()):
-        raise InvalidInput(
-            f"{folder} is not a folder of your own, so drafts in it could be read by others; "
-            "remove it, or write elsewhere"
-        )
-
-
-def abandoned(places: Iterable[Path], name: str) -> Iterator[Path]:
-    """Yield the drafts of that name beside some places which no living process holds."""
-    for folder in dict.fromkeys(path.parent / FOLDER for path in places):
-        with suppress(OSError):
-            for draft in sorted(folder.glob(f"{name}-*")):
-                if _is_free(draft):
-                    yield draft
-
-
-def clear(places: Iterable[Path], name: str) -> None:
-    """Remove the abandoned drafts of that name, and folders that are empty then."""
-    for folder in dict.fromkeys(path.parent / FOLDER for path in places):
-        with suppress(OSError):
-            for draft in folder.glob(f"{name}-*"):
-                _is_free(draft, remove=True)
-        _forsake(folder)
-
-
-@dataclass(slots=True)
-class Drafts:
-    """Files that are complete on the disk and private; `publish` gives them their names.
-
-    What is not published is removed, but with ``keep`` it stays: a release may be recorded by
-    then, and the same command finds it again.
-    """
-
-    name: str
-    force: bool
-    keep: bool = False
-    _drafts: list[tuple[Path, Path, int | None]] = field(default_factory=list)
-
-    def __enter__(self) -> "Drafts":
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove what was not published, or only let go of it."""
-        for draft, _path, handle in self._drafts:
-            if not self.keep:
-                with suppress(OSError):
-                    draft.unlink(missing_ok=True)
-            _let_go(handle)
-            _forsake(draft.parent)
-        self._drafts.clear()
-
-    def write(self, path: Path, content: bytes) -> str:
-        """Write a private draft of a file, force it to the disk, and return its SHA-256."""
-        self.compose(path, lambda file: file.write(content))
-        return hashlib.sha256(content).hexdigest()
-
-    def compose(self, path: Path, write: Callable[[IO[bytes]], object]) -> str:
-        """Have a private draft of a file written, force it to the disk, and return its SHA-256."""
-        check_output(path, force=self.force)
-        checkpoints.reached("draft-begun")
-        try:
-            draft, handle = _created(path.parent / FOLDER, self.name)
-            self._drafts.append((draft, path, handle))
-            with os.fdopen(handle, "wb", closefd=False) as file:
-                write(file)
-                file.flush()
-                os.fsync(handle)
-        except OSError as error:
-            raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-        checkpoints.reached("draft-written")
-        return digest(draft) or ""
-
-    def adopt(self, draft: Path, path: Path) -> None:
-        """Take over a draft that was left behind; it is published with the others."""
-        self._drafts.append((draft, path, None))
-
-    def settle(self) -> None:
-        """Make the names of all drafts durable, and the names of their folders."""
-        for folder in dict.fromkeys(draft.parent for draft, _, _ in self._drafts):
-            for one in (folder, folder.parent):
-                try:
-                    sync_directory(one)
-                except OSError as error:
-                    raise InvalidInput(f"cannot write to {one}: {reason(error)}") from error
-
-    def publish(self) -> None:
-        """Give every draft its name, and the rights that a new file has."""
-        while self._drafts:
-            draft, path, handle = self._drafts[0]
-            checkpoints.reached("publish-begun")
-            try:
-                check_output(path, force=self.force)
-                draft.chmod(0o666 & ~_umask())
-                os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test fails)
-            except (OSError, InvalidInput) as error:
-                raise self._stranded(path, error) from error
-            checkpoints.reached("publish-named")
-            self._drafts.pop(0)
-            _let_go(handle)
-            _forsake(draft.parent)
-
-    def _stranded(self, path: Path, error: OSError | InvalidInput) -> InvalidInput:
-        """Return the error of a draft that cannot get its name."""
-        said = f"cannot write {path}: {reason(error)}" if isinstance(error, OSError) else str(error)
-        if not self.keep:
-            return InvalidInput(said)
-        return InvalidInput(
-            f"{said}; the release is recorded, and its outputs are kept: the same command "
-            "publishes them when that is put right, and spends nothing"
-        )
-
-
-def _created(folder: Path, name: str) -> tuple[Path, int]:
-    """Return a new empty draft, private and locked, and its handle."""
-    flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | getattr(os, "O_NOFOLLOW", 0)
-    for _ in range(9):  # another run may remove an empty folder or draft between two steps
-        _make_private(folder)
-        draft = folder / f"{name}-{secrets.token_hex(6)}"
-        try:
-            handle = os.open(draft, flags | getattr(os, "O_BINARY", 0), 0o600)
-        except FileNotFoundError:
-            continue
-        if hasattr(os, "fchmod"):
-            os.fchmod(handle, 0o600)  # whatever the umask
-        _lock(handle, wait=True)
-        if os.fstat(handle).st_nlink:
-            return draft, handle
-        os.close(handle)
-    raise InvalidInput(f"{folder} is removed again and again; is another run at work there?")
-
-
-def _make_private(folder: Path) -> None:
-    """Make the folder, or make sure of it: a real one, ours, and closed to everyone else."""
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    check_folder(folder)
-    if os.name == "posix":
-        folder.chmod(0o700)  # whatever the umask
-        if stat.S_IMODE(folder.lstat().st_mode) & _OWNER_ONLY:
-            raise InvalidInput(
-                f"{folder} cannot be closed to others on this disk, and drafts must be; write the "
-                "output elsewhere"
-            )
-
-
-def _forsake(folder: Path) -> None:
-    """Remove the folder if nothing is in it."""
-    with suppress(OSError):
-        folder.rmdir()
-
-
-def _is_free(draft: Path, *, remove: bool = False) -> bool:
-    """Return whether no living process holds a draft; remove it under the lock, if asked to."""
-    try:
-        handle = os.open(draft, os.O_RDONLY | getattr(os, "O_NOFOLLOW", 0))
-    except OSError:
-        return False
-    try:
-        free = _lock(handle, wait=False)
-        if free and remove:
-            with suppress(OSError):
-                draft.unlink()
-        return free
-    finally:
-        os.close(handle)
-
-
-def _lock(handle: int, *, wait: bool) -> bool:
-    """Lock an open file until it is closed; the system does that for whoever is killed."""
-    try:
-        import fcntl
-    except ImportError:  # then every draft counts as left behind
-        return True
-    try:
-        fcntl.flock(handle, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
-    except OSError:
-        return False
-    return True
-
-
-def _let_go(handle: int | None) -> None:
-    if handle is not None:
-        with suppress(OSError):
-            os.close(handle)
-
-
-def _umask() -> int:
-    """Return which rights new files lack; it can only be read by setting it."""
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
 
 
 TABLES = (".csv", ".csv.gz", ".parquet")
@@ -362,6 +135,10 @@ class FlippedFiles(ReportFiles):
         for path in self.named():
             check_output(path, force=self.force or not free)
             check_folder(path)
+
+    def writable(self, path: Path) -> None:
+        """Refuse a place where no result can be written."""
+        check_output(path, force=self.force)
 
 
 @dataclass(frozen=True, slots=True)
@@ -675,7 +452,7 @@ class Task:
         return plan
 
     def _randomise(
-        self, ready: PreparedSeries, book: "Ledger | None", made: "Reservation | None"
+        self, ready: SeriesRequest, book: "Ledger | None", made: "Reservation | None"
     ) -> dict[str, Any]:
         """Draw, write everything, record the release, and only then give the files their names.
 
@@ -690,7 +467,7 @@ class Task:
         with waiting("randomising the records"):
             outputs = Outputs(ready, book)
         shown = FirstOutputs(places.named()[0], self.reading.person)
-        with waiting("randomising and writing"), Drafts(name, places.force) as drafts:
+        with waiting("randomising and writing"), Drafts(name, places.writable) as drafts:
             hashes = {}
             try:
                 for role, path in places.roles().items():
@@ -724,7 +501,7 @@ class Task:
         return result
 
     def _content(
-        self, role: str, path: Path, ready: PreparedSeries, shown: "FirstOutputs",
+        self, role: str, path: Path, ready: SeriesRequest, shown: "FirstOutputs",
         made: "Reservation | None",
     ) -> bytes:  # fmt: skip
         """Return what a file beside the outputs holds, by what it is."""
@@ -732,7 +509,7 @@ class Task:
             return _figure(ready.plan, shown.first(), self.reading, path)
         return self._report(ready, made, path)
 
-    def _report(self, ready: PreparedSeries, made: "Reservation | None", path: Path) -> bytes:
+    def _report(self, ready: SeriesRequest, made: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
         from undertow.reporting.sections import SeriesFacts
 
@@ -783,7 +560,7 @@ class Task:
         """Publish what an earlier run drew and recorded, if it is still there; draw nothing."""
         name = name_of(entry, self.places.named()[0])
         kept = self._left_behind(release_id, name, recorded)
-        with Drafts(name, self.places.force, keep=True) as drafts:
+        with Drafts(name, self.places.writable, keep=True) as drafts:
             for draft, path in kept.items():
                 drafts.adopt(draft, path)
             drafts.publish()
@@ -842,7 +619,7 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableText, path: Path) -> by
     return figure_bytes(drawn, figure_kind(path))
 
 
-def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
+def _facts(task: Task, ready: SeriesRequest) -> dict[str, Any]:
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
@@ -863,7 +640,7 @@ def _facts(task: Task, ready: PreparedSeries) -> dict[str, Any]:
     }
 
 
-def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
+def _rows(task: Task, ready: SeriesRequest) -> list[tuple[str, str]]:
     from undertow.reporting import scope
 
     plan = ready.plan
@@ -879,7 +656,7 @@ def _rows(task: Task, ready: PreparedSeries) -> list[tuple[str, str]]:
 
 
 def _tell(
-    task: Task, ready: PreparedSeries, made: "Reservation | None", result: Mapping[str, Any],
+    task: Task, ready: SeriesRequest, made: "Reservation | None", result: Mapping[str, Any],
     left: float | None,
 ) -> None:  # fmt: skip
     again = made is not None and made.result is not None
@@ -907,7 +684,7 @@ def _tell(
     show(_TITLES[task.verb], [*rows, ("written to", written)])
 
 
-def _tell_intent(task: Task, ready: PreparedSeries, asked: Foretold | None) -> None:
+def _tell_intent(task: Task, ready: SeriesRequest, asked: Foretold | None) -> None:
     if task.told.as_json:
         told = {
             "dry_run": True,

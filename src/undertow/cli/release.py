@@ -25,7 +25,7 @@ from undertow.reporting.report import csv_bytes, strict_json
 if TYPE_CHECKING:
     from undertow.ledger.rules import Room
     from undertow.releasing.account import Foretold
-    from undertow.releasing.request import Prepared, Release
+    from undertow.releasing.request import Release, ReleaseRequest
     from undertow.reporting.report import Report
 
 __all__ = [
@@ -159,7 +159,7 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
 
 
 def _tell_intent(
-    ready: "Prepared", asked: "Foretold | None", places: AnswerFiles, as_json: bool
+    ready: "ReleaseRequest", asked: "Foretold | None", places: AnswerFiles, as_json: bool
 ) -> None:
     from undertow.reporting import scope
 
@@ -204,7 +204,7 @@ def _tell_intent(
     )
 
 
-def _spending(ready: "Prepared", asked: "Foretold | None") -> dict[str, Any]:
+def _spending(ready: "ReleaseRequest", asked: "Foretold | None") -> dict[str, Any]:
     """Return what would be spent: a level, or the mu or rho of noise that has none."""
     level = ready.spends.get("level")
     spends = level if asked is None or level is None else asked.spends
@@ -212,7 +212,7 @@ def _spending(ready: "Prepared", asked: "Foretold | None") -> dict[str, Any]:
     return {"level": level, "spends": spends, **beside}
 
 
-def _spend(ready: "Prepared") -> str:
+def _spend(ready: "ReleaseRequest") -> str:
     told = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
     return " and ".join(f"{told[name]}{above(part)}" for name, part in ready.spends.items())
 

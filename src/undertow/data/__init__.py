@@ -1,1 +1,1 @@
-"""Records from files: what the data looks like outside, and what it becomes inside."""
+"""Read private records, check their shape, and evaluate queries on them."""

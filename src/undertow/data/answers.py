@@ -24,6 +24,7 @@ __all__ = [
     "Answers",
     "domain_of",
     "evaluate",
+    "numbers_of_states",
     "weighted",
 ]
 
@@ -88,6 +89,9 @@ def domain_of(
     domain = states or (query.states if isinstance(query, Count) else ())
     if not domain:
         raise InvalidInput(f"{query.kind} needs the states of the plan's model; pass states")
+    for state in query.states if isinstance(query, Count) else ():
+        if state not in domain:
+            raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
     return domain
 
 
@@ -103,24 +107,30 @@ def _count(
     data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
 ) -> Answers:
     domain = domain_of(query, states)
-    wanted = list(range(len(domain)))
-    if isinstance(query, Count):
-        for state in query.states:
-            if state not in domain:
-                raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
-        wanted = [place for place, state in enumerate(domain) if state in query.states]
     filled = _filled(data, domain)
-    asked = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
-    numbers = [[0] * len(domain) for _ in asked.totals]
-    for group, place, n in asked.rows:
+    tables = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
+    numbers = [[0] * len(domain) for _ in tables.totals]
+    for group, place, n in tables.rows:
         if place is not None:
             numbers[group][place] += n
-    for group, n in enumerate(asked.absent):
+    for group, n in enumerate(tables.absent):
         if filled is not None:
             numbers[group][filled] += n
-    if isinstance(query, Count):
-        numbers = [[sum(row[place] for place in wanted)] for row in numbers]
-    return Answers(asked.names, numbers, asked.totals)
+    numbers = [numbers_of_states(query, domain, row) for row in numbers]
+    return Answers(tables.names, numbers, tables.totals)
+
+
+def numbers_of_states(
+    query: Count | Histogram, domain: tuple[State, ...], counts: list[int]
+) -> list[int]:
+    """Return the numbers of an answer from the count of each state.
+
+    >>> numbers_of_states(Count("b"), ("a", "b"), [3, 4])
+    [4]
+    """
+    if not isinstance(query, Count):
+        return counts
+    return [sum(n for n, state in zip(counts, domain, strict=True) if state in query.states)]
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:
@@ -140,14 +150,14 @@ def _transitions(
     filled, size = _filled(data, domain), len(domain)
     code = _coded(data, domain, states, rest)
     pairs = Pairs(data.grid, size, filled)
-    asked = _ask(data, code, [GROUP], {}, pairs)
+    tables = _ask(data, code, [GROUP], {}, pairs)
     if data.piece is None:
         pairs.feed(data.in_order(code)[1])  # of each person in order of time
-    numbers = [[0] * size**2 for _ in asked.totals]
+    numbers = [[0] * size**2 for _ in tables.totals]
     for key, table in pairs.tables.items():
-        if key in asked.order:
-            numbers[asked.order[key]] = [int(n) for n in table.ravel()]
-    return Answers(asked.names, numbers, asked.totals)
+        if key in tables.order:
+            numbers[tables.order[key]] = [int(n) for n in table.ravel()]
+    return Answers(tables.names, numbers, tables.totals)
 
 
 def _sum(data: "Data", step: "pl.Expr", gap: int) -> Answers:
@@ -157,11 +167,11 @@ def _sum(data: "Data", step: "pl.Expr", gap: int) -> Answers:
         _HIGH: (pl.col(_STEP) // _HALF).sum(),
         _LOW: (pl.col(_STEP) % _HALF).sum(),
     }
-    asked = _ask(data, step, [GROUP], sums)
-    numbers = [[n * gap] for n in asked.absent]
-    for group, _, high, low in asked.rows:  # in Python's whole numbers, which do not overflow
+    tables = _ask(data, step, [GROUP], sums)
+    numbers = [[n * gap] for n in tables.absent]
+    for group, _, high, low in tables.rows:  # in Python's whole numbers, which do not overflow
         numbers[group][0] += high * _HALF + low
-    return Answers(asked.names, numbers, asked.totals)
+    return Answers(tables.names, numbers, tables.totals)
 
 
 def _gap_step(data: "Data", lattice: Lattice, states: tuple[State, ...]) -> int:
@@ -179,21 +189,21 @@ def _linear(data: "Data", lattice: Lattice, step: "pl.Expr", gap: int) -> Answer
     """Return a weighted sum for each group, which must be one person's whole series."""
     weights = lattice.weights or ()
     check_whole(data, "a weighted sum")
-    asked = _ask(data, step, [GROUP, PERSON], {})
-    names = (None,) if asked.names is None else asked.names
-    per_group = Counter(row[0] for row in asked.rows)  # one row for each person
-    for group, (name, total) in enumerate(zip(names, asked.totals, strict=True)):
+    tables = _ask(data, step, [GROUP, PERSON], {})
+    names = (None,) if tables.names is None else tables.names
+    per_group = Counter(row[0] for row in tables.rows)  # one row for each person
+    for group, (name, total) in enumerate(zip(names, tables.totals, strict=True)):
         persons = per_group[group]
         if persons > 1 or total != len(weights):
-            where = "the data" if asked.names is None else f"group {name!r}"
+            where = "the data" if tables.names is None else f"group {name!r}"
             raise InvalidInput(
                 f"{len(weights)} weights need {len(weights)} records of one person; {where} has "
                 f"{total} of {max(persons, 1)}"
             )
-    places: list[list[int]] = [[] for _ in asked.totals]
-    for group, inside, place, absent in _ordered(data, step, asked):
+    places: list[list[int]] = [[] for _ in tables.totals]
+    for group, inside, place, absent in _ordered(data, step, tables):
         places[group] += [place] * inside + [gap] * absent
-    return Answers(asked.names, [[weighted(row, lattice)] for row in places], asked.totals)
+    return Answers(tables.names, [[weighted(row, lattice)] for row in places], tables.totals)
 
 
 def weighted(places: Sequence[int], lattice: Lattice) -> int:
@@ -207,7 +217,7 @@ def weighted(places: Sequence[int], lattice: Lattice) -> int:
 
 
 def _ordered(
-    data: "Data", step: "pl.Expr", asked: "_FoundRows"
+    data: "Data", step: "pl.Expr", tables: "_FoundRows"
 ) -> "list[tuple[int, bool, int, int]]":
     """Return group, presence, step and absences after it, of all rows in order of time."""
     import polars as pl
@@ -220,17 +230,17 @@ def _ordered(
             pl.lit(True).alias(_INSIDE), pl.lit(0).alias(ABSENT)
         )
         rows = rows if grid.time is None else rows.sort(TIME, maintain_order=True)
-    (found,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, _INSIDE, _STEP, ABSENT))
+    (records,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, _INSIDE, _STEP, ABSENT))
     return [
-        (asked.order[group], inside, place, absent)
-        for group, inside, place, absent in found.iter_rows()
-        if group in asked.order
+        (tables.order[group], inside, place, absent)
+        for group, inside, place, absent in records.iter_rows()
+        if group in tables.order
     ]
 
 
 @dataclass(frozen=True, slots=True)
 class _FoundRows:
-    """What a query found: rows of the table with the group's place first, and records per group."""
+    """Counted rows of a query: each with its group's place first, and the records per group."""
 
     names: tuple[Any, ...] | None
     order: dict[Any, int]
@@ -240,7 +250,7 @@ class _FoundRows:
 
 
 def _ask(
-    data: "Data", made: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
+    data: "Data", column: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
 ) -> _FoundRows:
     """Return the rows counted by keys, the group first, after the shape was checked.
 
@@ -248,15 +258,15 @@ def _ask(
     """
     grid, table = data.grid, CountTable(data.grid, keys, sums)
     if data.piece is None:
-        queries = [grid.facts(data.rows()), table.query(data.rows(made))]
+        queries = [grid.facts(data.rows()), table.query(data.rows(column))]
         if grid.fill:
             queries.append(table.gaps(grid.absences(data.rows())))
-        facts, *found = data.source.collect(*queries)
-        table.take(*found)
-        told = facts.row(0, named=True)
+        facts, *frames = data.source.collect(*queries)
+        table.take(*frames)
+        summary = facts.row(0, named=True)
     else:
-        told = feed(data, [table, *also], made).told
-    data.checked(told)
+        summary = feed(data, [table, *also], column).summary
+    data.checked(summary)
     counted, lost = table.counted(), table.absent()
     names, order = data.group_order([*counted[GROUP], *lost])
     absent = [0] * len(order)

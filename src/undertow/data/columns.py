@@ -1,4 +1,4 @@
-"""Columns and what their values can be read as: the type decides, never a value."""
+"""Columns and their readings as numbers, texts, truth values or times: by type, never by value."""
 
 import datetime as dt
 import math
@@ -72,7 +72,7 @@ def words(text: str) -> str:
 def readings(
     values: Iterable[Any],
 ) -> tuple[list[str | None], list[float | None], list[bool]]:
-    """Return what each value is as a text, what as a number (None where it is not), and if it is.
+    """Return the text, the number (None if not readable) and the presence of each value.
 
     Truth values count as 0 and 1. The last list is False where a value is missing; a value that is
     there and neither text nor number is foreign.
@@ -112,7 +112,7 @@ def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hasha
 
 
 def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool | None]:
-    """Return each time as a whole number, None where it is none, if they are clock times, if zoned.
+    """Return times as whole numbers (None if unreadable), whether clock times, and whether zoned.
 
     Clock times become microseconds since 1970 in UTC. The first value decides whether the column
     holds clock times or whole numbers, and times with or without a zone (None: no value); a value
@@ -129,9 +129,9 @@ def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool
         return [None] * len(listed), None, None
     if not (isinstance(first, dt.date) or (isinstance(first, str) and not _reads_whole(first))):
         return [None if is_missing(value) else whole(value) for value in listed], False, None
-    found = [None if is_missing(value) else moment(value) for value in listed]
-    zoned = next((one[1] for one in found if one is not None), False)
-    return [None if one is None or one[1] != zoned else one[0] for one in found], True, zoned
+    moments = [None if is_missing(value) else moment(value) for value in listed]
+    zoned = next((one[1] for one in moments if one is not None), False)
+    return [None if one is None or one[1] != zoned else one[0] for one in moments], True, zoned
 
 
 def moment(value: Any) -> tuple[int, bool] | None:
@@ -278,13 +278,13 @@ class Column:
         return {"csv": "text of a CSV file", "objects": "Python objects"}.get(self.kind, self.given)
 
     def part(self, part: str) -> "pl.Expr":
-        """Return one of the columns that hold what became of Python objects."""
+        """Return one of the columns into which Python objects were converted."""
         import polars as pl
 
         return pl.col(part_of(self.name, part))
 
     def planes(self, missing: tuple[str, ...] = MISSING) -> Planes:
-        """Return what the values can be read as, each an expression that no value makes fail."""
+        """Return the readings of the values; no value makes one of these expressions fail."""
         import polars as pl
 
         value = column_of_name(self.name)
@@ -344,8 +344,10 @@ class Column:
         if self.kind != "objects":
             return list(keys)
         named = [self.labels[key] for key in keys]
-        found = [moment(name) if isinstance(name, dt.date) else None for name in named]
-        return [name if when is None else when[0] for name, when in zip(named, found, strict=True)]
+        moments = [moment(name) if isinstance(name, dt.date) else None for name in named]
+        return [
+            name if when is None else when[0] for name, when in zip(named, moments, strict=True)
+        ]
 
     def group(self) -> "pl.Expr":
         """Return values that are equal where groups are, null where there is none."""
@@ -364,7 +366,7 @@ class Column:
         return number_label(key)
 
     def time(self, first: str | None) -> tuple["pl.Expr", bool | None, bool | None]:
-        """Return the times as whole numbers, null where there is none; if on a clock, if zoned.
+        """Return times as whole numbers (null if missing), whether clock times, and whether zoned.
 
         Clock times are microseconds since 1970, in UTC where they have a zone. ``first`` is the
         first text of the column; it decides how all are read. None instead of a truth value says
@@ -386,8 +388,8 @@ class Column:
                 return _bounded(text.cast(pl.Int64, strict=False)), False, None
             form = _form(first)
             read = text.str.to_datetime(form, time_unit="us", time_zone="UTC", strict=False)
-            known = (None, None) if first is None else (True, form.endswith("z"))
-            return _bounded(read.dt.epoch("us")), *known
+            clock = (None, None) if first is None else (True, form.endswith("z"))
+            return _bounded(read.dt.epoch("us")), *clock
         raise InvalidInput(
             f"column {self.name!r} holds values of type {self.type}; times are dates, times, ISO "
             "texts or whole numbers"
@@ -401,7 +403,7 @@ class Column:
 
 
 def column_of_name(name: str) -> "pl.Expr":
-    """Return the column of just this name: to Polars, some names stand for several columns.
+    """Return the column of exactly this name; Polars reads some names as patterns.
 
     >>> import polars as pl
     >>> pl.DataFrame({"*": [1], "x": [2]}).select(column_of_name("*")).columns
@@ -493,7 +495,7 @@ _WORDS = {TEXT: "text", NUMBER: "numbers", TRUTH: "truth values"}
 
 
 def kind_of_value(value: Any) -> str:
-    """Return what a value is: a text, a number, a truth value, or the name of another type.
+    """Return the kind of a value: text, number, truth value, or the name of another type.
 
     >>> kind_of_value("1"), kind_of_value(1.5), kind_of_value(True), kind_of_value((1, 2))
     ('text', 'number', 'truth', 'tuple')
@@ -509,7 +511,7 @@ def kind_of_value(value: Any) -> str:
 
 
 def kinds_of(records: Any) -> frozenset[str]:
-    """Return what the records of a list or an array are, () where all are missing.
+    """Return the kinds of the records of a list or an array; empty if all are missing.
 
     Of an array, its declared type; of a list, the set of the types in it.
 
@@ -530,15 +532,15 @@ def check_kinds(kinds: Iterable[str], states: Sequence[State], what: str) -> Non
     >>> check_kinds({"text", "number"}, ("rest", "move"), "the list")
     >>> check_kinds({"truth"}, (0, 1), "the list")
     """
-    given, wanted = set(kinds), {kind_of_value(state) for state in states}
-    if TRUTH in given:
-        given.add(NUMBER)
-    if not given or not wanted or given & wanted:
+    types, wanted = set(kinds), {kind_of_value(state) for state in states}
+    if TRUTH in types:
+        types.add(NUMBER)
+    if not types or not wanted or types & wanted:
         return
-    found = " and ".join(sorted(_WORDS.get(kind, kind) for kind in set(kinds)))
+    words = " and ".join(sorted(_WORDS.get(kind, kind) for kind in set(kinds)))
     named = ", ".join(map(repr, states[:4]))
     raise InvalidInput(
-        f"{what} holds {found}, and no such value is one of the states {named}"
+        f"{what} holds {words}, and no such value is one of the states {named}"
         f"{', ...' if len(states) > 4 else ''}; say what makes a state of it: an expression, "
         "Data(..., state='value > 0') or --state 'value > 0', or a mapping, "
         "Data(..., state={True: ...})"

@@ -1,4 +1,4 @@
-"""Expressions that make a state of a row: a small SQL in which no value can fail.
+"""State expressions: a subset of SQL evaluated on each row, in which no value can fail.
 
 The expression sees one row at a time and gives a result for every row, so that one record moves
 one state and no message depends on a value. What fails, fails by the form of the expression and
@@ -101,17 +101,17 @@ def tokens_of(text: str) -> list[Token]:
     tokens: list[Token] = []
     place, end = 0, len(text.rstrip())
     while place < end:
-        found = _TOKEN.match(text, place)
-        if found is None or found.lastgroup is None:
+        match = _TOKEN.match(text, place)
+        if match is None or match.lastgroup is None:
             raise InvalidInput(
                 f"the expression {text!r} cannot be read at character {place}; write SQL such as "
                 "'steps > 0'"
             )
-        kind, value = found.lastgroup, found[found.lastgroup]
+        kind, value = match.lastgroup, match[match.lastgroup]
         if kind == "quoted":
             kind, value = "column", value[1:-1]
         tokens.append((kind, value))
-        place = found.end()
+        place = match.end()
     if not tokens or len(tokens) > _LONGEST:
         found_words = "is empty" if not tokens else f"has more than {_LONGEST} words and signs"
         raise InvalidInput(f"the expression {found_words}; write SQL such as 'steps > 0'")
@@ -141,7 +141,7 @@ _COMPARED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
 
 
 def evaluate(text: str, columns: Mapping[str, Planes]) -> tuple[list["pl.Expr"], Planes]:
-    """Return what an expression makes of the columns of a row, as expressions of Polars.
+    """Translate an expression into expressions of Polars.
 
     The first part is a list of columns to add to the frame, one after the other; the second says
     what the result can be read as. (A single nested expression would double at every level that
@@ -160,8 +160,8 @@ def evaluate(text: str, columns: Mapping[str, Planes]) -> tuple[list["pl.Expr"],
     [False, True, None, False]
     """
     reader = _Reader(text, columns)
-    made = reader.read()
-    return reader.steps, made
+    planes = reader.read()
+    return reader.steps, planes
 
 
 class _Reader:
@@ -175,10 +175,10 @@ class _Reader:
         self.held: dict[str, Planes] = {}
 
     def read(self) -> Planes:
-        made = self.either()
+        planes = self.either()
         if self.place < len(self.tokens) - 1:
             self.stop("it goes on where it should end")
-        return made
+        return planes
 
     # --- tokens
 
@@ -207,17 +207,17 @@ class _Reader:
 
     # --- planes
 
-    def hold(self, made: "pl.Expr") -> "pl.Expr":
+    def hold(self, part: "pl.Expr") -> "pl.Expr":
         """Return a value as a column of its own, computed once however often it is used."""
         import polars as pl
 
         name = f"\0made {len(self.steps)}"
-        self.steps.append(made.alias(name))
+        self.steps.append(part.alias(name))
         return pl.col(name)
 
-    def number(self, made: "pl.Expr") -> Planes:
+    def number(self, planes: "pl.Expr") -> Planes:
         """Return a number, missing where it is none: Polars would sort NaN above infinity."""
-        return {NUMBER: self.hold(self.hold(made).fill_nan(None))}
+        return {NUMBER: self.hold(self.hold(planes).fill_nan(None))}
 
     def take(self, planes: Planes, plane: str) -> "pl.Expr":
         if plane not in planes:
@@ -239,25 +239,25 @@ class _Reader:
     # --- the grammar
 
     def either(self) -> Planes:
-        made = self.both()
+        planes = self.both()
         while self.word("or"):
             other = self.both()
-            made = {TRUTH: self.hold(self.take(made, TRUTH) | self.take(other, TRUTH))}
-        return made
+            planes = {TRUTH: self.hold(self.take(planes, TRUTH) | self.take(other, TRUTH))}
+        return planes
 
     def both(self) -> Planes:
-        made = self.negated()
+        planes = self.negated()
         while self.word("and"):
             other = self.negated()
-            made = {TRUTH: self.hold(self.take(made, TRUTH) & self.take(other, TRUTH))}
-        return made
+            planes = {TRUTH: self.hold(self.take(planes, TRUTH) & self.take(other, TRUTH))}
+        return planes
 
     def negated(self) -> Planes:
         flips = 0
         while self.word("not"):
             flips += 1
-        made = self.compared()
-        return made if not flips else {TRUTH: _flip(self.take(made, TRUTH), flips % 2 == 1)}
+        planes = self.compared()
+        return planes if not flips else {TRUTH: _flip(self.take(planes, TRUTH), flips % 2 == 1)}
 
     def compared(self) -> Planes:
         left = self.sum()
@@ -301,10 +301,10 @@ class _Reader:
         self.expect(")")
         plane = self.shared(left, *choices)
         value = self.hold(left[plane])
-        made = value == choices[0][plane]
+        test = value == choices[0][plane]
         for choice in choices[1:]:
-            made = self.hold(made | (value == choice[plane]))
-        return made
+            test = self.hold(test | (value == choice[plane]))
+        return test
 
     def like(self, left: Planes) -> "pl.Expr":
         kind, value = self.tokens[self.place]
@@ -316,30 +316,30 @@ class _Reader:
         return self.take(left, TEXT).str.contains(f"(?s)^{pattern}$")
 
     def sum(self) -> Planes:
-        made = self.product()
+        planes = self.product()
         while sign := self.word("+", "-"):
-            x, y = self.take(made, NUMBER), self.take(self.product(), NUMBER)
-            made = self.number(x + y if sign == "+" else x - y)
-        return made
+            x, y = self.take(planes, NUMBER), self.take(self.product(), NUMBER)
+            planes = self.number(x + y if sign == "+" else x - y)
+        return planes
 
     def product(self) -> Planes:
-        made = self.signed()
+        planes = self.signed()
         while sign := self.word("*", "/", "%"):
-            x, y = self.take(made, NUMBER), self.take(self.signed(), NUMBER)
-            made = self.number(x * y if sign == "*" else _divided(x, self.hold(y), sign))
-        return made
+            x, y = self.take(planes, NUMBER), self.take(self.signed(), NUMBER)
+            planes = self.number(x * y if sign == "*" else _divided(x, self.hold(y), sign))
+        return planes
 
     def signed(self) -> Planes:
         flips = signs = 0
         while sign := self.word("-", "+"):
             signs += 1
             flips += sign == "-"
-        made = self.atom()
+        planes = self.atom()
         while self.word("::"):
-            made = self.cast(made)
+            planes = self.cast(planes)
         if not signs:
-            return made
-        number = self.take(made, NUMBER)
+            return planes
+        number = self.take(planes, NUMBER)
         return {NUMBER: -number if flips % 2 else number}
 
     def atom(self) -> Planes:
@@ -371,30 +371,30 @@ class _Reader:
         if self.depth > _DEEPEST:
             self.stop(f"it is nested more than {_DEEPEST} deep")
         if lowered == "case":
-            made = self.case()
+            planes = self.case()
         elif lowered == "(":
-            made = self.either()
+            planes = self.either()
             self.expect(")")
         elif lowered == "cast":
             self.expect("(")
-            made = self.either()
+            planes = self.either()
             self.expect("as")
-            made = self.cast(made)
+            planes = self.cast(planes)
             self.expect(")")
         else:
-            made = self.function(lowered)
+            planes = self.function(lowered)
         self.depth -= 1
-        return made
+        return planes
 
     def column(self, name: str) -> Planes:
         if name not in self.columns:
             self.refuse(f"names a column {name!r} that is not there")
         if name not in self.held:
             planes = self.columns[name]
-            self.held[name] = {plane: self.hold(made) for plane, made in planes.items()}
+            self.held[name] = {plane: self.hold(part) for plane, part in planes.items()}
         return self.held[name]
 
-    def cast(self, made: Planes) -> Planes:
+    def cast(self, planes: Planes) -> Planes:
         """Return a value as another type, missing where it has no such value."""
         import polars as pl
 
@@ -405,15 +405,15 @@ class _Reader:
         self.place += 1
         if value.lower() == "double":
             self.word("precision")
-        if to == TEXT or (to == TRUTH and TRUTH in made):
-            return {to: self.take(made, to)}
-        if NUMBER in made:
-            number = made[NUMBER]
-        elif TEXT in made:
-            parsed = made[TEXT].str.strip_chars().cast(pl.Float64, strict=False)
+        if to == TEXT or (to == TRUTH and TRUTH in planes):
+            return {to: self.take(planes, to)}
+        if NUMBER in planes:
+            number = planes[NUMBER]
+        elif TEXT in planes:
+            parsed = planes[TEXT].str.strip_chars().cast(pl.Float64, strict=False)
             number = self.number(parsed)[NUMBER]
         else:
-            number = made[TRUTH].cast(pl.Float64)
+            number = planes[TRUTH].cast(pl.Float64)
         if to == TRUTH:
             return {TRUTH: number != 0}
         if to == NUMBER:
@@ -444,13 +444,13 @@ class _Reader:
         results.append(self.either() if self.word("else") else no_value())
         self.expect("end")
         conditions = [self.hold(condition) for condition in conditions]
-        made = {}
+        planes = {}
         for plane in self.common(results):
             chosen = results[-1][plane]
             for condition, result in zip(conditions[::-1], results[-2::-1], strict=True):
                 chosen = pl.when(condition).then(result[plane]).otherwise(chosen)
-            made[plane] = self.hold(chosen)
-        return made
+            planes[plane] = self.hold(chosen)
+        return planes
 
     def common(self, results: list[Planes]) -> list[str]:
         """Return the planes that all results have."""
@@ -463,36 +463,39 @@ class _Reader:
         import polars as pl
 
         self.expect("(")
-        given: list[Planes] = [] if self.tokens[self.place] == ("sign", ")") else [self.either()]
+        arguments: list[Planes] = (
+            [] if self.tokens[self.place] == ("sign", ")") else [self.either()]
+        )
         while self.word(","):
-            given.append(self.either())
+            arguments.append(self.either())
         self.expect(")")
         if name in _OF_NUMBERS or name in _OF_TEXT:
-            if len(given) != 1:
-                self.refuse(f"gives {name} {len(given)} values; it takes one")
+            if len(arguments) != 1:
+                self.refuse(f"gives {name} {len(arguments)} values; it takes one")
             if name in _OF_NUMBERS:
-                return self.number(_OF_NUMBERS[name](self.hold(self.take(given[0], NUMBER))))
-            made = _OF_TEXT[name](self.take(given[0], TEXT))
-            return {NUMBER: made.cast(pl.Float64)} if name == "length" else {TEXT: made}
+                return self.number(_OF_NUMBERS[name](self.hold(self.take(arguments[0], NUMBER))))
+            part = _OF_TEXT[name](self.take(arguments[0], TEXT))
+            return {NUMBER: part.cast(pl.Float64)} if name == "length" else {TEXT: part}
         if name not in ("coalesce", "nullif", "least", "greatest"):
-            known = sorted([*_OF_NUMBERS, *_OF_TEXT, "coalesce", "nullif", "least", "greatest"])
+            names = sorted([*_OF_NUMBERS, *_OF_TEXT, "coalesce", "nullif", "least", "greatest"])
             self.refuse(
-                f"calls {name!r}, which is not among the functions of one row: {', '.join(known)}"
+                f"calls {name!r}, which is not among the functions of one row: {', '.join(names)}"
             )
-        if not given or (name == "nullif" and len(given) != 2):
-            self.refuse(f"gives {name} {len(given)} values")
+        if not arguments or (name == "nullif" and len(arguments) != 2):
+            self.refuse(f"gives {name} {len(arguments)} values")
         if name == "coalesce":
             return {
-                plane: self.hold(pl.coalesce(*(g[plane] for g in given)))
-                for plane in self.common(given)
+                plane: self.hold(pl.coalesce(*(g[plane] for g in arguments)))
+                for plane in self.common(arguments)
             }
         if name == "nullif":
-            plane = self.shared(*given)
-            same = self.hold(given[0][plane] == given[1][plane])
+            plane = self.shared(*arguments)
+            same = self.hold(arguments[0][plane] == arguments[1][plane])
             return {
-                p: self.hold(pl.when(~same | same.is_null()).then(e)) for p, e in given[0].items()
+                p: self.hold(pl.when(~same | same.is_null()).then(e))
+                for p, e in arguments[0].items()
             }
-        numbers = [self.take(g, NUMBER) for g in given]
+        numbers = [self.take(g, NUMBER) for g in arguments]
         chosen = pl.min_horizontal if name == "least" else pl.max_horizontal
         return {NUMBER: self.hold(chosen(*numbers))}
 
@@ -520,7 +523,7 @@ def _plain(quoted: str) -> str:
 
 
 def no_value() -> Planes:
-    """Return what is missing whatever it is read as."""
+    """Return a value that is missing in every reading."""
     import polars as pl
 
     kinds = {NUMBER: pl.Float64, TEXT: pl.String, TRUTH: pl.Boolean}
@@ -535,10 +538,10 @@ def _divided(x: "pl.Expr", y: "pl.Expr", sign: str) -> "pl.Expr":
     """Return the quotient, or the remainder with the sign of ``x``; missing if ``y`` is 0."""
     import polars as pl
 
-    made = x / y
+    quotient = x / y
     if sign == "%":  # beyond 2^53 whole parts a double has no remainder left
-        made = pl.when(made.abs() < 2.0**53).then(x.sign() * (x.abs() % y.abs()))
-    return pl.when(y != 0).then(made)
+        quotient = pl.when(quotient.abs() < 2.0**53).then(x.sign() * (x.abs() % y.abs()))
+    return pl.when(y != 0).then(quotient)
 
 
 PLACEHOLDER = "value"
@@ -601,11 +604,11 @@ class _Writer:
         self, below: Callable[[], _Part], level: int, *signs: str, tight: bool = False
     ) -> _Part:
         """Return operands joined from left to right; ``tight``: the right one needs brackets."""
-        made = below()
+        parts = below()
         while sign := self.word(*signs):
             right = below().within(level + tight)
-            made = _Part(f"{made.within(level)} {sign} {right}", level)
-        return made
+            parts = _Part(f"{parts.within(level)} {sign} {right}", level)
+        return parts
 
     def either(self) -> _Part:
         return self.chain(self.both, _OR, "or")
@@ -657,10 +660,10 @@ class _Writer:
         minus = False
         while sign := self.word("-", "+"):
             minus ^= sign == "-"
-        made = self.atom()
+        term = self.atom()
         while self.word("::"):
-            made = _Part(f"cast({made.text} as {self.type()})", _ATOM)
-        return _Part(f"-{made.within(_CAST)}", _SIGN) if minus else made
+            term = _Part(f"cast({term.text} as {self.type()})", _ATOM)
+        return _Part(f"-{term.within(_CAST)}", _SIGN) if minus else term
 
     def type(self) -> str:
         _, text = self.tokens[self.place]
@@ -679,9 +682,9 @@ class _Writer:
         if kind == "column":
             return self.column(text)
         if text == "(":
-            made = self.either()
+            term = self.either()
             self.word(")")
-            return made
+            return term
         if lowered == "case":
             return self.case()
         called = self.tokens[self.place] == ("sign", "(")
@@ -689,9 +692,9 @@ class _Writer:
             self.word("(")
             inner = self.either().text
             self.word("as")
-            made = _Part(f"cast({inner} as {self.type()})", _ATOM)
+            term = _Part(f"cast({inner} as {self.type()})", _ATOM)
             self.word(")")
-            return made
+            return term
         if lowered in ("true", "false", "null"):
             return _Part(lowered, _ATOM)
         if called and not is_keyword(text):
@@ -700,7 +703,7 @@ class _Writer:
         return self.column(text)
 
     def listed(self, below: Callable[[], _Part]) -> str:
-        """Return what stands in brackets, separated by commas; the first bracket is read."""
+        """Return the comma-separated items in brackets; the opening bracket is read already."""
         parts = []
         while self.word(")") is None:
             if self.tokens[self.place][0] == "end":
@@ -720,9 +723,9 @@ class _Writer:
         if self.tokens[self.place][1].lower() != "when":
             parts.append(self.either().text)
         while self.word("when"):
-            asked = self.either().text
+            condition = self.either().text
             self.word("then")
-            parts.append(f"when {asked} then {self.either().text}")
+            parts.append(f"when {condition} then {self.either().text}")
         if self.word("else"):
             parts.append(f"else {self.either().text}")
         self.word("end")

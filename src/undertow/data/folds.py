@@ -1,4 +1,4 @@
-"""What is kept of rows that come in pieces: facts, counts and pairs, from one pass in order.
+"""Folds over rows that come in pieces: facts, counts and pairs, in one ordered pass.
 
 A piece is a Polars frame of `Data.rows(*made, numbered)`: the columns `ROW` (the number of the row
 in its table), `PERSON`, `GROUP`, `TIME` where there are times, and those that were made (codes,
@@ -80,7 +80,7 @@ TOTAL, CODE = "\0n", "\0code"
 
 
 class Fold(Protocol):
-    """What is kept of rows in order, whatever the pieces they come in.
+    """Fold over ordered rows; its result does not depend on the pieces.
 
     Where absent steps are no records, a fold that is not ``ordered`` may be fed in any order.
     """
@@ -91,10 +91,10 @@ class Fold(Protocol):
         """Take the next rows."""
 
     def merge(self, other: Any) -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
 
     def state(self) -> Any:
-        """Return what is kept, as `packed` takes it; all rows of each person must have come."""
+        """Return the state, as `packed` takes it; the rows of each person must be complete."""
 
     def load(self, state: Any) -> Self:
         """Return a fold of the same arguments with a state."""
@@ -125,7 +125,7 @@ class Ordered:
             fold.feed(rows)
 
     def close(self) -> None:
-        """Say that all rows have come."""
+        """Close the pass."""
         self.order.close()
         if self._held is not None:
             rows = self._counted(self._held)
@@ -140,7 +140,7 @@ class PublicFacts:
     """The public facts: the shape of the data, and what is wrong with its rows.
 
     What is known of the person at a border is sums, least and greatest values, and is joined with
-    what the next piece says of the same person. ``told`` is a row of `Grid.summed`.
+    what the next piece says of the same person. ``summary`` is a row of `Grid.summed`.
     """
 
     ordered = True
@@ -162,7 +162,7 @@ class PublicFacts:
         self.take(self.grid.by_person(rows.lazy(), ordered=True).collect())
 
     def take(self, part: "pl.DataFrame") -> None:
-        """Take what is known of the next persons; the first may be the last one before."""
+        """Add facts about the next persons; the first may continue the last one before."""
         import polars as pl
 
         nobody, part = part.filter(pl.col(PERSON).is_null()), part.drop_nulls(PERSON)
@@ -176,36 +176,40 @@ class PublicFacts:
             else:
                 part = pl.concat([self._open, part])
         if part.height > 1 or self._closed is None:
-            self._add(self._told(part[:-1]))
+            self._add(self._summarised(part[:-1]))
         self._open = part[-1:] if part.height else self._open
 
     @property
-    def told(self) -> dict[str, Any]:
-        """The facts so far; those of the last person are not known before all rows have come."""
-        told = self._closed or {}
+    def summary(self) -> dict[str, Any]:
+        """The facts so far; those of the last person are provisional until all rows are fed."""
+        summary = self._closed or {}
         for part in (self._open, self._nobody):
-            told = told if part is None else self.grid.together(told, self._told(part))
-        return told
+            summary = (
+                summary if part is None else self.grid.together(summary, self._summarised(part))
+            )
+        return summary
 
     def merge(self, other: "PublicFacts") -> None:
         """Take over the facts about other persons."""
-        self._add(other.told)
+        self._add(other.summary)
 
     def state(self) -> dict[str, Any]:
         """Return the facts, by their names: whole numbers, truth values or None."""
-        return self.told
+        return self.summary
 
     def load(self, state: dict[str, Any]) -> "PublicFacts":
         """Return the fold that has these facts."""
-        made = PublicFacts(self.grid)
-        made._closed = dict(state)
-        return made
+        fold = PublicFacts(self.grid)
+        fold._closed = dict(state)
+        return fold
 
-    def _told(self, persons: "pl.DataFrame") -> dict[str, Any]:
+    def _summarised(self, persons: "pl.DataFrame") -> dict[str, Any]:
         return self.grid.summed(persons.lazy()).collect().row(0, named=True)
 
-    def _add(self, told: dict[str, Any]) -> None:
-        self._closed = told if self._closed is None else self.grid.together(self._closed, told)
+    def _add(self, summary: dict[str, Any]) -> None:
+        self._closed = (
+            summary if self._closed is None else self.grid.together(self._closed, summary)
+        )
 
 
 class CountTable:
@@ -271,9 +275,9 @@ class CountTable:
 
     def load(self, state: dict[str, Any]) -> "CountTable":
         """Return the fold that has these tables."""
-        made = CountTable(self.grid, self.keys, self.sums)
-        made.take(*(frame for frame in state.values() if frame is not None))
-        return made
+        fold = CountTable(self.grid, self.keys, self.sums)
+        fold.take(*(frame for frame in state.values() if frame is not None))
+        return fold
 
     def take(self, counted: "pl.DataFrame", *absent: "pl.DataFrame") -> None:
         """Take the counts of some rows, and their absent steps."""
@@ -303,8 +307,8 @@ class PresentGroups:
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
-        found = self.grid.held(rows.lazy()).select(GROUP).drop_nulls().unique().collect()[GROUP]
-        self._add(found)
+        keys = self.grid.held(rows.lazy()).select(GROUP).drop_nulls().unique().collect()[GROUP]
+        self._add(keys)
 
     def merge(self, other: "PresentGroups") -> None:
         """Take over the groups of other rows."""
@@ -316,9 +320,9 @@ class PresentGroups:
 
     def load(self, state: list[Any]) -> "PresentGroups":
         """Return the fold that has these keys."""
-        made = PresentGroups(self.grid)
-        made.keys = list(state)
-        return made
+        fold = PresentGroups(self.grid)
+        fold.keys = list(state)
+        return fold
 
     def _add(self, keys: Iterable[Any]) -> None:
         self.keys = list(dict.fromkeys([*self.keys, *keys]))
@@ -363,9 +367,9 @@ class Pairs:
 
     def load(self, state: list[list[Any]]) -> "Pairs":
         """Return the fold that has these tables."""
-        made = Pairs(self.grid, self.size, self.filled)
-        made.tables = {key: np.asarray(table) for key, table in state}
-        return made
+        fold = Pairs(self.grid, self.size, self.filled)
+        fold.tables = {key: np.asarray(table) for key, table in state}
+        return fold
 
     def _count(self, rows: "pl.DataFrame") -> None:
         keys = rows[GROUP].unique(maintain_order=True).drop_nulls()
@@ -419,7 +423,7 @@ class Pairs:
 
 
 class PickedRows:
-    """Rows that a test picks: how many, and the first ``shown`` of their numbers.
+    """Rows selected by a test: their count, and the first ``shown`` of their numbers.
 
     ``pick`` takes a lazy frame of rows in order and returns those wanted. It is also given the
     first row of the person at a border and the last row before it, so that it may compare rows
@@ -443,9 +447,9 @@ class PickedRows:
             return
         first = int(rows[ROW][0])
         both = rows if self._kept is None else pl.concat([self._kept, rows])
-        found = self.pick(both.lazy()).select(ROW).filter(pl.col(ROW) >= first).collect()[ROW]
-        self.count += found.len()
-        self.rows = sorted([*self.rows, *found.sort().head(self.shown)])[: self.shown]
+        numbers = self.pick(both.lazy()).select(ROW).filter(pl.col(ROW) >= first).collect()[ROW]
+        self.count += numbers.len()
+        self.rows = sorted([*self.rows, *numbers.sort().head(self.shown)])[: self.shown]
         # of the last person: the first and the last row with a time in the window; rows without a
         # person may stand between those of one, and are kept beside them where they come last
         ends = []
@@ -465,7 +469,7 @@ class PickedRows:
         return pl.concat([timed[:1], timed[1:][-1:]])
 
     def merge(self, other: "PickedRows") -> None:
-        """Take over what was found among other rows."""
+        """Merge the rows of another fold."""
         self.count += other.count
         self.rows = sorted([*self.rows, *other.rows])[: self.shown]
 
@@ -474,10 +478,10 @@ class PickedRows:
         return [self.count, self.rows]
 
     def load(self, state: list[Any]) -> "PickedRows":
-        """Return the fold that has found these."""
-        made = PickedRows(self.grid, self.pick, self.shown)
-        made.count, made.rows = state
-        return made
+        """Return the fold with this state."""
+        fold = PickedRows(self.grid, self.pick, self.shown)
+        fold.count, fold.rows = state
+        return fold
 
 
 def _places(values: "pl.Series", keys: "pl.Series") -> Ints:
@@ -485,8 +489,8 @@ def _places(values: "pl.Series", keys: "pl.Series") -> Ints:
     import polars as pl
 
     order = pl.Series(range(len(keys)), dtype=pl.Int64)
-    found = values.replace_strict(keys, order, default=-1, return_dtype=pl.Int64)
-    return found.to_numpy()
+    places = values.replace_strict(keys, order, default=-1, return_dtype=pl.Int64)
+    return places.to_numpy()
 
 
 def packed(state: Any) -> bytes:
@@ -530,46 +534,46 @@ BLOCKS = 64
 
 
 def pieces(
-    data: "Data", *made: "pl.Expr", also: Sequence[str] = (), words: str = "rows read"
+    data: "Data", *columns: "pl.Expr", also: Sequence[str] = (), words: str = "rows read"
 ) -> "Iterator[pl.DataFrame]":
     """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
 
     At least one, which is empty where there are no rows. ``also`` names columns that are needed
-    beyond those of the data. Says how many rows are done, to whoever watches.
+    beyond those of the data. Reports its progress.
     """
     size = data.piece or 1
     names = list(dict.fromkeys([*data.source.columns, *also]))
     done, total = 0, data.source.rows
     doing(words, done, total)
     for frame in _frames(data, names, size):
-        yield rows_of(data, frame, done, *made)
+        yield rows_of(data, frame, done, *columns)
         done += frame.height
         doing(words, done, total)
 
 
-def rows_of(data: "Data", frame: "pl.DataFrame", first: int, *made: "pl.Expr") -> "pl.DataFrame":
+def rows_of(data: "Data", frame: "pl.DataFrame", first: int, *columns: "pl.Expr") -> "pl.DataFrame":
     """Return the frame of `Data.rows` of some rows of a table, numbered from ``first`` on."""
     part = data.changed(source=replace(data.source, frame=frame.lazy(), seen=None))
-    return part.source.collect(part.rows(*made, first=first))[0]
+    return part.source.collect(part.rows(*columns, first=first))[0]
 
 
 def feed(
-    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+    data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
 ) -> PublicFacts:
     """Feed all rows of data to some folds in one pass, and return the facts about them.
 
     Raises `InvalidInput` where rows are not in order of person and time.
     """
-    return data.source.feed(data, folds, *made, words=words)
+    return data.source.feed(data, folds, *columns, words=words)
 
 
 def feed_in_order(
-    data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+    data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
 ) -> PublicFacts:
     """Feed the rows of a table that this machine reads, as `feed` does."""
     facts = PublicFacts(data.grid)
     line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
-    for rows in pieces(data, *made, words=words):
+    for rows in pieces(data, *columns, words=words):
         line.feed(rows)
     line.close()
     return facts
@@ -580,24 +584,24 @@ def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
 
     One pass for all questions about the same window and groups: facts are kept with the source.
     """
-    asked = ("facts", data.piece, data.grid, data.by, data.groups)
-    found: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(asked)
-    if found is None:
+    question = ("facts", data.piece, data.grid, data.by, data.groups)
+    answer: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(question)
+    if answer is None:
         groups = PresentGroups(data.grid)
-        found = feed(data, [groups]).told, groups.keys
-        data.source.kept[asked] = found
+        answer = feed(data, [groups]).summary, groups.keys
+        data.source.kept[question] = answer
     data.source.check_unchanged()
-    return found
+    return answer
 
 
 def culprit(data: "Data", wrong: str) -> int:
-    """Return the first row with which something is wrong; a pass that ends there."""
-    found = PickedRows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
+    """Return the number of the first wrong row, in a pass that ends there."""
+    fold = PickedRows(data.grid, lambda rows: data.grid.culprits(rows, wrong), 1)
     for rows in pieces(data):
-        found.feed(rows)
-        if found.rows:
+        fold.feed(rows)
+        if fold.rows:
             break
-    return found.rows[0]
+    return fold.rows[0]
 
 
 def check_whole(data: "Data", what: str) -> None:
@@ -622,10 +626,10 @@ def _frames(data: "Data", names: Sequence[str], size: int) -> "Iterator[pl.DataF
         frame = part.select(*map(column_of_name, names))
         at, full = 0, True
         while full:
-            (found,) = source.collect(frame.slice(at, size))
-            if found.height or at == 0:
-                yield found
-            at, full = at + size, found.height == size
+            (rows,) = source.collect(frame.slice(at, size))
+            if rows.height or at == 0:
+                yield rows
+            at, full = at + size, rows.height == size
 
 
 def _lines(
@@ -637,10 +641,10 @@ def _lines(
     try:
         for lines in blocks(path, path.name.lower(), block):
             frame = read_lines(lines).select(*map(column_of_name, names))
-            found = frame.collect(engine="streaming")
+            rows = frame.collect(engine="streaming")
             source.check_unchanged()
-            for start in range(0, max(found.height, 1), size):
-                yield found.slice(start, size)
+            for start in range(0, max(rows.height, 1), size):
+                yield rows.slice(start, size)
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
         source.check_unchanged()  # what seems wrong may be the change
         raise source.unreadable(str(error)) from None
@@ -650,7 +654,7 @@ def _lines(
 def named_or_made(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State] | None, list[pl.Expr]]":
-    """Return the states that are named or follow from bins and mappings, None where values say.
+    """Return the states that are named or follow from bins; None if values determine them.
 
     With them: the columns that a row needs for the number of its state, or for its value.
     """
@@ -681,7 +685,7 @@ def too_many_values() -> InvalidInput:
 
 
 class Values:
-    """The values that occur, and the place of each record's among them.
+    """Distinct values, and the index of each record's value among them.
 
     Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
     both readings, are numbers if all of them are. Numbers come before texts. A fold: rows have the
@@ -698,11 +702,11 @@ class Values:
 
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the values of the next rows."""
-        made, there = self._planes(rows), rows[THERE]
-        if list(made) == [TRUTH]:
-            self._truths |= set(made[TRUTH].filter(there).drop_nulls().unique())
+        planes, there = self._planes(rows), rows[THERE]
+        if list(planes) == [TRUTH]:
+            self._truths |= set(planes[TRUTH].filter(there).drop_nulls().unique())
             return
-        number, text = self._both(made, rows.height)
+        number, text = self._both(planes, rows.height)
         real = number.filter(there & number.is_finite() & text.is_null()).drop_nulls()
         beside = number.filter(there & number.is_finite() & text.is_not_null()).drop_nulls()
         self._numbers = tuple(  # type: ignore[assignment]
@@ -730,10 +734,10 @@ class Values:
 
     def load(self, state: list[Any]) -> "Values":
         """Return the fold that has these values."""
-        made = Values(self.data, self.most)
-        made._truths, made._texts, made._worded = set(state[0]), set(state[3]), state[4]
-        made._numbers = (np.asarray(state[1]), np.asarray(state[2]))
-        return made
+        fold = Values(self.data, self.most)
+        fold._truths, fold._texts, fold._worded = set(state[0]), set(state[3]), state[4]
+        fold._numbers = (np.asarray(state[1]), np.asarray(state[2]))
+        return fold
 
     def names(self) -> list[State]:
         """Return the states: the values in order, and that of absent steps."""
@@ -749,14 +753,14 @@ class Values:
         """Return the place of each record among the names, `MISSING` for none."""
         import polars as pl
 
-        made, there = self._planes(rows), rows[THERE]
-        if list(made) == [TRUTH]:
-            code = pl.select(pl.when(there).then(made[TRUTH].cast(pl.Int64))).to_series()
+        planes, there = self._planes(rows), rows[THERE]
+        if list(planes) == [TRUTH]:
+            code = pl.select(pl.when(there).then(planes[TRUTH].cast(pl.Int64))).to_series()
             # one value alone is the first of one
             return _filled(code if len(self._truths) > 1 else code * 0)
-        number, text = self._both(made, rows.height)
-        told = there & number.is_finite() & (text.is_null() | (not self._worded))
-        number = pl.select(pl.when(told).then(number + 0.0)).to_series()
+        number, text = self._both(planes, rows.height)
+        numeric = there & number.is_finite() & (text.is_null() | (not self._worded))
+        number = pl.select(pl.when(numeric).then(number + 0.0)).to_series()
         values, words = self._values(), self._words()
         codes = np.where(
             number.is_null().to_numpy(),
@@ -764,8 +768,8 @@ class Values:
             np.searchsorted(values, number.fill_null(0.0).to_numpy()),
         )
         if words:
-            known = text.cast(pl.Enum(words), strict=False).to_physical().cast(pl.Int64)
-            place = _filled(pl.select(pl.when(there).then(known)).to_series())
+            ranks = text.cast(pl.Enum(words), strict=False).to_physical().cast(pl.Int64)
+            place = _filled(pl.select(pl.when(there).then(ranks)).to_series())
             codes = np.where(place == MISSING, codes, place + values.size)
         return codes.astype(np.int64)
 
@@ -780,13 +784,13 @@ class Values:
         return {p: rows[f"\0{p}"] for p in (NUMBER, TEXT, TRUTH) if f"\0{p}" in rows.columns}
 
     @staticmethod
-    def _both(made: "dict[str, pl.Series]", height: int) -> "tuple[pl.Series, pl.Series]":
+    def _both(planes: "dict[str, pl.Series]", height: int) -> "tuple[pl.Series, pl.Series]":
         """Return the readings as numbers and as texts, null where there are none."""
         import polars as pl
 
         nothing = pl.Series([None] * height, dtype=pl.Float64)
-        text = made.get(TEXT, nothing.cast(pl.String))
-        return made.get(NUMBER, nothing), text.cast(pl.String)
+        text = planes.get(TEXT, nothing.cast(pl.String))
+        return planes.get(NUMBER, nothing), text.cast(pl.String)
 
 
 def _filled(codes: "pl.Series") -> Ints:

@@ -119,8 +119,8 @@ def count_genotypes(
     >>> count_genotypes("cohort.vcf.gz", "22:16050075")  # doctest: +SKIP
     {'BB': 12, 'Bb': 7, 'bb': 1}
     """
-    found = Counter(read_genotypes(path, locus, people, allele=allele))
-    return {genotype: found[genotype] for genotype in GENOTYPES}
+    counts = Counter(read_genotypes(path, locus, people, allele=allele))
+    return {genotype: counts[genotype] for genotype in GENOTYPES}
 
 
 def genotype_table(
@@ -169,7 +169,7 @@ def _opened(path: Path) -> Iterator[Any]:
 
 @contextmanager
 def _damage(words: str) -> Iterator[None]:
-    """Say what a damaged file makes the library raise in our words; its own could quote it."""
+    """Convert errors of the library on damaged files; its own messages could quote the data."""
     try:
         yield
     except (OSError, ValueError, LookupError, TypeError, ArithmeticError, AttributeError):

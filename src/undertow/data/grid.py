@@ -176,8 +176,8 @@ class Grid:
         if given is None:
             return None
         read = moment(plain(given)) if self.clock else (whole(plain(given)), None)
-        found, zoned = (None, None) if read is None else read
-        if found is None or abs(found) >= 2**62:
+        instant, zoned = (None, None) if read is None else read
+        if instant is None or abs(instant) >= 2**62:
             kind = "a date, a time or an ISO text" if self.clock else "a whole number"
             raise InvalidInput(
                 f"{name} of the window must be {kind}, like column {self.time!r}; found {given!r}"
@@ -190,7 +190,7 @@ class Grid:
                 f"{other}: which moment is meant cannot be known; write it like {write}, found "
                 f"{given!r}"
             )
-        return found
+        return instant
 
     def inside(self) -> "pl.Expr":
         """Return whether a row with a time is in the window."""
@@ -246,7 +246,7 @@ class Grid:
         return rows.filter(self.inside() | (pl.col(ABSENT) > 0))
 
     def facts(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return a query for the facts: one row, read by `told`.
+        """Return a query for the facts: one row, read by `shape_in`.
 
         One pass over persons and times: rows and different times per person, first and last time,
         the remainders of times by the step, which agree on a grid, and the least and the greatest
@@ -314,10 +314,10 @@ class Grid:
         person = pl.col(PERSON)
         new = person.ne_missing(person.shift(1))
         # numbers that never fall: groups are slices of rows then, and nothing is hashed
-        made = [new.cum_sum().set_sorted().alias(_RUN)]
+        columns = [new.cum_sum().set_sorted().alias(_RUN)]
         if self.time is not None:
-            made.append((new | time.ne_missing(time.shift(1))).alias(_FRESH))
-        grouped = rows.with_columns(made).group_by(_RUN, maintain_order=True)
+            columns.append((new | time.ne_missing(time.shift(1))).alias(_FRESH))
+        grouped = rows.with_columns(columns).group_by(_RUN, maintain_order=True)
         return grouped.agg(person.first(), *parts).drop(_RUN)
 
     def merged(self, parts: "pl.DataFrame") -> "pl.DataFrame":
@@ -327,13 +327,13 @@ class Grid:
         """
         import polars as pl
 
-        found = [
+        columns = [
             getattr(pl.col(name), how)()
             for how, names in _MERGED.items()
             for name in names
             if name in parts.columns
         ]
-        return parts.group_by(PERSON, maintain_order=True).agg(found).select(parts.columns)
+        return parts.group_by(PERSON, maintain_order=True).agg(columns).select(parts.columns)
 
     def overlap(self, parts: "pl.DataFrame", before: "pl.DataFrame | None") -> bool:
         """Return whether parts of a person may have a time in common: they overlap.
@@ -354,12 +354,12 @@ class Grid:
         """Return what is known of a person whose rows come in two parts, in order of time."""
         import polars as pl
 
-        made = self.merged(pl.concat([before, after]))
+        summary = self.merged(pl.concat([before, after]))
         if self.time is None:
-            return made
+            return summary
         # each part has counted the time that both have
         twice = (before[_LAST] == after[_FIRST]).fill_null(False).cast(pl.Int64)
-        return made.with_columns(pl.col(_TIMES) - twice)
+        return summary.with_columns(pl.col(_TIMES) - twice)
 
     def summed(self, persons: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return the facts about all persons in one row; those that begin with *all* are about
@@ -407,16 +407,16 @@ class Grid:
     @staticmethod
     def together(one: "dict[str, Any]", other: "dict[str, Any]") -> "dict[str, Any]":
         """Return the facts about some persons and others, each as a row of `summed`."""
-        made: dict[str, Any] = {}
+        summary: dict[str, Any] = {}
         for how, names in _TOLD.items():
             for name in (name for name in names if name in one or name in other):
                 held = [fact[name] for fact in (one, other) if fact.get(name) is not None]
                 if name == "shortest":  # 0 says that nobody has a released record
                     held = [n for n in held if n] or [0]
-                made[name] = _JOINED[how](held) if held else None
-        return made
+                summary[name] = _JOINED[how](held) if held else None
+        return summary
 
-    def told(self, fact: "dict[str, Any]") -> tuple[Shape, str | None]:
+    def shape_in(self, fact: "dict[str, Any]") -> tuple[Shape, str | None]:
         """Return the facts of one row, but for groups, and what is wrong with the rows."""
         names = ("rows", "persons", "longest", "series", "shortest", "windowed", "split")
         shape = Shape(
@@ -554,8 +554,8 @@ def group_labels(values: Sequence[Any], name: str) -> tuple[list[int | None], tu
     if bool in kinds and kinds & {int, float}:
         labels = [int(label) if isinstance(label, bool) else label for label in labels]
     places: dict[Label, int] = {}
-    found = [None if label is None else places.setdefault(label, len(places)) for label in labels]
-    return found, tuple(places)
+    keys = [None if label is None else places.setdefault(label, len(places)) for label in labels]
+    return keys, tuple(places)
 
 
 def label_of(value: Any) -> Label | None:
@@ -567,8 +567,8 @@ def label_of(value: Any) -> Label | None:
     if isinstance(value, str):
         return words(value)
     if isinstance(value, dt.datetime):
-        found = moment(value)
-        return None if found is None else iso(found[0], day=False, zoned=found[1])
+        instant = moment(value)
+        return None if instant is None else iso(instant[0], day=False, zoned=instant[1])
     if isinstance(value, dt.date):
         return value.isoformat()
     if isinstance(value, bool | int | float | Decimal | Fraction):
@@ -577,7 +577,7 @@ def label_of(value: Any) -> Label | None:
 
 
 def look_alikes(names: Iterable[Any]) -> list[str]:
-    """Return a sentence for each set of names that are hard to tell apart.
+    """Return a sentence for each set of look-alike names.
 
     They differ in case, blanks, width or invisible characters only, or in letters of another
     alphabet that look the same.
@@ -589,14 +589,14 @@ def look_alikes(names: Iterable[Any]) -> list[str]:
     for name in names:
         text = str(name)
         alike.setdefault(_skeleton(text), {}).setdefault(text)
-    found = [list(group) for group in alike.values() if len(group) > 1]
-    said = [
+    pairs = [list(group) for group in alike.values() if len(group) > 1]
+    texts = [
         f"{', '.join(map(ascii, group[:-1][:_SHOWN]))} and {group[-1]!a} look alike: one name "
         "misspelt, or two?"
-        for group in found[:_SHOWN]
+        for group in pairs[:_SHOWN]
     ]
-    more = len(found) - _SHOWN
-    return said if more <= 0 else [*said, f"{more} more sets of names look alike"]
+    more = len(pairs) - _SHOWN
+    return texts if more <= 0 else [*texts, f"{more} more sets of names look alike"]
 
 
 def _skeleton(text: str) -> str:
@@ -655,10 +655,10 @@ def _of_number(column: Column, name: Any) -> Label:
 
 def _of_truth(column: Column, name: Any) -> Label:
     text = name.strip().lower() if isinstance(name, str) else ""
-    found = _TRUTHS.get(text, _float(name))
-    if found not in (0, 1):
+    number = _TRUTHS.get(text, _float(name))
+    if number not in (0, 1):
         raise _impossible(column, name, "the truth values true and false")
-    return bool(found)
+    return bool(number)
 
 
 def _of_time(column: Column, name: Any) -> Label:
@@ -836,26 +836,26 @@ class _PersonsSeen:
         hashed = b"".join(
             hashlib.blake2b(text.encode(), digest_size=16, key=self._key).digest() for text in texts
         )
-        made = np.empty((len(texts), 3), np.uint64)
-        made[:, :2] = np.frombuffer(hashed, np.uint64).reshape(-1, 2)
-        made[:, 2] = begun[ROW].to_numpy()
-        self._new.append(made)
-        self._waiting += len(made)
+        table = np.empty((len(texts), 3), np.uint64)
+        table[:, :2] = np.frombuffer(hashed, np.uint64).reshape(-1, 2)
+        table[:, 2] = begun[ROW].to_numpy()
+        self._new.append(table)
+        self._waiting += len(table)
         if self._waiting > max(2**12, len(self._known)):
             self.settle()
 
     def settle(self) -> int | None:
         """Look up all persons that came; return the first row at which one came back."""
-        known = np.concatenate([self._known, *self._new])
+        digests = np.concatenate([self._known, *self._new])
         self._new, self._waiting = [], 0
-        if self._most is not None and known.nbytes > self._most:
+        if self._most is not None and digests.nbytes > self._most:
             raise InvalidInput(
                 f"there are more than {self._most // PERSON_BYTES} persons, or the rows of persons "
                 f"do not follow each other: remembering a person takes {PERSON_BYTES} bytes; allow "
                 "more memory (memory=..., --memory), or sort the table by person"
             )
         # (persons, 3), the rows of one hash in order
-        self._known = known[np.lexsort((known[:, 2], known[:, 1], known[:, 0]))]
+        self._known = digests[np.lexsort((digests[:, 2], digests[:, 1], digests[:, 0]))]
         twice = (self._known[1:, :2] == self._known[:-1, :2]).all(axis=1)
         if twice.any():
             self.again = int(self._known[1:][twice, 2].min())

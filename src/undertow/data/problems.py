@@ -34,12 +34,12 @@ SHOWN = 10
 
 _TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
 Kind = tuple[str | None, str, "pl.Expr | None", Callable[..., "pl.LazyFrame"]]
-"""Something odd: the column, what to say, a column that it takes, and which rows it is."""
+"""Kind of problem: the column, the text, a column that the test needs, and the test."""
 
 
 @dataclass(frozen=True, slots=True)
 class Problem:
-    """Something odd about a row (counting from 0), or, with row None, about more than one.
+    """A problem of a row (counting from 0), or, with row None, of several rows.
 
     >>> print(Problem("steps", 3, "is missing"))
     column 'steps', row 3: is missing
@@ -57,7 +57,7 @@ class Problem:
 
 
 def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Problem]:
-    """Return what is odd about the rows: see `Data.problems`.
+    """Check a table for problems: see `Data.problems`.
 
     Rows without person or time, twice at one time or off the grid, which a release refuses; and
     missing, foreign, or clipped values and rows in no group, which a release takes as the plan
@@ -77,26 +77,26 @@ def record_problems(data: "Data", model: "Model") -> list[Problem]:
     """Return in what the records are not those of a model, and whether it was fitted to them."""
     from undertow.data.records import differences, source_of
 
-    found = [
+    problems = [
         Problem(
-            None, None, f"{what}: {said} in the plan's model, {here} here; a release is refused"
+            None, None, f"{what}: {theirs} in the plan's model, {here} here; a release is refused"
         )
-        for what, said, here in differences(model, data)
+        for what, theirs, here in differences(model, data)
     ]
     if any(member.reach() for member in model.members()):
         try:
             check_order(data)
         except InvalidInput as reason:
-            found.append(Problem(None, None, str(reason)))
+            problems.append(Problem(None, None, str(reason)))
     fitted = model.records.source
     if fitted is not None and not data.source.listed and fitted.seen(source_of(data)) == "same":
         what = "the plan's model was fitted to these very records"
-        found.append(Problem(None, None, what))
-    return found
+        problems.append(Problem(None, None, what))
+    return problems
 
 
 def _kinds(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) -> list[Kind]:
-    """Return what may be odd: the column, what to say, what it takes, and which rows it is."""
+    """Return the kinds of problems to check for."""
     import polars as pl
 
     grid = data.grid
@@ -122,19 +122,19 @@ def _found(data: "Data", kinds: Sequence[Kind]) -> list[tuple[int, list[int]]]:
     """Return how many rows there are of each kind, and the first of them."""
     import polars as pl
 
-    made = [test for _, _, test, _ in kinds if test is not None]
+    tests = [test for _, _, test, _ in kinds if test is not None]
     if data.piece is not None:
         shown = 0 if data.source.spread else SHOWN  # rows of a cluster have no numbers
         folds = [PickedRows(data.grid, pick, shown) for _, _, _, pick in kinds]
-        feed(data, folds, *made)
+        feed(data, folds, *tests)
         return [(fold.count, fold.rows) for fold in folds]
     summaries = []
     for _, _, test, pick in kinds:
         rows = pick(data.rows(*([] if test is None else [test]), numbered=True))
         first = pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS)
         summaries.append(rows.select(pl.len().alias(_N), first))
-    found = data.source.collect(*summaries)
-    return [(one[_N][0], one[_ROWS][0].to_list()) for one in found]
+    frames = data.source.collect(*summaries)
+    return [(one[_N][0], one[_ROWS][0].to_list()) for one in frames]
 
 
 def _of_lines(data: "Data") -> list[Problem]:
@@ -162,37 +162,39 @@ def _texts(data: "Data") -> "Iterator[pl.LazyFrame]":
 
 
 def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
-    """Return which names of states and groups are hard to tell apart, and whether records are."""
+    """Check names of states and groups, and records, for look-alikes."""
     import polars as pl
 
     alike = () if states == GENOTYPES else look_alikes(states)  # those differ by case on purpose
-    said = [Problem(data.value, None, f"the states {one}") for one in alike]
+    problems = [Problem(data.value, None, f"the states {one}") for one in alike]
     if data.by is not None:
-        said += [Problem(data.by, None, f"the groups {one}") for one in look_alikes(_groups(data))]
+        problems += [
+            Problem(data.by, None, f"the groups {one}") for one in look_alikes(_groups(data))
+        ]
     planes = data.record.planes
     if states or TEXT not in planes or data.record.mapping or data.record.cuts:
-        return said  # what is in no state of the plan is told row by row
+        return problems  # what is in no state of the plan is told row by row
     text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
-    made = planes[TEXT].alias(_TEST), text.alias(_N)
+    columns = planes[TEXT].alias(_TEST), text.alias(_N)
     if data.piece is None:
-        rows = data.grid.windowed(data.rows(*made))
-        (found,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
-        confused = bool(found[_TEST][0] != found[_N][0])
+        rows = data.grid.windowed(data.rows(*columns))
+        (counts,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
+        confused = bool(counts[_TEST][0] != counts[_N][0])
     else:
-        confused = _alike(data, *made)
+        confused = _alike(data, *columns)
     if confused:
         what = "some texts differ only in case, blanks or the width of letters"
-        said.append(Problem(data.value, None, what))
-    return said
+        problems.append(Problem(data.value, None, what))
+    return problems
 
 
-def _alike(data: "Data", *made: "pl.Expr") -> bool:
+def _alike(data: "Data", *columns: "pl.Expr") -> bool:
     """Return whether some of the first texts differ only in case, blanks or width.
 
     Of a table that is read in pieces, as many texts are compared as a fit has states at most.
     """
     texts = _Texts(data.grid)
-    feed(data, [texts], *made)
+    feed(data, [texts], *columns)
     return texts.alike
 
 
@@ -206,8 +208,8 @@ class _Texts:
         self._seen: list[list[str | None]] = []
 
     def feed(self, rows: "pl.DataFrame") -> None:
-        found = self.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
-        self._take(found.rows())
+        texts = self.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
+        self._take(texts.rows())
 
     def merge(self, other: "_Texts") -> None:
         self.alike |= other.alike
@@ -217,9 +219,9 @@ class _Texts:
         return [self.alike, self._seen]
 
     def load(self, state: list[Any]) -> "_Texts":
-        made = _Texts(self.grid)
-        made.alike, made._seen = state
-        return made
+        fold = _Texts(self.grid)
+        fold.alike, fold._seen = state
+        return fold
 
     def _take(self, pairs: Sequence[Sequence[str | None]]) -> None:
         both = {(text, looks) for text, looks in [*self._seen, *pairs]}
@@ -234,8 +236,8 @@ def _groups(data: "Data") -> tuple[Any, ...]:
     whole = data.changed(groups=None)
     if data.piece is None:
         rows = data.grid.windowed(whole.rows())
-        (found,) = data.source.collect(rows.select(GROUP).drop_nulls().unique())
-        keys = found[GROUP].to_list()
+        (groups,) = data.source.collect(rows.select(GROUP).drop_nulls().unique())
+        keys = groups[GROUP].to_list()
     else:
         _, keys = facts_of(whole)
     occurring = [column.label(key) for key in keys]
@@ -256,24 +258,26 @@ def _looks_like(record: "Record", states: tuple[State, ...]) -> "pl.Expr":
 def _of_values(
     data: "Data", query: AnyQuery | None, states: tuple[State, ...]
 ) -> "list[tuple[str | None, str, pl.Expr]]":
-    """Return what may be odd about a value: the column, what to say, and the test."""
+    """Return the checks of values: the column, the text, and the test."""
     import polars as pl
 
     record = data.record
     column = data.value
-    made: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
+    tests: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
     query = None if query is None else query.counted
     if isinstance(query, Count | Histogram | Transitions) or (query is not None and states):
         domain = states or domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()
         near = foreign & _looks_like(record, domain)
-        made.append((column, "is in no state of the plan", foreign & ~near))
+        tests.append((column, "is in no state of the plan", foreign & ~near))
         what = "is in no state of the plan, and differs from one only in case, blanks or width"
-        made.append((column, what, near))
+        tests.append((column, what, near))
     elif isinstance(query, Sum | Mean | Linear):
         lattice, number = query.lattice(), record.numbers()
         outside = (number < lattice.lower) | (number > lattice.upper)
-        made.append((column, "is not a number", record.there & number.is_null()))
-        made.append((column, "is outside the range, and will be clipped", outside.fill_null(False)))
-    return made
+        tests.append((column, "is not a number", record.there & number.is_null()))
+        tests.append(
+            (column, "is outside the range, and will be clipped", outside.fill_null(False))
+        )
+    return tests

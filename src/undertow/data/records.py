@@ -17,6 +17,7 @@ from undertow.data.columns import column_of_name
 from undertow.data.expressions import normalised
 from undertow.data.folds import pieces
 from undertow.data.grid import GROUP, PERSON, TIME, step_words
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, RecordsDiffer, SameRecords, UndertowError
 from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.models.records import (
@@ -31,7 +32,6 @@ from undertow.models.records import (
 if TYPE_CHECKING:
     import polars as pl
 
-    from undertow.data.table import Data
     from undertow.models.base import Model
     from undertow.plan import Plan
 
@@ -107,11 +107,11 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
 
     if data.grid.time is not None or data.source.spread:
         return {}
-    found = {}
+    spreads = {}
     for clock in _clocks(data):
         if not clock.clock:
             continue
-        known: list[tuple[int | None, int | None, int]] = []
+        ranges: list[tuple[int | None, int | None, int]] = []
         last: pl.DataFrame | None = None
         for rows in _rows(data, clock):
             held = rows.select(PERSON, TIME)
@@ -119,14 +119,14 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
             last = held[-1:] if held.height else last
             step = pl.col(TIME).diff().over(PERSON)
             ends = step.min().alias("least"), step.max().alias("most")
-            known.append(both.select(*ends, pl.col(TIME).null_count().alias("none")).row(0))
-        steps = [(least, most) for least, most, _ in known if least is not None]
-        if not steps or any(none for _, _, none in known):
+            ranges.append(both.select(*ends, pl.col(TIME).null_count().alias("none")).row(0))
+        steps = [(least, most) for least, most, _ in ranges if least is not None]
+        if not steps or any(none for _, _, none in ranges):
             continue
         least, most = min(one for one, _ in steps), max(one or 0 for _, one in steps)
         if least > 0:
-            found[clock.name] = (least, most)
-    return found
+            spreads[clock.name] = (least, most)
+    return spreads
 
 
 def _clocks(data: "Data") -> Iterator[_Clock]:
@@ -262,9 +262,11 @@ def _along(data: "Data", clock: _Clock, name: str) -> bool:
         pl.col(TIME).diff().min().alias("least"),
         pl.col(TIME).diff().max().alias("most"),
     )
-    found = pl.col("rows").min(), pl.col("least").min(), pl.col("most").max(), pl.len()
-    (told,) = data.source.collect(parts.select(*(p.alias(str(k)) for k, p in enumerate(found))))
-    fewest, least, most, several = told.row(0)
+    summaries = pl.col("rows").min(), pl.col("least").min(), pl.col("most").max(), pl.len()
+    (summary,) = data.source.collect(
+        parts.select(*(p.alias(str(k)) for k, p in enumerate(summaries)))
+    )
+    fewest, least, most, several = summary.row(0)
     if several < 2 or fewest < 2 or least <= 0:
         return False
     return clock.clock or bool(least == most)
@@ -359,18 +361,18 @@ def spread(data: "Data") -> tuple[int, int] | None:
     ends = step.min().alias("least"), step.max().alias("most")
     if data.piece is None:
         rows = data.grid.windowed(data.rows()).sort(PERSON, TIME)
-        (found,) = data.source.collect(rows.select(ends))
-        least, most = found.row(0)
+        (summary,) = data.source.collect(rows.select(ends))
+        least, most = summary.row(0)
         return None if least is None else (least, most)
-    known: list[tuple[int, int]] = []
+    ranges: list[tuple[int, int]] = []
     last: pl.DataFrame | None = None
     for part in pieces(data):
         held = data.grid.windowed(part.lazy()).select(PERSON, TIME).collect()
         both = held if last is None else pl.concat([last, held])
         last = both[-1:]
         least, most = both.select(ends).row(0)
-        known += [] if least is None else [(least, most)]
-    return (min(one for one, _ in known), max(one for _, one in known)) if known else None
+        ranges += [] if least is None else [(least, most)]
+    return (min(one for one, _ in ranges), max(one for _, one in ranges)) if ranges else None
 
 
 def steps_of(data: "Data") -> tuple[str | int, str | int] | None:
@@ -396,24 +398,26 @@ def source_of(data: "Data") -> RecordSource:
         return RecordSource(files)
     time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
     ends = time.min().alias("first"), time.max().alias("last")
-    known = PERSON if data.by is None else GROUP  # of whom there are records in this data
+    column = PERSON if data.by is None else GROUP  # of whom there are records in this data
     if data.piece is None:
-        rows = grid.windowed(data.rows()).drop_nulls(known)
-        (found,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
+        rows = grid.windowed(data.rows()).drop_nulls(column)
+        (persons,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
     else:
         parts = [
-            grid.windowed(rows.lazy()).drop_nulls(known).group_by(PERSON).agg(*ends).collect()
+            grid.windowed(rows.lazy()).drop_nulls(column).group_by(PERSON).agg(*ends).collect()
             for rows in pieces(data)
         ]
         merged = pl.col("first").min(), pl.col("last").max()
-        found = pl.concat(parts).group_by(PERSON).agg(*merged)
+        persons = pl.concat(parts).group_by(PERSON).agg(*merged)
     clock = None if grid.time is None else "microseconds" if grid.clock else "numbers"
-    start, end = found.select(pl.col("first").min(), pl.col("last").max()).row(0)
+    start, end = persons.select(pl.col("first").min(), pl.col("last").max()).row(0)
     if grid.person is None:
         return RecordSource(files, (), 0, clock, start, end)
-    names = data.source.columns[grid.person].persons(found[PERSON].to_list())
+    names = data.source.columns[grid.person].persons(persons[PERSON].to_list())
     digests = map(_digest, names)
-    listed = sorted(zip(digests, found["first"].to_list(), found["last"].to_list(), strict=True))
+    listed = sorted(
+        zip(digests, persons["first"].to_list(), persons["last"].to_list(), strict=True)
+    )
     return RecordSource(files, tuple(listed[:MOST_PERSONS]), len(listed), clock, start, end)
 
 
@@ -421,10 +425,10 @@ def _file_digests(path: Path) -> Iterator[str]:
     """Yield digests of where a file is: of its path, and of its place on the device."""
     yield _digest(f"path {path.resolve()}")
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return
-    yield _digest(f"place {found.st_dev} {found.st_ino} {found.st_mtime_ns}")
+    yield _digest(f"place {status.st_dev} {status.st_ino} {status.st_mtime_ns}")
 
 
 def _digest(name: Any) -> str:
@@ -435,25 +439,27 @@ def _digest(name: Any) -> str:
 
 def differences(model: "Model", data: "Data") -> list[tuple[str, str, str]]:
     """Return in what the records of a table are not those of a model: what, the model's, these."""
-    said, own = model.records, described(data)
+    theirs, own = model.records, described(data)
     if own is None:
         return []
-    found = []
-    if said.every is not None:
-        step = _other_step(said.every, own.every, data)
-        found += [] if step is None else [("the step", f"every {said.every}", step)]
-    elif said.apart is not None and said.apart[0] == said.apart[1]:  # nobody named it: rows say it
-        step = _other_step(said.apart[0], own.every, data, equal=True)
-        found += [] if step is None else [("the step", f"rows {said.apart[0]} apart", step)]
-    if said.state is not None and own.state is not None and not said.state.same(own.state):
-        found.append(("the states", str(said.state), str(own.state)))
+    pairs = []
+    if theirs.every is not None:
+        step = _other_step(theirs.every, own.every, data)
+        pairs += [] if step is None else [("the step", f"every {theirs.every}", step)]
+    elif (
+        theirs.apart is not None and theirs.apart[0] == theirs.apart[1]
+    ):  # nobody named it: rows say it
+        step = _other_step(theirs.apart[0], own.every, data, equal=True)
+        pairs += [] if step is None else [("the step", f"rows {theirs.apart[0]} apart", step)]
+    if theirs.state is not None and own.state is not None and not theirs.state.same(own.state):
+        pairs.append(("the states", str(theirs.state), str(own.state)))
     truths = bool(model.states) and all(isinstance(state, bool) for state in model.states)
-    if said.state is None and own.state is not None and truths and _bare_number(own.state):
+    if theirs.state is None and own.state is not None and truths and _bare_number(own.state):
         states = " and ".join(map(str, model.states))
-        found.append(("the states", states, f"numbers of column {own.state.column!r}"))
-    if said.unit is not None and own.unit is None:
-        found.append(("the series", f"of a {said.unit} each", "no column says whose"))
-    return found
+        pairs.append(("the states", states, f"numbers of column {own.state.column!r}"))
+    if theirs.unit is not None and own.unit is None:
+        pairs.append(("the series", f"of a {theirs.unit} each", "no column says whose"))
+    return pairs
 
 
 def _bare_number(rule: StateRule) -> bool:
@@ -462,33 +468,33 @@ def _bare_number(rule: StateRule) -> bool:
 
 
 def _other_step(
-    said: str | int, own: str | int | None, data: "Data", *, equal: bool = False
+    step: str | int, own: str | int | None, data: "Data", *, equal: bool = False
 ) -> str | None:
     """Return the step of a table in words where it is not the one that was said.
 
     ``equal``: nobody has named a step, and only rows in equal steps are certainly others.
     """
     if own is not None:
-        return None if own == said else f"every {own}"
+        return None if own == step else f"every {own}"
     ends = spread(data)
     if ends is None:
-        return _unnamed_step(said, data, equal=equal)
+        return _unnamed_step(step, data, equal=equal)
     if equal and ends[0] != ends[1]:
         return None
-    if {step_words(end, clock=data.grid.clock) for end in ends} == {said}:
+    if {step_words(end, clock=data.grid.clock) for end in ends} == {step}:
         return None
     return f"rows {_apart(ends, clock=data.grid.clock)}, no step named"
 
 
-def _unnamed_step(said: str | int, data: "Data", *, equal: bool) -> str | None:
+def _unnamed_step(step: str | int, data: "Data", *, equal: bool) -> str | None:
     """Return the step by a column of times that nobody named, where none has the one said."""
-    if not isinstance(said, str):
+    if not isinstance(step, str):
         return None
     clocks = unnamed_spreads(data)
     if equal:
         clocks = {name: ends for name, ends in clocks.items() if ends[0] == ends[1]}
     if not clocks or any(
-        {step_words(e, clock=True) for e in ends} == {said} for ends in clocks.values()
+        {step_words(e, clock=True) for e in ends} == {step} for ends in clocks.values()
     ):
         return None
     name, ends = next(iter(clocks.items()))
@@ -499,11 +505,11 @@ def _unnamed_step(said: str | int, data: "Data", *, equal: bool) -> str | None:
 
 def check_kind(model: "Model", data: Any) -> None:
     """Refuse a table whose records are of another kind than those of the model."""
-    if not hasattr(data, "described"):
+    if not isinstance(data, Data):
         return
-    found = differences(model, data)
-    if found:
-        raise RecordsDiffer(found, _advice(model, data))
+    pairs = differences(model, data)
+    if pairs:
+        raise RecordsDiffer(pairs, _advice(model, data))
 
 
 def _advice(model: "Model", data: "Data") -> str:
@@ -538,14 +544,14 @@ def check_records(plan: "Plan[Any]", table: Any) -> tuple[str, ...]:
     Refused are records of another kind than the model's, and those that the model was fitted to
     unless the plan accepts them. The clauses belong into the first sentence of what is released.
     """
-    found: list[str] = []
-    is_table = hasattr(table, "described")
+    clauses: list[str] = []
+    is_table = isinstance(table, Data)
     if is_table:
         check_kind(plan.model, table)
         if _ordered(plan.model):
             check_order(table)
-        found += _unsaid(plan.model, table)
-    return (*found, *_overlap(plan, table if is_table else None))
+        clauses += _unsaid(plan.model, table)
+    return (*clauses, *_overlap(plan, table if is_table else None))
 
 
 def _ordered(model: "Model") -> bool:
@@ -555,23 +561,24 @@ def _ordered(model: "Model") -> bool:
 
 def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
     """Yield what the model never said of its records, and what this table takes them for."""
-    said, own = model.records, described(data)
+    theirs, own = model.records, described(data)
     if own is None:
         return
-    steps = None if said.apart is None else {*said.apart}
+    steps = None if theirs.apart is None else {*theirs.apart}
     silent = "the model does not say"
-    if said.every is None and _ordered(model) and not _as_fitted(steps, data):
-        known = silent
-        if said.apart is not None:
-            known = f"{said.apart[0]} to {said.apart[1]} where the model was fitted"
-        yield f"one record = one row, {_step(data)} ({known})"
-    unnamed = said.every is not None and own.every is None and not unnamed_spreads(data)
+    if theirs.every is None and _ordered(model) and not _as_fitted(steps, data):
+        fitted = silent
+        if theirs.apart is not None:
+            fitted = f"{theirs.apart[0]} to {theirs.apart[1]} where the model was fitted"
+        yield f"one record = one row, {_step(data)} ({fitted})"
+    unnamed = theirs.every is not None and own.every is None and not unnamed_spreads(data)
     if unnamed and spread(data) is None:
-        yield f"rows are taken to be every {said.every}, as the model says (the table does not say)"
+        step = f"every {theirs.every}"
+        yield f"rows are taken to be {step}, as the model says (the table does not say)"
     rule = own.state
-    if said.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
+    if theirs.state is None and rule is not None and (rule.expression or rule.cuts or rule.mapping):
         yield f"the state of a record is {rule.rule} in this table ({silent})"
-    before = None if said.state is None else said.state.column
+    before = None if theirs.state is None else theirs.state.column
     now = None if rule is None else rule.column
     if before is not None and now is not None and before != now:
         yield f"fitted on column {before!r}, and read from column {now!r}"
@@ -621,12 +628,12 @@ def _overlap(plan: "Plan[Any]", data: "Data | None") -> Iterator[str]:
     checks = plan.checks or model.checks
     if fitted is None and (not checks or all(check.basis == "private" for check in checks)):
         return  # no fit, or one through noise that the account of these records has paid for
-    known: Seen = "unknown"
+    overlap: Seen = "unknown"
     if fitted is not None and data is not None and not data.source.listed:
-        known = fitted.seen(source_of(data))
-    if known == "unknown":
+        overlap = fitted.seen(source_of(data))
+    if overlap == "unknown":
         yield "whether these are the records that were fitted is not known"
-    if known != "same":
+    if overlap != "same":
         return
     if SAME_RECORDS not in plan.accepted:
         raise _same_records()
@@ -648,12 +655,12 @@ def check_account(model: "Model", plan: "Plan[Any]", table: Any) -> None:
 
     Levels are exchanged under the model of the account, so these records must be its records.
     """
-    if not hasattr(table, "described") or model.records == plan.model.records:
+    if not isinstance(table, Data) or model.records == plan.model.records:
         return
-    found = differences(model, table)
-    if found:
+    pairs = differences(model, table)
+    if pairs:
         raise RecordsDiffer(
-            found, "this is the model of the account: keep another account for these records"
+            pairs, "this is the model of the account: keep another account for these records"
         )
     source = None if table.source.listed else model.records.source
     if source is None or SAME_RECORDS in plan.accepted:

@@ -97,11 +97,11 @@ class Scope:
             or len(fields) != 5
         ):
             raise ValueError("no scope")
-        made = object.__new__(cls)
+        scope = object.__new__(cls)
         own = {**fields, "groups": keys}
         for name in ("by", "groups", "start", "end", "clock"):
-            object.__setattr__(made, name, own[name])
-        return made
+            object.__setattr__(scope, name, own[name])
+        return scope
 
     def words(self) -> str:
         """Return the records in words, clock times as dates.
@@ -115,18 +115,18 @@ class Scope:
         more = f" and {len(self.groups) - 6} more" if self.groups and len(self.groups) > 6 else ""
         which = f"{self.by} {', '.join(shown)}{more}" if shown else "all groups"
         ends = (("from", self.start), ("before", self.end))
-        given = [(word, end) for word, end in ends if end is not None]
-        if not given:
+        bounds = [(word, end) for word, end in ends if end is not None]
+        if not bounds:
             return f"{which}, all times"
-        clock, times = self.clock, [str(end) for _, end in given]
+        clock, times = self.clock, [str(end) for _, end in bounds]
         if clock.startswith(_MICROSECONDS):
-            clock, times = clock.removeprefix(_MICROSECONDS), _dates([end for _, end in given])
-        window = [f"{word} {time}" for (word, _), time in zip(given, times, strict=True)]
+            clock, times = clock.removeprefix(_MICROSECONDS), _dates([end for _, end in bounds])
+        window = [f"{word} {time}" for (word, _), time in zip(bounds, times, strict=True)]
         return " ".join([f"{which}, {clock}", *window])
 
 
 def as_scope(scope: Scope | None) -> Scope:
-    """Return a scope, everything where there is none."""
+    """Return a scope; by default that of all records."""
     if scope is None or isinstance(scope, Scope):
         return scope or Scope()
     raise InvalidInput(f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}")
@@ -186,12 +186,12 @@ def _time_key(text: str) -> str | None:
     if not _TIME.fullmatch(text):
         return None
     try:
-        found = datetime.fromisoformat(text.upper())
-        if found.utcoffset() is not None:
-            found = found.astimezone(UTC).replace(tzinfo=None)
+        moment = datetime.fromisoformat(text.upper())
+        if moment.utcoffset() is not None:
+            moment = moment.astimezone(UTC).replace(tzinfo=None)
     except (ValueError, OverflowError):
         return None
-    return (found.date() if found.time() == time() else found).isoformat().casefold()
+    return (moment.date() if moment.time() == time() else moment).isoformat().casefold()
 
 
 def check_name(name: object, what: str) -> str:

@@ -1,6 +1,6 @@
 """Series of records, one per person and unbroken run, and rows of numbers: for fitting a model."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -38,6 +38,7 @@ __all__ = [
     "DAY",
     "HOUR",
     "MOST_RECORDS",
+    "RunTally",
     "Runs",
     "encoded",
     "read_numbers",
@@ -47,7 +48,8 @@ __all__ = [
 ]
 
 
-StateNumbers = npt.NDArray[np.int64]
+RunBlock = tuple[Ints, Ints, Ints, "pl.Series", "Ints | None"]
+"""Records in order: numbers of states, of series and of persons, keys of persons, and times."""
 
 MOST_RECORDS = 10**8
 """Records that are listed one by one; a single wrong time can make any number of absent steps."""
@@ -64,16 +66,14 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
     """
     if data.by is not None:
         _refuse_split(data)
-    names, found, codes = _read(data, states)
+    names, rows, codes = _read(data, states)
     if len(names) > MOST_STATES:
         raise too_many_values()
     check_order(data)
-    order = _by_name(data, found)
-    kept = found.select(FIRST, *([] if data.grid.time is None else [TIME]))[order]
-    codes, series, persons, times = _runs(data, names, kept, codes[order])
-    hours = None
-    if times is not None and data.grid.clock and (times % DAY != 0).any():
-        hours = ((times % DAY) // HOUR).astype(np.int8)
+    order = _by_name(data, rows)
+    codes, series, persons, times = _joined(Runs(data, names).take(rows[order], codes[order]))
+    clock = times is not None and data.grid.clock and (times % DAY != 0).any()
+    hours = _hours(times) if clock and times is not None else None
     return Encoded(codes, names, series, persons, hours)
 
 
@@ -83,8 +83,8 @@ def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]
     Persons come in the order of their first row. Fields of a CSV file are numbers if all of them
     read as numbers, else texts. Reads all records.
     """
-    names, found, codes = _read(data, states)
-    codes, series, _, _ = _runs(data, names, found, codes)
+    names, rows, codes = _read(data, states)
+    codes, series, _, _ = _joined(Runs(data, names).take(rows, codes))
     table = np.array([*names, None], dtype=np.object_)  # MISSING, -1, is the last of them
     records = table[codes].tolist()
     ends = [*np.flatnonzero(np.diff(series)).tolist(), len(records) - 1]
@@ -106,14 +106,14 @@ def read_numbers(path: str | Path, columns: Sequence[str]) -> tuple[list[list[fl
     ([[70.0, 68.0], [66.5, 65.0]], 1)
     """
     source = open_source(Path(path), {name: {"value"} for name in columns})
-    made = {name: source.columns[name].planes().get(NUMBER) for name in columns}
-    numbers = {name: part.alias(name) for name, part in made.items() if part is not None}
+    planes = {name: source.columns[name].planes().get(NUMBER) for name in columns}
+    numbers = {name: part.alias(name) for name, part in planes.items() if part is not None}
     there = [source.columns[name].there().alias(f"\0{name}") for name in columns]
-    (found,) = source.collect(source.frame.select(*numbers.values(), *there))
+    (rows,) = source.collect(source.frame.select(*numbers.values(), *there))
     for name in columns:
-        if name not in numbers or (found[f"\0{name}"] & found[name].is_null()).any():
+        if name not in numbers or (rows[f"\0{name}"] & rows[name].is_null()).any():
             raise InvalidInput(f"the column {name!r} of {path} must hold numbers only")
-    table = found.select(column_of_name(name) for name in columns)
+    table = rows.select(column_of_name(name) for name in columns)
     whole = table.drop_nulls()
     return [list(row) for row in whole.rows()], table.height - whole.height
 
@@ -122,61 +122,27 @@ def _read(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State], pl.DataFrame, Ints]":
     """Return the names of the states, the rows of each person in order, and their numbers."""
-    names, made = named_or_made(data, states)
-    shape, found = data.in_order(*made, grouped=data.by is not None)
+    names, columns = named_or_made(data, states)
+    shape, rows = data.in_order(*columns, grouped=data.by is not None)
     if shape.rows > MOST_RECORDS:
         raise InvalidInput(
             f"with the absent steps there are more than {MOST_RECORDS} records, too many to list; "
             "check the times, take a longer step, or say gaps='split'"
         )
     if names is not None:
-        return names, found, places_of(found)
+        return names, rows, places_of(rows)
     values = Values(data)
-    values.feed(found)
-    return values.names(), found, values.codes(found)
+    values.feed(rows)
+    return values.names(), rows, values.codes(rows)
 
 
-def _runs(
-    data: "Data", names: Sequence[State], found: "pl.DataFrame", codes: StateNumbers
-) -> tuple[StateNumbers, StateNumbers, StateNumbers, StateNumbers | None]:
-    """Return codes, series, persons and times (None without) of all records, absent steps too."""
-    grid = data.grid
-    persons = found[FIRST].to_numpy().astype(np.int64)  # (rows,): another number for each
-    if grid.time is None:
-        return codes, persons, persons, None
-    times = found[TIME].to_numpy()  # (rows,)
-    change = np.zeros(times.size, np.int64)  # (rows,): whether another series begins
-    change[1:] = persons[1:] != persons[:-1]
-    if grid.step is not None and times.size:
-        absent = np.zeros(times.size, np.int64)  # (rows,): steps that are absent before a row
-        absent[1:] = np.where(change[1:] == 1, 0, np.diff(times) // grid.step - 1)
-        if not grid.fill:
-            change |= absent > 0
-        else:  # each row becomes the absent steps before it, and itself
-            width = absent + 1
-            last = np.cumsum(width) - 1  # (rows,): the new place of each row
-            back = np.repeat(last, width) - np.arange(int(last[-1]) + 1)  # steps before the row
-            gap = names.index(data.gaps)
-            codes = np.where(back > 0, gap, np.repeat(codes, width))
-            times = np.repeat(times, width) - back * grid.step
-            persons = np.repeat(persons, width)
-            keep = np.ones(times.size, np.bool_)
-            if grid.start is not None:
-                keep &= times >= grid.start
-            if grid.end is not None:
-                keep &= times < grid.end
-            codes, times, persons = codes[keep], times[keep], persons[keep]
-            return codes, persons, persons, times
-    return codes, np.cumsum(change), persons, times
-
-
-def _by_name(data: "Data", found: "pl.DataFrame") -> "Ints | slice":
+def _by_name(data: "Data", rows: "pl.DataFrame") -> "Ints | slice":
     """Return the order of rows in which persons follow each other by name."""
-    first = found[FIRST].to_numpy()
+    first = rows[FIRST].to_numpy()
     starts = np.flatnonzero(np.diff(first, prepend=-1))  # (P,): rows are in order of persons
     if data.grid.person is None or starts.size < 2:
         return slice(None)
-    keys = data.source.columns[data.grid.person].persons(found[PERSON][starts].to_list())
+    keys = data.source.columns[data.grid.person].persons(rows[PERSON][starts].to_list())
     places = sorted(range(len(keys)), key=lambda place: (isinstance(keys[place], str), keys[place]))
     if places == list(range(len(keys))):
         return slice(None)
@@ -193,11 +159,11 @@ def _refuse_split(data: "Data") -> None:
 
     rows = data.grid.windowed(data.rows(numbered=True))
     first = pl.col(GROUP).sort_by(ROW).first().over(PERSON)
-    (found,) = data.source.collect(
+    (strangers,) = data.source.collect(
         rows.filter(pl.col(GROUP).ne_missing(first)).select(pl.col(ROW).min())
     )
-    if found[ROW][0] is not None:
-        raise two_groups(data, found[ROW][0])
+    if strangers[ROW][0] is not None:
+        raise two_groups(data, strangers[ROW][0])
 
 
 def two_groups(data: "Data", row: int) -> InvalidInput:
@@ -218,28 +184,28 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
     One pass, and one before it for the values that occur where no states are named. Persons come
     in the order of their names.
     """
-    names, made = named_or_made(data, states)
-    made = [*made, data.record.there.alias(THERE)]
+    names, columns = named_or_made(data, states)
+    columns = [*columns, data.record.there.alias(THERE)]
     coded: Callable[[pl.DataFrame], Ints] = places_of
     if names is None:
         values = Values(data, MOST_STATES)
-        _feed(data, _Kept(data, values), made)
+        _feed(data, _Kept(data, values), columns)
         names, coded = values.names(), values.codes
     if len(names) > MOST_STATES:
         raise too_many_values()
     check_order(data)
-    runs = Runs(data, names, coded)
-    _feed(data, runs, made)
+    runs = RunTally(data, names, coded)
+    _feed(data, runs, columns)
     return runs.tally()
 
 
-def _feed(data: "Data", fold: Fold, made: "Sequence[pl.Expr]") -> None:
+def _feed(data: "Data", fold: Fold, columns: "Sequence[pl.Expr]") -> None:
     """Feed all rows to a fold, or refuse a person in two groups, and rows that are wrong."""
     split = PickedRows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
-    facts = feed(data, [fold] if data.by is None else [split, fold], *made)
+    facts = feed(data, [fold] if data.by is None else [split, fold], *columns)
     if split.count:
         raise two_groups(data, split.rows[0])
-    data.checked(facts.told)
+    data.checked(facts.summary)
 
 
 def _strangers(data: "Data", rows: "pl.LazyFrame") -> "pl.LazyFrame":
@@ -278,35 +244,22 @@ class _Kept:
 
 
 class Runs:
-    """A fold of rows into the tally of their unbroken series, absent steps filled or not.
+    """Reader of ordered rows into unbroken series of states, absent steps filled or not.
 
-    Rows have what ``coded`` makes numbers of ``names`` of. Persons are numbered as they come, and
-    put into the order of their names in the end; their keys are held until then.
+    Rows of a person follow each other, in whatever pieces. Persons and series are numbered as they
+    come.
     """
 
-    ordered = True
-
-    def __init__(
-        self, data: "Data", names: Sequence[State], coded: "Callable[[pl.DataFrame], Ints]"
-    ) -> None:
-        self.data, self.names, self.coded = data, names, coded
-        limit = data.memory
-        clock = data.grid.time is not None and data.grid.clock
-        self.growing = Tallying(
-            names, hours=clock, most_cells=min(MOST_CELLS, limit // 16), most_kept=limit // 8
-        )
-        self._keys: list[pl.Series] = []
+    def __init__(self, data: "Data", names: Sequence[State]) -> None:
+        self.data, self.names = data, names
         self._person = self._series = 0  # numbers of the last of each
-        self._told = -1  # the last person of whom a record was kept
         self._last: pl.DataFrame | None = None
         self._absent = 0
-        self._within = False  # some record is within a day, not at its beginning
 
-    def feed(self, rows: "pl.DataFrame") -> None:
-        """Take the next rows."""
+    def take(self, rows: "pl.DataFrame", codes: Ints) -> Iterator[RunBlock]:
+        """Yield the records of the next rows, of which ``codes`` (n,) are the states."""
         import polars as pl
 
-        rows = kept_rows(self.data, rows)
         if not rows.height:
             return
         grid, own = self.data.grid, 0 if self._last is None else 1
@@ -316,9 +269,8 @@ class Runs:
         new = both[PERSON].ne_missing(both[PERSON].shift(1)).to_numpy()[own:]  # (rows,)
         persons = self._person + np.cumsum(new)
         self._person = int(persons[-1])
-        codes = self.coded(rows)
         if grid.time is None:
-            self._add(codes, persons, persons, held[PERSON], None)
+            yield codes, persons, persons, held[PERSON], None
             return
         times = both[TIME].fill_null(0).to_numpy()
         absent = np.zeros(rows.height, np.int64)  # (rows,): steps that are absent before a row
@@ -326,44 +278,16 @@ class Runs:
             apart = np.append(np.zeros(1 - own, np.int64), np.diff(times) // grid.step - 1)
             absent = np.where(new, 0, np.maximum(apart, 0))
         if grid.fill:
-            self._fill(codes, persons, held[PERSON], times[own:], absent)
+            yield from self._filled(codes, persons, held[PERSON], times[own:], absent)
             return
         series = self._series + np.cumsum(new | (absent > 0))
         self._series = int(series[-1])
-        self._add(codes, series, persons, held[PERSON], times[own:])
+        yield codes, series, persons, held[PERSON], times[own:]
 
-    def merge(self, other: "Runs") -> None:
-        """Take over the series of other persons."""
-        self.growing.merge(other.growing)
-        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
-        self._within |= other._within
-
-    def state(self) -> list[Any]:
-        """Return the tally, the keys of the persons in order, and whether hours say something."""
-        return [self.growing.state(), self._names().to_frame(), self._within]
-
-    def load(self, state: list[Any]) -> "Runs":
-        """Return the fold that has this state."""
-        made = Runs(self.data, self.names, self.coded)
-        made.growing = self.growing.load(state[0])
-        made._keys, made._within = [state[1].to_series()], state[2]
-        return made
-
-    def tally(self) -> Tally:
-        """Return the tally of all rows that came, persons in the order of their names."""
-        order = self._names().arg_sort().to_numpy()
-        return self.growing.tally(order, hours=self._within)
-
-    def _names(self) -> "pl.Series":
-        import polars as pl
-
-        nobody = pl.Series(PERSON, [], dtype=self._keys[0].dtype if self._keys else pl.Int64)
-        return pl.concat([nobody, *self._keys])
-
-    def _fill(
+    def _filled(
         self, codes: Ints, persons: Ints, keys: "pl.Series", times: Ints, absent: Ints
-    ) -> None:
-        """Take rows, each with the absent steps before it, a block of records at a time."""
+    ) -> Iterator[RunBlock]:
+        """Yield rows, each after the absent steps before it, a block of records at a time."""
         grid, gap = self.data.grid, list(self.names).index(self.data.gaps)
         self._absent += int(absent.sum())
         if self._absent > max(MOST_RECORDS, 2 * (self.data.source.rows or 0)):
@@ -380,21 +304,95 @@ class Runs:
             keep = np.ones(place.size, np.bool_)
             keep &= True if grid.start is None else moments >= grid.start
             keep &= True if grid.end is None else moments < grid.end
-            made, who = np.where(back > 0, gap, codes[row])[keep], persons[row][keep]
-            self._add(made, who, who, keys.gather(row[keep]), moments[keep])
+            numbers, who = np.where(back > 0, gap, codes[row])[keep], persons[row][keep]
+            yield numbers, who, who, keys.gather(row[keep]), moments[keep]
+
+
+def _joined(blocks: Iterator[RunBlock]) -> tuple[Ints, Ints, Ints, Ints | None]:
+    """Return codes, series, persons and times (None without) of all records."""
+    parts = list(blocks)
+    nothing = np.empty(0, np.int64)
+    codes, series, persons = (
+        np.concatenate([nothing, *(np.asarray(block[place]) for block in parts)])
+        for place in range(3)
+    )
+    times = [block[4] for block in parts if block[4] is not None]
+    return codes, series, persons, np.concatenate(times) if times else None
+
+
+class RunTally:
+    """A fold of rows into the tally of their unbroken series.
+
+    Rows have what ``coded`` makes numbers of ``names`` of. Persons are put into the order of their
+    names in the end; their keys are held until then.
+    """
+
+    ordered = True
+
+    def __init__(
+        self, data: "Data", names: Sequence[State], coded: "Callable[[pl.DataFrame], Ints]"
+    ) -> None:
+        self.data, self.names, self.coded = data, names, coded
+        limit = data.memory
+        clock = data.grid.time is not None and data.grid.clock
+        self.growing = Tallying(
+            names, hours=clock, most_cells=min(MOST_CELLS, limit // 16), most_kept=limit // 8
+        )
+        self._runs = Runs(data, names)
+        self._keys: list[pl.Series] = []
+        self._person = -1  # the last of whom a record was kept
+        self._within = False  # some record is within a day, not at its beginning
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        """Take the next rows."""
+        kept = kept_rows(self.data, rows)
+        for block in self._runs.take(kept, self.coded(kept)):
+            self._add(*block)
+
+    def merge(self, other: "RunTally") -> None:
+        """Merge the series of other persons."""
+        self.growing.merge(other.growing)
+        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
+        self._within |= other._within
+
+    def state(self) -> list[Any]:
+        """Return the tally, the keys of the persons in order, and whether hours say something."""
+        return [self.growing.state(), self._names().to_frame(), self._within]
+
+    def load(self, state: list[Any]) -> "RunTally":
+        """Return the fold that has this state."""
+        fold = RunTally(self.data, self.names, self.coded)
+        fold.growing = self.growing.load(state[0])
+        fold._keys, fold._within = [state[1].to_series()], state[2]
+        return fold
+
+    def tally(self) -> Tally:
+        """Return the tally of all rows that came, persons in the order of their names."""
+        order = self._names().arg_sort().to_numpy()
+        return self.growing.tally(order, hours=self._within)
+
+    def _names(self) -> "pl.Series":
+        import polars as pl
+
+        nobody = pl.Series(PERSON, [], dtype=self._keys[0].dtype if self._keys else pl.Int64)
+        return pl.concat([nobody, *self._keys])
 
     def _add(
         self, codes: Ints, series: Ints, persons: Ints, keys: "pl.Series", times: Ints | None
     ) -> None:
-        """Take records in order, (n,) each: numbers of states, of series, of persons, and times."""
+        """Take a block of records."""
         if not codes.size:
             return
-        begins = np.flatnonzero(np.diff(persons, prepend=self._told))
-        self._told = int(persons[-1])
+        begins = np.flatnonzero(np.diff(persons, prepend=self._person))
+        self._person = int(persons[-1])
         if begins.size:
             self._keys.append(keys.gather(begins))
-        hours = None
-        if times is not None and self.data.grid.clock:
+        hours = _hours(times) if times is not None and self.data.grid.clock else None
+        if hours is not None and times is not None:
             self._within |= bool((times % DAY != 0).any())
-            hours = ((times % DAY) // HOUR).astype(np.int8)
         self.growing.add(codes, series, persons, hours)
+
+
+def _hours(times: Ints) -> npt.NDArray[np.int8]:
+    """Return the hours of the clock, 0 to 23."""
+    return ((times % DAY) // HOUR).astype(np.int8)

@@ -47,7 +47,7 @@ class Record:
     text: str | None = None
     kinds: frozenset[str] = frozenset()
 
-    def asked(self) -> Any:
+    def reading(self) -> Any:
         """Return what makes a state of a row as JSON: the expression, cuts, pairs, or None."""
         if self.mapping:
             pairs = [[as_json(value), as_json(name)] for value, name in self.mapping]
@@ -199,23 +199,23 @@ def match(planes: Planes, pairs: Sequence[tuple[Any, int]], what: str) -> "pl.Ex
         numbers, truths = [*numbers, *truths], []
     elif TRUTH in planes and NUMBER not in planes:
         numbers, truths = [], [*truths, *(pair for pair in numbers if pair[0] in (0, 1))]
-    found = []
+    tests = []
     if TEXT in planes and texts:
-        found.append(_text_code(planes[TEXT], texts))
+        tests.append(_text_code(planes[TEXT], texts))
     if NUMBER in planes and numbers:
-        found.append(_number_code(planes[NUMBER], numbers))
+        tests.append(_number_code(planes[NUMBER], numbers))
     if TRUTH in planes and truths:
-        found.append(
+        tests.append(
             pl.coalesce(*(pl.when(planes[TRUTH] == bool(n)).then(pl.lit(c)) for n, c in truths))
         )
-    if not found:
+    if not tests:
         words_of = {NUMBER: "a number", TEXT: "a text", TRUTH: "a truth value"}
         kinds = " or ".join(words_of[plane] for plane in planes)
         raise InvalidInput(
             f"{what} is {kinds}, and none of the names to match it is: {[n for n, _ in pairs]}; a "
             "text is not a number, not even '1'"
         )
-    return pl.coalesce(*found).cast(pl.Int32)
+    return pl.coalesce(*tests).cast(pl.Int32)
 
 
 def _text_code(text: "pl.Expr", pairs: Sequence[tuple[str, int]]) -> "pl.Expr":

@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     import polars as pl
 
     from undertow.data.answers import Answers
+    from undertow.data.codes import Coded, CodedPieces, Rule
     from undertow.data.problems import Problem
     from undertow.models.base import Model
     from undertow.models.fitting.tally import Encoded, Tally
@@ -180,15 +181,16 @@ class Data:
         opened = open_source(source, roles_of(value, person, time, state, by))
         grid, moment = Grid(person, None), None
         if time is not None:
-            moment, known, zoned = opened.columns[time].time(first_text(opened, time))
-            clock = not isinstance(every, int | float) if known is None else known
+            moment, clocked, zoned = opened.columns[time].time(first_text(opened, time))
+            clock = not isinstance(every, int | float) if clocked is None else clocked
             step = None if every is None else step_of(every, clock=clock)
             grid = Grid(person, time, clock, zoned, step, fill=gaps != "split")
         names = None if by is None or groups is None else normalised(opened.columns[by], groups)
-        made = record_of(state, value, opened.columns)
+        record = record_of(state, value, opened.columns)
         piece = opened.pieces(limit)
         fields = (
-            opened, made, grid, moment, by, names, plain(gaps), value, limit, piece, bool(ungrouped)
+            opened, record, grid, moment, by, names, plain(gaps), value, limit, piece,
+            bool(ungrouped),
         )  # fmt: skip
         for name, content in zip(self.__slots__, fields, strict=True):
             object.__setattr__(self, name, content)
@@ -264,19 +266,19 @@ class Data:
         ends = (self._shown(grid.start), self._shown(grid.end))
         return None if grid.start is None and grid.end is None else ends
 
-    def asked(self) -> dict[str, Any]:
+    def reading(self) -> dict[str, Any]:
         """Return what is read, as JSON: the source's name and what a record is; nothing of values.
 
         A file is named without its folder. Times, steps and cut points are written in one way.
 
-        >>> Data([0, 3, 7], state=[1, 5]).asked()["state"]
+        >>> Data([0, 3, 7], state=[1, 5]).reading()["state"]
         [1.0, 5.0]
         """
         grid = self.grid
         return {
             "source": self.source.named,
             "value": self.value,
-            "state": self.record.asked(),
+            "state": self.record.reading(),
             "person": grid.person,
             "time": grid.time,
             "every": None if grid.step is None else step_words(grid.step, clock=grid.clock),
@@ -302,10 +304,10 @@ class Data:
         """Return what a model says of its records that is fitted to these: and which they are."""
         from undertow.data.records import source_of, steps_of
 
-        found = self.described()
-        if found is None or self.source.listed:
-            return found or RecordDescription()
-        return replace(found, source=source_of(self), apart=steps_of(self))
+        description = self.described()
+        if description is None or self.source.listed:
+            return description or RecordDescription()
+        return replace(description, source=source_of(self), apart=steps_of(self))
 
     def identity(self) -> str | None:
         """Return a hash of the public shape of the whole table, None without persons and times.
@@ -318,8 +320,8 @@ class Data:
             return None
         if self.piece is None:
             whole = self.changed(grid=grid, by=None, groups=None)
-            (found,) = self.source.collect(grid.facts(whole.rows()))
-            facts = found.row(0, named=True)
+            (summary,) = self.source.collect(grid.facts(whole.rows()))
+            facts = summary.row(0, named=True)
         else:
             facts, _ = facts_of(self)
         own = {name: getattr(grid, name) for name in ("person", "time", "clock")}
@@ -338,11 +340,14 @@ class Data:
         keys: Iterable[Any]
         if self.piece is None:
             queries = [self.grid.facts(self.rows()), *self._occurring()]
-            found = self.source.collect(*queries)
-            told, keys = found[0].row(0, named=True), found[1][GROUP] if len(found) > 1 else ()
+            frames = self.source.collect(*queries)
+            summary, keys = (
+                frames[0].row(0, named=True),
+                frames[1][GROUP] if len(frames) > 1 else (),
+            )
         else:
-            told, keys = facts_of(self)
-        facts = self.checked(told)
+            summary, keys = facts_of(self)
+        facts = self.checked(summary)
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
         names, _ = self.group_order(keys)
         return replace(facts, start=start, end=end, groups=names)
@@ -358,7 +363,7 @@ class Data:
         if not states:
             return
         self.record.positions(states, named=True)
-        raw = self.value is not None and self.record.asked() is None
+        raw = self.value is not None and self.record.reading() is None
         if raw and self.source.columns[self.value or ""].kind == "csv":
             check_fields(states, f"column {self.value!r}")
 
@@ -382,6 +387,12 @@ class Data:
 
         return evaluate(self, query, tuple(states), missing)
 
+    def coded(self, rule: "Rule") -> "Coded | CodedPieces":
+        """Return the records as numbers of states, to be put back into the form of the table."""
+        from undertow.data.writing import coded_table
+
+        return coded_table(self, rule)
+
     def sequences(self, states: Sequence[State] | None = None) -> list[list[Any]]:
         """Return the records of each person in order of time, split at gaps; None where missing.
 
@@ -402,8 +413,8 @@ class Data:
         """
         from undertow.data.series import encoded
 
-        found = encoded(self, None if states is None else tuple(states))
-        return replace(found, described=self.fitted())
+        records = encoded(self, None if states is None else tuple(states))
+        return replace(records, described=self.fitted())
 
     def tally(self, states: Sequence[State] | None = None) -> "Tally":
         """Return what a fit keeps of the records: counts, and nothing of a record by itself.
@@ -418,10 +429,10 @@ class Data:
         from undertow.models.fitting.tally import tally
 
         read = self.encoded(states)
-        found = tally(
+        counts = tally(
             read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
         )
-        return replace(found, described=read.described)
+        return replace(counts, described=read.described)
 
     def cohorts(self) -> "dict[Any, Data]":
         """Return the records of each group of persons apart, by the name of the group.
@@ -452,18 +463,18 @@ class Data:
         """
         from undertow.data.problems import problems
 
-        found = problems(self, query, tuple(states))
+        own = problems(self, query, tuple(states))
         if model is None:
-            return found
+            return own
         from undertow.data.genotypes import frequency_problems
         from undertow.data.problems import record_problems
 
-        return [*record_problems(self, model), *found, *frequency_problems(self, model)]
+        return [*record_problems(self, model), *own, *frequency_problems(self, model)]
 
     # --- the frame of rows, for the modules that ask the questions
 
     def rows(
-        self, *made: "pl.Expr", numbered: bool = False, first: int | None = None
+        self, *expressions: "pl.Expr", numbered: bool = False, first: int | None = None
     ) -> "pl.LazyFrame":
         """Return person, time, group and what is made of each row, for all times.
 
@@ -476,16 +487,16 @@ class Data:
         frame = frame.with_row_index(ROW) if numbered else frame
         if first is not None:
             frame = frame.with_columns(pl.col(ROW).cast(pl.Int64) + first)
-        frame = self.record.added(frame) if made else frame
+        frame = self.record.added(frame) if expressions else frame
         person = pl.lit(0) if grid.person is None else columns[grid.person].key()
-        parts = [person.alias(PERSON), self._group().alias(GROUP), *made]
+        parts = [person.alias(PERSON), self._group().alias(GROUP), *expressions]
         if self.moment is not None:
             parts.append(self.moment.alias(TIME))
         names = [ROW] if numbered else []
         names += [part.meta.output_name() for part in parts]
         return frame.with_columns(parts).select(names)
 
-    def in_order(self, *made: "pl.Expr", grouped: bool = False) -> "tuple[Shape, pl.DataFrame]":
+    def in_order(self, *columns: "pl.Expr", grouped: bool = False) -> "tuple[Shape, pl.DataFrame]":
         """Return the checked facts, and the rows of each person in order of time.
 
         Persons come in the order of their first rows. Rows outside the window are left out unless
@@ -494,17 +505,17 @@ class Data:
         import polars as pl
 
         check_whole(self, "putting records in order")
-        rows = self.rows(*made, self.record.there.alias(THERE), numbered=True)
+        rows = self.rows(*columns, self.record.there.alias(THERE), numbered=True)
         rows = rows if self.grid.fill else self.grid.windowed(rows)
         rows = rows.drop_nulls(GROUP) if grouped else rows
         rows = rows.with_columns(pl.col(ROW).min().over(PERSON).alias(FIRST))
         order = [ROW] if self.grid.time is None else [TIME, ROW]
-        facts, found = self.source.collect(self.grid.facts(self.rows()), rows.sort(FIRST, *order))
-        return self.checked(facts.row(0, named=True)), found
+        facts, ordered = self.source.collect(self.grid.facts(self.rows()), rows.sort(FIRST, *order))
+        return self.checked(facts.row(0, named=True)), ordered
 
-    def checked(self, found: dict[str, Any]) -> Shape:
+    def checked(self, summary: dict[str, Any]) -> Shape:
         """Return the facts that a query found, or raise an error that names the first bad row."""
-        facts, wrong = self.grid.told(found)
+        facts, wrong = self.grid.shape_in(summary)
         if wrong is None:
             return facts
         raise self.source.refusal(self, wrong)
@@ -565,21 +576,21 @@ class Data:
 
     def changed(self, **changes: Any) -> "Data":
         """Return the same data but for some fields."""
-        made = object.__new__(Data)
+        data = object.__new__(Data)
         for name in self.__slots__:
-            object.__setattr__(made, name, changes.get(name, getattr(self, name)))
-        return made
+            object.__setattr__(data, name, changes.get(name, getattr(self, name)))
+        return data
 
     def _try_out(self) -> None:
         """Run all expressions on no rows: what fails here, fails by its form."""
         import polars as pl
 
         empty = pl.LazyFrame(schema=self.source.frame.collect_schema())
-        made = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
+        columns = [part.alias(f"\0{name}") for name, part in self.record.planes.items()]
         there = self.record.there.alias(THERE)
         try:
             trial = self.changed(source=replace(self.source, frame=empty))
-            trial.rows(*made, there).collect()
+            trial.rows(*columns, there).collect()
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException):
             raise InvalidInput(
                 f"{self.record.words} cannot be evaluated on columns of these types"

@@ -1,20 +1,32 @@
-"""Tables written piece by piece, so that none of them has to be in memory."""
+"""Tables written piece by piece, and outputs put back into the form of the table."""
 
 import gzip
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
 from decimal import Decimal
 from fractions import Fraction
+from functools import partial
 from typing import IO, TYPE_CHECKING, Any
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.data.codes import FOREIGN, MISSING, Coded, CodedPieces, Erased, Numbers, Rule, settled
+from undertow.data.codes import (
+    FOREIGN,
+    MISSING,
+    Coded,
+    CodedPieces,
+    Coding,
+    Erased,
+    Numbers,
+    Rule,
+    settled,
+)
 from undertow.data.columns import Column, as_float, column_of_name, part_of
 from undertow.data.folds import CODE
-from undertow.data.grid import FIRST, GROUP, PERSON, ROW, THERE, TIME
+from undertow.data.grid import GROUP, PERSON, ROW, THERE, TIME
 from undertow.errors import InvalidInput, NotSupported
 from undertow.queries import State
 
@@ -136,36 +148,27 @@ def coded_table(data: "Data", rule: Rule) -> "Coded | CodedPieces":
     the outputs in the column of the records, last; rows are in the order of the table. A table
     that is read in pieces is coded in pieces.
     """
-    made = made_of(data, rule)
+    columns = made_of(data, rule)
     if data.source.spread:
         from undertow.data.readers.spark import SpreadSeries
 
         return SpreadSeries(data, rule)
     if data.piece is not None:
         return CodedPieces(data, rule)
-    grid = data.grid
-    _, found = data.in_order(*made, grouped=True)
-    if not found.height:
+    _, rows = data.in_order(*columns, grouped=True)
+    if not rows.height:
         raise InvalidInput("there are no records")
-    codes = codes_of(data, found, rule)
-    # (persons,): rows are in order of persons, each of whom has another first row
-    begins = np.flatnonzero(np.diff(found[FIRST].to_numpy(), prepend=-1))
-    lengths = np.diff(np.append(begins, found.height))
-    spans, places = lengths, None
-    if grid.step is not None:
-        times = found[TIME].to_numpy()
-        places = (times - np.repeat(times[begins], lengths)) // grid.step  # (rows,)
-        # (persons,): the place of the last row of each
-        spans = places[np.append(begins[1:], found.height) - 1] + 1
-        places = None if (spans == lengths).all() else places
-    person = None if grid.person is None else data.source.columns[grid.person]
-    labels = person_labels(person, found[PERSON].gather(begins))
+    whole, _ = Coding(data, rule).code(rows)  # one piece, of persons one after the other
+    places = None if (whole.spans == whole.lengths).all() else whole.places
+    return replace(whole, places=places, restore=partial(_in_table_order, data, rows))
 
-    def restore(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.DataFrame":
-        written = restored(data, found, names, numbers, erased)
-        return written.with_columns(found[ROW]).sort(ROW).drop(ROW)
 
-    return Coded(codes, lengths, spans, places, labels, restore)
+def _in_table_order(
+    data: "Data", rows: "pl.DataFrame", names: Sequence[State], numbers: Numbers, erased: Erased
+) -> "pl.DataFrame":
+    """Return rows with their outputs, in the order of the table."""
+    written = restored(data, rows, names, numbers, erased)
+    return written.with_columns(rows[ROW]).sort(ROW).drop(ROW)
 
 
 def made_of(data: "Data", rule: Rule) -> "list[pl.Expr]":
@@ -202,7 +205,7 @@ def restored(
 
 
 def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
-    """Return the texts by which persons are known, whatever kind of table holds them.
+    """Return the labels of persons, which do not depend on the kind of table.
 
     A text is itself; a whole number its decimal digits, another number its shortest form, a time
     its microseconds, a truth value ``true`` or ``false``; an empty text without a column. Among
@@ -219,16 +222,16 @@ def person_labels(column: Column | None, keys: "pl.Series") -> list[str]:
     if column.kind != "objects":
         return [_label(person) for person in persons]
     mixed = len({isinstance(person, str) for person in persons}) > 1
-    made = [
+    labels = [
         f"\0{_label(person)}" if mixed and not isinstance(person, str) else _label(person)
         for person in persons
     ]
-    if len(set(made)) < len(made):
+    if len(set(labels)) < len(labels):
         raise InvalidInput(
             f"two persons of column {column.name!r} are written alike, such as a time and its "
             "number; name persons by texts"
         )
-    return made
+    return labels
 
 
 def _label(person: Any) -> str:
@@ -268,33 +271,33 @@ def _title(data: "Data", kept: Sequence[str]) -> str:
     return title
 
 
-def codes_of(data: "Data", found: "pl.DataFrame", rule: Rule) -> Numbers:
+def codes_of(data: "Data", table: "pl.DataFrame", rule: Rule) -> Numbers:
     """Return the number of each row's record, or refuse the first that has none, by its row."""
     if rule.foreign is not None and rule.missing is None:  # all of them count as one state
-        numbers = found[CODE].fill_null(rule.foreign).to_numpy()
+        numbers = table[CODE].fill_null(rule.foreign).to_numpy()
         return numbers.astype(np.uint8 if numbers.max(initial=0) < 256 else np.uint16)
-    rows, codes = found[ROW].to_numpy(), found[CODE].fill_null(-1).to_numpy().astype(np.int64)
-    none = np.where(found[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
+    rows, codes = table[ROW].to_numpy(), table[CODE].fill_null(-1).to_numpy().astype(np.int64)
+    none = np.where(table[THERE].to_numpy(), FOREIGN, MISSING)  # (rows,)
     numbers = np.where(codes < 0, none, codes)
     words = data.record.words
     return settled(numbers, rule, lambda wrong: f"row {int(rows[wrong].min())} of {words}")
 
 
-def _given(column: Column, name: str, found: "pl.DataFrame", data: "Data") -> "pl.Series":
-    """Return a column as it was; Python objects as what they were read as."""
+def _given(column: Column, name: str, rows: "pl.DataFrame", data: "Data") -> "pl.Series":
+    """Return a column unchanged; Python objects as they were read."""
     import polars as pl
 
     if column.kind != "objects":
-        return found[part_of(name, "kept")]
+        return rows[part_of(name, "kept")]
     if name == data.grid.time:
-        times = found[TIME]
+        times = rows[TIME]
         zone = "UTC" if data.grid.zoned else None
         return times.cast(pl.Datetime("us", zone)) if data.grid.clock else times
     key = PERSON if name == data.grid.person else GROUP
     names: Sequence[Any] = column.labels
     if key == GROUP:
         names = column.groups if data.groups is None else data.groups
-    return pl.Series([names[place] for place in found[key]], strict=False)
+    return pl.Series([names[place] for place in rows[key]], strict=False)
 
 
 def _outputs(names: Sequence[State], numbers: Numbers, erased: Erased) -> "pl.Series":

@@ -18,6 +18,7 @@ from undertow.adversaries import Against, check_against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Autocorrelation, Dynamics, memory
@@ -28,7 +29,7 @@ from undertow.models.hidden import HiddenChain
 from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
-from undertow.numerics import check_count, check_epsilon, check_listed
+from undertow.numerics import Seed, check_count, check_epsilon, check_listed
 from undertow.plan import Plan
 from undertow.planning.acceptance import under
 from undertow.planning.budget import budget_for
@@ -104,7 +105,7 @@ class OrderCase:
 
 
 @dataclass(frozen=True, slots=True)
-class OrderTable:
+class OrderTable(ResultTable):
     """Orders and hidden states compared on the same records.
 
     ``measured`` is the integrated autocorrelation 1 + 2 sum rho_k of the records, of which no model
@@ -125,6 +126,10 @@ class OrderTable:
     measured: Autocorrelation | None
     notes: tuple[str, ...] = ()
     planned: float | None = None
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the description of each case."""
+        return [case.to_dict() for case in self.cases]
 
     def __iter__(self) -> Iterator[OrderCase]:
         """Iterate over the cases."""
@@ -171,7 +176,7 @@ class OrderTable:
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "measured": None if found is None else [found.measured, found.lags],
             "notes": list(self.notes),
-            "cases": [case.to_dict() for case in self.cases],
+            "cases": self.descriptions(),
         }
 
     def rows(self) -> list[tuple[str, ...]]:
@@ -217,7 +222,7 @@ def compare_orders(
     plan: "Plan[Any] | None" = None,
     prior: float = 0.0,
     starts: int = 8,
-    seed: int = 0,
+    seed: Seed = 0,
     public: bool = False,
     tick: Callable[[], object] | None = None,
 ) -> OrderTable:
@@ -291,7 +296,7 @@ class _Fit(NamedTuple):
 
 def _fits(
     data: Any, states: Sequence[State] | None, orders: list[int], hidden: tuple[int, ...],
-    prior: float, starts: int, seed: int,
+    prior: float, starts: int, seed: Seed,
 ) -> tuple[Iterator[_Fit], Tally]:  # fmt: skip
     """Return the fits, one by one, and what was counted of the records."""
     if _counted(data):
@@ -319,7 +324,12 @@ def _counted(data: Any) -> bool:
 
 
 def _in_memory(
-    read: Unbroken, orders: list[int], hidden: tuple[int, ...], prior: float, starts: int, seed: int
+    read: Unbroken,
+    orders: list[int],
+    hidden: tuple[int, ...],
+    prior: float,
+    starts: int,
+    seed: Seed,
 ) -> Iterator[_Fit]:
     skipped = max(orders)
     for order in orders:

@@ -1,18 +1,22 @@
 """What it means in leakage that persons differ: budgets under each person's own chain."""
 
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against, check_against
 from undertow.bounds.engine import leakage
 from undertow.bounds.levels.classes import chain_ceilings
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.fit import FittedChain, of_persons
-from undertow.numerics import check_count, check_epsilon
-from undertow.planning.budget import budget_for
+from undertow.numerics import Array, check_count, check_epsilon
+from undertow.planning.budget import Search, budget_for, largest_level
 
 __all__ = [
     "PersonBudgets",
@@ -22,12 +26,14 @@ __all__ = [
 
 _MOST_ASKED = 200
 """Persons with more than two states whose leakages are computed one by one (cost)."""
+_SWEPT = 1e-7
+"""Relative precision of the budgets of persons of two states: that of the sweep for all of them."""
 _PRIOR = 0.5
 """Pseudo-count where the fit has none: else a transition that a person never made is impossible."""
 
 
 @dataclass(frozen=True, slots=True)
-class PersonBudgets:
+class PersonBudgets(ResultTable):
     """DP levels that keep one limit under the pooled chain, and under persons' own chains.
 
     ``pooled`` is the budget of the one chain for all, ``median`` and ``worst`` those of two persons
@@ -45,6 +51,10 @@ class PersonBudgets:
     median: float
     worst: float
     leaks: float
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the one row of numbers."""
+        return [asdict(self)]
 
     def words(self) -> str:
         """Return the finding in plain words."""
@@ -87,22 +97,38 @@ def person_budgets(
     pooled = budget_for(fitted.point(), limit, against)
     if not np.isfinite(pooled):
         raise InvalidModel("under the pooled chain nothing leaks: it has one certain state")
-    if fitted.size == 2:
-        leaks = chain_ceilings(pooled, chains, against)  # (P,)
-    elif len(chains) <= _MOST_ASKED:
-        leaks = np.array([leakage(PureDP(pooled), chain, against).upper for chain in chains])
-    else:
-        raise NotSupported(
-            f"{len(chains)} persons with {fitted.size} states take long to compare; leave persons "
-            "with few records out (least=...), or make two states of the records"
-        )
+    leaks = _uppers(pooled, chains, against)  # (P,)
     order = np.argsort(leaks)
     middle, last = chains[order[(len(order) - 1) // 2]], chains[order[-1]]
     return PersonBudgets(
         limit=limit,
         persons=len(chains),
         pooled=pooled,
-        median=budget_for(middle, limit, against),
-        worst=budget_for(last, limit, against),
-        leaks=leakage(PureDP(pooled), last, against).upper,
+        median=_budget(middle, limit, against),
+        worst=_budget(last, limit, against),
+        leaks=float(leaks[order[-1]]),
     )
+
+
+def _uppers(level: float, chains: Sequence[MarkovChain], against: Against) -> Array:
+    """Return upper ends of what a DP level leaks under each chain: one sweep for two states."""
+    size = chains[0].size
+    if size == 2:
+        return chain_ceilings(level, chains, against)
+    if len(chains) > _MOST_ASKED:
+        raise NotSupported(
+            f"{len(chains)} persons with {size} states take long to compare; leave persons with "
+            "few records out (least=...), or make two states of the records"
+        )
+    return np.array([leakage(PureDP(level), chain, against).upper for chain in chains])
+
+
+def _budget(chain: MarkovChain, limit: float, against: Against) -> float:
+    """Return the largest DP level that keeps a limit under a chain, rounded down."""
+    if chain.size > 2:
+        return budget_for(chain, limit, against)
+
+    def measure(level: float) -> Leakage:
+        return Leakage(0.0, float(_uppers(level, [chain], against)[0]), "exchange", against)
+
+    return largest_level(measure, chain, limit, Search(_SWEPT))

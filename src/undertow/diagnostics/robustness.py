@@ -20,6 +20,7 @@ from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
 from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.frames import ResultTable
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
 from undertow.models.fitting.fit import FittedChain
@@ -89,7 +90,7 @@ class ModelCase:
 
 
 @dataclass(frozen=True, slots=True)
-class Robustness:
+class Robustness(ResultTable):
     """What a plan leaks under other models, one case for each.
 
     >>> from undertow import Count, MarkovChain, calibrate
@@ -103,6 +104,10 @@ class Robustness:
     limit: float
     against: Against
     states: tuple[Any, ...]
+
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the description of each case."""
+        return [case.to_dict() | {"verdict": case.verdict(self.limit)} for case in self.cases]
 
     def __iter__(self) -> Iterator[ModelCase]:
         """Iterate over the cases."""
@@ -139,9 +144,7 @@ class Robustness:
             "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "worst": self.worst.name,
-            "cases": [
-                case.to_dict() | {"verdict": case.verdict(self.limit)} for case in self.cases
-            ],
+            "cases": self.descriptions(),
         }
 
     def __str__(self) -> str:

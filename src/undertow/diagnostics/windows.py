@@ -10,6 +10,7 @@ from undertow.adversaries import ONE_RECORD, Against, Window, check_against, wor
 from undertow.bounds.engine import leakage, read_window
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
+from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
@@ -59,7 +60,7 @@ class WindowBudget:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowTable:
+class WindowTable(ResultTable):
     """DP levels that keep one limit, from one record to the longest window; rounded down.
 
     ``person`` is the level at which all records of a person together leak no more, whatever their
@@ -71,6 +72,10 @@ class WindowTable:
     rows: tuple[WindowBudget, ...]
     person: float | None = None
 
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the description of each row."""
+        return [row.to_dict() for row in self.rows]
+
     def __iter__(self) -> Iterator[WindowBudget]:
         """Iterate over the rows."""
         return iter(self.rows)
@@ -81,7 +86,7 @@ class WindowTable:
             "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "person": self.person,
-            "rows": [row.to_dict() for row in self.rows],
+            "rows": self.descriptions(),
         }
 
     def __str__(self) -> str:

@@ -1,4 +1,4 @@
-"""What releases have spent on a record: sums that are exact, and numbers that leave rounded.
+"""Exact sums of what releases have spent on a record, rounded outwards when reported.
 
 Three currencies add up over releases that touch a record, each on its own: DP levels, the squares
 of the mu of Gaussian differential privacy, and the rho of zero-concentrated differential privacy.
@@ -89,7 +89,7 @@ class Spend:
 
     @classmethod
     def read(cls, text: str) -> "Spend":
-        """Return what a text says, or raise ValueError where it is not the one text of anything.
+        """Parse the canonical text of a spend, or raise ValueError.
 
         >>> Spend.read("1/4").level, Spend.read("0;0;1/8;0;0;0;1").rho
         (Fraction(1, 4), Fraction(1, 8))
@@ -142,11 +142,11 @@ def worst(spends: Iterable[Spend]) -> tuple[Spend, ...]:
             mixed.add(spend)
         elif largest is None or spend.level > largest.level:
             largest = spend
-    found = [] if largest is None else [largest]
+    candidates = [] if largest is None else [largest]
     if not mixed:
-        return tuple(found)
+        return tuple(candidates)
     kept: list[Spend] = []  # whatever covers a spend comes before it in this order
-    for spend in sorted([*found, *mixed], key=Spend.parts, reverse=True):
+    for spend in sorted([*candidates, *mixed], key=Spend.parts, reverse=True):
         if not any(before.covers(spend) for before in kept):
             kept.append(spend)
     return tuple(kept)

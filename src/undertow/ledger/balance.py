@@ -1,4 +1,4 @@
-"""What a ledger says about one data set: its terms, its entries, what is spent and what is left."""
+"""Terms, entries, spent and remaining budget of one data set of a ledger."""
 
 import math
 from fractions import Fraction
@@ -151,14 +151,14 @@ class Balance:
                 if start is None:
                     raise InvalidInput(f"nothing was reserved under the id {after!r}")
                 first = start
-            found: list[Entry] = []
+            page: list[Entry] = []
             for name in transaction.reserved_after(self.dataset, first, most + 1):
-                if len(found) == most or size <= 0:
-                    return found, found[-1].release_id
+                if len(page) == most or size <= 0:
+                    return page, page[-1].release_id
                 events = [*transaction.events(self.dataset, name)]
                 size -= sum(len(event.body) for event in events)
-                found += entries_of(events, transaction.head.seal)
-            return found, None
+                page += entries_of(events, transaction.head.seal)
+            return page, None
 
     def entry(self, release_id: str) -> Entry | None:
         """Return the entry of a release, None if nothing was reserved for it."""
@@ -179,19 +179,19 @@ class Balance:
 
     def _room(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> Room:
         """Return what is spent in a scope, by the spends that are stored there."""
-        found = transaction.spends(self.dataset, *_searched(terms, layout, scope))
-        return Room(terms, worst(found))
+        spends = transaction.spends(self.dataset, *_searched(terms, layout, scope))
+        return Room(terms, worst(spends))
 
     def _entry(self, transaction: Transaction, release_id: str) -> Entry | None:
         events = transaction.events(self.dataset, release_id)
-        found = entries_of(events, transaction.head.seal)
-        return found[0] if found else None
+        entries = entries_of(events, transaction.head.seal)
+        return entries[0] if entries else None
 
     def _account(self, transaction: Transaction) -> tuple[Terms, Layout]:
-        found = transaction.dataset(self.dataset)
-        if found is None:
+        account = transaction.dataset(self.dataset)
+        if account is None:
             raise LedgerDamaged(f"the data set {self.dataset!r} is no longer in the ledger")
-        return found
+        return account
 
 
 def _searched(

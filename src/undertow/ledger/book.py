@@ -196,7 +196,7 @@ class Ledger(KeyHolder):
             granting.transaction.put_dataset(self.dataset, new, layout)
 
     def narrow(self, release_id: str) -> ChainBox:
-        """Go over to the region of a private fit, on record; return it: plan under it from now on.
+        """Narrow the account to the region of a private fit, on record, and return the region.
 
         All levels spent so far, that of the fit among them, count under the region: given what the
         fit has published, fit and answers together change likelihoods by at most their sum
@@ -261,8 +261,8 @@ class Ledger(KeyHolder):
         wanted = self.left() if level is None else check_positive(level, "level")
         if not wanted:
             raise LedgerConflict("nothing is left in the account for a further answer")
-        told = self.model, wanted, self.against, self.unit, self.protect
-        plan = plan_at_level(query, *told, accept=self.accepted)
+        terms = self.model, wanted, self.against, self.unit, self.protect
+        plan = plan_at_level(query, *terms, accept=self.accepted)
         # what the whole account leaks under what a check suggests, a part of it does not exceed
         costs = {check.name: check.leakage for check in tested_of(self._terms()) if check.leakage}
         checks = [
@@ -308,10 +308,10 @@ class Ledger(KeyHolder):
                 "level says nothing about a person; release with unit='person'"
             )
         with self._checks.writing("reserve") as granting:
-            made = self._reserve(granting, entry)
-        if made.result is not None:  # recorded by a process that was killed before it forgot
+            reservation = self._reserve(granting, entry)
+        if reservation.result is not None:  # recorded by a process that was killed before it forgot
             self._forget_key(granting.transaction.head.id, entry.release_id)
-        return made
+        return reservation
 
     def begin(self, release_id: str) -> None:
         """Record that noise is about to be drawn for a release: it can no longer be cancelled.
@@ -319,9 +319,9 @@ class Ledger(KeyHolder):
         Once is enough, and a release with a recorded result has begun.
         """
         with self._checks.writing("begin") as granting:
-            found = self._held(granting, release_id)
-            if not found.begun:
-                self._append(granting, "begin", found.release_id)
+            entry = self._held(granting, release_id)
+            if not entry.begun:
+                self._append(granting, "begin", entry.release_id)
 
     def cancel(self, release_id: str, why: str) -> None:
         """Give back, on record, what was reserved for a release that never began.
@@ -331,21 +331,21 @@ class Ledger(KeyHolder):
         """
         reason = check_name(why, "the reason, which is recorded,")
         with self._checks.writing("cancel") as granting:
-            found = self._held(granting, release_id)
-            if found.begun:
+            entry = self._held(granting, release_id)
+            if entry.begun:
                 raise LedgerConflict(
-                    f"the release {found.release_id!r} has begun: noise may have been drawn and "
+                    f"the release {entry.release_id!r} has begun: noise may have been drawn and "
                     "seen, so its level stays spent; repeat it with the same id"
                 )
             transaction, account = granting.transaction, granting.account(self.dataset)
-            where, spend, layout = account.given_back(found)
+            where, spend, layout = account.given_back(entry)
             granting.check_region(self.dataset, account, where)
-            self._append(granting, "cancel", found.release_id, why=reason)
+            self._append(granting, "cancel", entry.release_id, why=reason)
             if spend:
                 transaction.write(self.dataset, account.spends.changes(where, spend))
             if layout != account.layout:
                 transaction.put_dataset(self.dataset, account.terms, layout)
-        self._forget_key(transaction.head.id, found.release_id)
+        self._forget_key(transaction.head.id, entry.release_id)
 
     def confirm(self, release_id: str, result: dict[str, Any]) -> dict[str, Any]:
         """Record what a reserved release publishes, and return what is recorded: show only that.
@@ -362,9 +362,9 @@ class Ledger(KeyHolder):
             raise InvalidInput(f"the result must be a dictionary, found {type(result).__name__}")
         text = canonical(result, "result")
         with self._checks.writing("confirm") as granting:
-            found = self._held(granting, key)
-            first = found.result is None
-            recorded: dict[str, Any] = loads(text) if found.result is None else dict(found.result)
+            entry = self._held(granting, key)
+            first = entry.result is None
+            recorded: dict[str, Any] = loads(text) if entry.result is None else dict(entry.result)
             if first:
                 self._append(granting, "confirm", key, result=recorded)
         self._forget_key(granting.transaction.head.id, key)
@@ -384,8 +384,8 @@ class Ledger(KeyHolder):
                 self._append(granting, "shape", identity=name)
             here = [
                 (other, self._store.place)
-                for other, found in sorted(granting.accounts.items())
-                if other != self.dataset and name in found.shapes
+                for other, beside in sorted(granting.accounts.items())
+                if other != self.dataset and name in beside.shapes
             ]
             elsewhere = self._checks.bound(granting.transaction, name, self.dataset)
         return [
@@ -403,31 +403,31 @@ class Ledger(KeyHolder):
     def _held(self, granting: Granting, release_id: str) -> Entry:
         """Return the entry of a release that was reserved and not cancelled."""
         key = check_name(release_id, "release id")
-        found = self._recorded(granting, key)
-        if found is None:
+        entry = self._recorded(granting, key)
+        if entry is None:
             raise LedgerConflict(
                 f"nothing was reserved under the id {key!r}; reserve before drawing noise"
             )
-        if found.status == "cancelled":
+        if entry.status == "cancelled":
             raise LedgerConflict(f"the release {key!r} was cancelled; reserve under another id")
-        return found
+        return entry
 
     def _recorded(self, granting: Granting, release_id: str) -> Entry | None:
         """Return the entry of a release, which must be the one that was verified."""
-        known = granting.account(self.dataset).lines.get(release_id)
-        found = self._entry(granting.transaction, release_id)
-        if (None if known is None else known.hash) != (None if found is None else found.hash):
+        line = granting.account(self.dataset).lines.get(release_id)
+        entry = self._entry(granting.transaction, release_id)
+        if (None if line is None else line.hash) != (None if entry is None else entry.hash):
             raise LedgerDamaged(f"the entry of the release {release_id!r} is not as it was written")
-        return found
+        return entry
 
     def _reserve(self, granting: Granting, entry: Entry) -> Reservation:
         """Reserve inside a transaction; keeps segments and layout in step with the new event."""
         transaction, account = granting.transaction, granting.account(self.dataset)
-        found = self._recorded(granting, entry.release_id)
-        if found is not None:
-            check_same(found, entry)
-            result = None if found.result is None else dict(found.result)
-            return Reservation(entry.release_id, result, found.hash, found.made)
+        recorded = self._recorded(granting, entry.release_id)
+        if recorded is not None:
+            check_same(recorded, entry)
+            result = None if recorded.result is None else dict(recorded.result)
+            return Reservation(entry.release_id, result, recorded.hash, recorded.made)
         where = account.region(entry.scope)
         granting.check_region(self.dataset, account, where)
         account.check(entry, where)
@@ -442,11 +442,11 @@ class Ledger(KeyHolder):
     def _stored(self, *, created: bool = False) -> Terms | None:
         with self._checks.reading() as transaction:
             self._checks.look_around(created=created)
-            found = transaction.dataset(self.dataset)
-            return None if found is None else found[0]
+            account = transaction.dataset(self.dataset)
+            return None if account is None else account[0]
 
     def _start(self, wanted: Mapping[str, Any], present: bool, create: bool) -> Terms:
-        """Write the terms of a new data set; whoever comes second gets the first one's."""
+        """Write the terms of a new data set, unless another process wrote them first."""
         if not create or wanted["model"] is None or wanted["limit"] is None:
             raise InvalidInput(
                 f"there is no data set {self.dataset!r} in {self._store.place}"
@@ -474,9 +474,9 @@ class Ledger(KeyHolder):
             self._store.create()
             self._stored(created=True)
         with self._checks.writing("open") as granting:
-            found = granting.transaction.dataset(self.dataset)
-            if found is not None:
-                return found[0]
+            account = granting.transaction.dataset(self.dataset)
+            if account is not None:
+                return account[0]
             if self.dataset in granting.accounts:  # a second budget for the same records
                 raise LedgerDamaged(f"the terms of the data set {self.dataset!r} are lost")
             self._append(granting, "open", terms=terms.to_dict())
@@ -498,7 +498,7 @@ def forget(
     key: bytes | str | os.PathLike[str] | None = None,
     memory: str | os.PathLike[str] | None = None,
 ) -> int:
-    """Accept, on record, that a ledger has lost events; return how many were remembered.
+    """Record that a ledger has lost events; return how many were remembered.
 
     For a ledger that was restored from an older copy: what was spent since then is not in it.
     """

@@ -48,7 +48,7 @@ class _Known:
     lock: threading.RLock = field(default_factory=threading.RLock)
 
     def start(self, head: Head) -> None:
-        """Know nothing of a ledger but its name."""
+        """Reset what was checked to the ledger's name alone."""
         self.id, self.seq, self.hash = head.id, 0, head.seal.origin(head.id)
         self.accounts, self.mark = {}, None
 
@@ -58,11 +58,11 @@ _known: dict[str, _Known] = {}
 
 def _at(place: str) -> _Known:
     """Return what is known of a place; the process forgets places it has not used for long."""
-    known = _known.pop(place, None) or _Known()
-    _known[place] = known
+    checked = _known.pop(place, None) or _Known()
+    _known[place] = checked
     for old in [*_known][:-_MOST]:
         _known.pop(old, None)
-    return known
+    return checked
 
 
 if hasattr(os, "register_at_fork"):  # another thread of the parent may have held a lock
@@ -127,16 +127,16 @@ class Checks:
         before = self._memory.others_at(self._place, self._id) if self._place else 0
         if not before:
             return
-        said = f"another ledger was kept as {self._store.place} before, with {before} events"
+        warning = f"another ledger was kept as {self._store.place} before, with {before} events"
         if not created:
             raise LedgerDamaged(
-                f"{said}: this one has replaced it, and what was spent there is not in it; go back "
-                "to that one, or, if it is given up, record that with: undertow ledger forget "
+                f"{warning}: this one has replaced it, and what was spent there is not in it; go "
+                "back to that one, or, if it is given up, record that with: undertow ledger forget "
                 "LEDGER --yes"
             )
         self._memory.give_up(self._place, self._id)
         warnings.warn(
-            f"{said}: what was spent there is not known here, and adds up; go back to it if it "
+            f"{warning}: what was spent there is not known here, and adds up; go back to it if it "
             "was lost",
             AccountWarning,
             stacklevel=4,
@@ -146,29 +146,29 @@ class Checks:
         """Return the number of events after checking everything from the first event on."""
         with self.reading() as transaction:
             transaction.head.seal.needed(self._store.place)
-            found = transaction.snapshot()
-        number = verified(found, holding)
-        self._remember(found.head)
+            events = transaction.snapshot()
+        number = verified(events, holding)
+        self._remember(events.head)
         return number
 
     @contextmanager
     def writing(self, what: str) -> Iterator[Granting]:
         """Give a writing transaction on a ledger that is as it was written; remember its end."""
-        known = self._checked()
+        checked = self._checked()
         with self._store.writing(what) as transaction:
-            with known.lock:
-                alone = known.mark is not None and transaction.mark() == known.mark
-                self._follow(known, transaction)
+            with checked.lock:
+                alone = checked.mark is not None and transaction.mark() == checked.mark
+                self._follow(checked, transaction)
             start = transaction.head
-            yield Granting(transaction, known.accounts)
+            yield Granting(transaction, checked.accounts)
             end, after = transaction.head, transaction.mark()
         if end != start:
-            with known.lock:
-                known.mark = self._store.touched(after) if alone else None
+            with checked.lock:
+                checked.mark = self._store.touched(after) if alone else None
         self._remember(end)
 
     def forget(self, at: str) -> int:
-        """Accept, on record, a ledger that has lost events; return how many were remembered.
+        """Record that a ledger has lost events; return how many were remembered.
 
         The record is written before anything is forgotten: a crash in between refuses once more.
         """
@@ -176,9 +176,9 @@ class Checks:
             head = transaction.head
             head.seal.needed(self._store.place)
             verified(transaction.snapshot())
-        known = _at(self._store.address)
-        with known.lock:
-            known.start(head)
+        checked = _at(self._store.address)
+        with checked.lock:
+            checked.start(head)
         last = self._memory.head(head.id)
         with Checks(self._store, Memory(None)).writing("forget") as granting:
             body = {"remembered": None if last is None else [*last], "at": at}
@@ -198,39 +198,39 @@ class Checks:
 
     def _checked(self) -> _Known:
         """Check what can be checked before the lock; return what is verified by now."""
-        known = _at(self._store.address)
-        with known.lock:
+        checked = _at(self._store.address)
+        with checked.lock:
             found: Snapshot | None = None
             with self.reading() as transaction:
                 head = transaction.head
                 head.seal.needed(self._store.place)
-                if known.id != head.id:
-                    known.start(head)
-                if known.mark is None or transaction.mark() != known.mark:
+                if checked.id != head.id:
+                    checked.start(head)
+                if checked.mark is None or transaction.mark() != checked.mark:
                     found = transaction.snapshot()
                 else:
-                    self._follow(known, transaction)
+                    self._follow(checked, transaction)
             if found is not None:
-                self._compare(known, found)
-        return known
+                self._compare(checked, found)
+        return checked
 
-    def _follow(self, known: _Known, transaction: Transaction) -> None:
-        """Go on from what is known to the ledger's last event."""
-        if known.id != transaction.head.id or known.seq > transaction.head.seq:
-            raise _rolled_back(self._store.place, transaction.head.seq, known.seq)
-        _continue(known, transaction.events(after=known.seq), transaction.head)
+    def _follow(self, checked: _Known, transaction: Transaction) -> None:
+        """Replay from the last checked event to the ledger's last event."""
+        if checked.id != transaction.head.id or checked.seq > transaction.head.seq:
+            raise _rolled_back(self._store.place, transaction.head.seq, checked.seq)
+        _continue(checked, transaction.events(after=checked.seq), transaction.head)
 
-    def _compare(self, known: _Known, found: Snapshot) -> None:
+    def _compare(self, checked: _Known, snapshot: Snapshot) -> None:
         """Hold everything in a ledger against what was verified of it, and go on from there."""
-        if known.seq > found.head.seq:
-            raise _rolled_back(self._store.place, found.head.seq, known.seq)
-        origin = found.head.seal.origin(found.head.id)
-        for event, _ in chained(found.events[: known.seq], found.head.seal, origin):
-            if event.seq == known.seq and event.hash != known.hash:
-                raise _rolled_back(self._store.place, found.head.seq, known.seq)
-        _continue(known, found.events[known.seq :], found.head)
-        _tables(found, known.accounts)
-        known.mark = found.mark
+        if checked.seq > snapshot.head.seq:
+            raise _rolled_back(self._store.place, snapshot.head.seq, checked.seq)
+        origin = snapshot.head.seal.origin(snapshot.head.id)
+        for event, _ in chained(snapshot.events[: checked.seq], snapshot.head.seal, origin):
+            if event.seq == checked.seq and event.hash != checked.hash:
+                raise _rolled_back(self._store.place, snapshot.head.seq, checked.seq)
+        _continue(checked, snapshot.events[checked.seq :], snapshot.head)
+        _tables(snapshot, checked.accounts)
+        checked.mark = snapshot.mark
 
 
 def verified(found: Snapshot, holding: Iterable[str] = ()) -> int:
@@ -253,21 +253,21 @@ def verified(found: Snapshot, holding: Iterable[str] = ()) -> int:
     return fresh.seq
 
 
-def _continue(known: _Known, events: Iterable[Event], head: Head) -> None:
+def _continue(checked: _Known, events: Iterable[Event], head: Head) -> None:
     """Replay what was appended since; the last event must be the ledger's last."""
     done = False
     try:
-        for event, body in chained(events, head.seal, known.hash, known.seq):
-            replayed(known.accounts, event, body)
-            known.seq, known.hash = event.seq, event.hash
-        if (known.seq, known.hash) != head[:2]:
+        for event, body in chained(events, head.seal, checked.hash, checked.seq):
+            replayed(checked.accounts, event, body)
+            checked.seq, checked.hash = event.seq, event.hash
+        if (checked.seq, checked.hash) != head[:2]:
             raise LedgerDamaged(
-                f"{head.seq} events were written, {known.seq} are left, or the last is another"
+                f"{head.seq} events were written, {checked.seq} are left, or the last is another"
             )
         done = True
     finally:
         if not done:  # an event may have been half applied
-            known.start(head)
+            checked.start(head)
 
 
 def _tables(found: Snapshot, accounts: Accounts) -> None:

@@ -92,7 +92,9 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
     }
     for name, reason in reasons.items():
         mine, stored = wanted[name], getattr(terms, name)
-        if name == "model" and mine is not None:  # levels are exchanged by the law, whoever made it
+        if (
+            name == "model" and mine is not None
+        ):  # levels are exchanged by the law, whatever its origin
             about = [RecordDescription.from_dict(one.get("records", {})) for one in (mine, stored)]
             if about[0].contradicts(about[1]):
                 raise LedgerConflict(
@@ -102,8 +104,8 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
             mine, stored = ({**one, "origin": None, "records": None} for one in (mine, stored))
         if mine is not None and mine != stored:
             raise LedgerConflict(f"the data set {dataset!r} is kept under {reason}")
-    asked, held = wanted["accepted"], tuple(terms.accepted)
-    if asked and asked != held:
+    accepted, held = wanted["accepted"], tuple(terms.accepted)
+    if accepted and accepted != held:
         kept = accept_option(held) if held else "no acceptance of a failed check"
         raise LedgerConflict(
             f"the data set {dataset!r} is kept under {kept}; open it without accept, or keep the "
@@ -125,31 +127,33 @@ def request(
     key, where = check_name(release_id, "release id"), as_scope(scope)
     if about is not None and not isinstance(about, Mapping):
         raise InvalidInput(f"about must be a dictionary, found {type(about).__name__}")
-    said = loads(canonical(dict(about or {}), "description in about"))
-    given = {name: part for name, part in (beside or {}).items() if part is not None}
+    description = loads(canonical(dict(about or {}), "description in about"))
+    amounts = {name: part for name, part in (beside or {}).items() if part is not None}
     check_choice(kind, "kind", ("release", "redaction"))
     if kind == "redaction":
-        if given or (level is not None and level != math.inf):
+        if amounts or (level is not None and level != math.inf):
             raise InvalidInput("a redaction has no finite DP level; pass level=None")
-        return Entry(key, "redaction", None, check_positive(leakage, "its leakage"), where, said)
+        return Entry(
+            key, "redaction", None, check_positive(leakage, "its leakage"), where, description
+        )
     if leakage is not None:
         raise InvalidInput(
             "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
             "releases are not added, they do not compose"
         )
     if hasattr(level, "curve"):
-        if given:
+        if amounts:
             raise InvalidInput("a guarantee says all of its numbers; pass no mu, rho or delta")
-        level, given = amounts_of(level)
+        level, amounts = amounts_of(level)
     parts: dict[str, Any] = {
-        name: exact_level(part, f"the {name} of a release") for name, part in given.items()
+        name: exact_level(part, f"the {name} of a release") for name, part in amounts.items()
     }
     if "delta" in parts:
         check_delta(parts["delta"])
         if level is None and len(parts) == 1:
             raise InvalidInput("a delta stands beside the DP level (or mu, or rho) it belongs to")
     own = None if level is None and parts else exact_level(level)
-    return Entry(key, "release", own, None, where, said, **parts)
+    return Entry(key, "release", own, None, where, description, **parts)
 
 
 def amounts_of(guarantee: Any) -> tuple[float | None, dict[str, float]]:
@@ -199,7 +203,7 @@ class Event(NamedTuple):
 
 @contextmanager
 def decoding(what: str) -> Iterator[None]:
-    """Turn whatever a row of the wrong form causes into `LedgerDamaged`."""
+    """Convert the errors of a malformed row into `LedgerDamaged`."""
     try:
         yield
     except (ValueError, TypeError, KeyError, AttributeError, ArithmeticError, RecursionError):
@@ -270,18 +274,18 @@ class Spends:
     def changes(self, where: Region, spend: Spend) -> list[Change]:
         """Return what adding a spend in a region changes; nothing is changed yet."""
         fresh = set(where.fresh)
-        found = []
+        changes = []
         for number, cells in self._grouped(c for c in where.cells if c not in fresh).items():
             low, high = self._slice(number, where)
             old = self._lines[number][low:high]
-            found.append(Change(cells, old, overlay(old, where.start, where.end, spend)))
+            changes.append(Change(cells, old, overlay(old, where.start, where.end, spend)))
         if where.fresh:
             # fresh cells were part of the rest until now, so they start with all that it has spent
             line = self._lines[self._number[REST]]
             low, high = self._slice(self._number[REST], where)
             new = overlay(line[low:high], where.start, where.end, spend)
-            found.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))
-        return found
+            changes.append(Change([*where.fresh], [], [*line[:low], *new, *line[high:]]))
+        return changes
 
     def add(self, where: Region, spend: Spend | None) -> None:
         """Add a spend in a region; None only sets its fresh cells apart."""
@@ -305,10 +309,10 @@ class Spends:
 
     def _grouped(self, cells: Iterable[str]) -> dict[int, list[str]]:
         """Return cells by the line they have."""
-        found: dict[int, list[str]] = {}
+        groups: dict[int, list[str]] = {}
         for cell in cells:
-            found.setdefault(self._number[cell], []).append(cell)
-        return found
+            groups.setdefault(self._number[cell], []).append(cell)
+        return groups
 
     def _slice(self, number: int, where: Region) -> tuple[int, int]:
         """Return the positions of the segments that meet or border the window."""

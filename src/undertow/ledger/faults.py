@@ -1,12 +1,11 @@
 """What can be wrong with a file or a database, in our words."""
 
-import os
 from pathlib import Path
 from stat import S_ISREG
 
 from undertow.errors import LedgerDamaged, LedgerError, LedgerUnavailable
 
-__all__ = ["file_exists", "refusal", "sync_directory"]
+__all__ = ["file_exists", "refusal"]
 
 _REASONS = {
     "SQLITE_BUSY": "another process has it locked",
@@ -68,13 +67,3 @@ def file_exists(path: Path, place: str) -> bool:
             "delete it if nothing was ever released from it"
         )
     return True
-
-
-def sync_directory(folder: Path) -> None:
-    """Make a new name in a directory durable, where the system can."""
-    if os.name == "posix":
-        handle = os.open(folder, os.O_RDONLY)
-        try:
-            os.fsync(handle)
-        finally:
-            os.close(handle)

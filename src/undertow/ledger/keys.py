@@ -24,8 +24,8 @@ from typing import Any
 from undertow import ledger as checkpoints
 from undertow.data.scopes import check_name
 from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerDamaged
+from undertow.files import create_new, sync_directory
 from undertow.ledger.balance import Balance
-from undertow.ledger.faults import sync_directory
 from undertow.ledger.replay import entries_of
 from undertow.sampling.keyed import Key
 
@@ -57,10 +57,10 @@ class KeyHolder(Balance):
         self._forget_recorded()
         with self._store.reading() as transaction:
             self._account(transaction)
-            found, own = self._entry(transaction, name), transaction.head.id
-        if found is not None and found.result is not None:
+            entry, own = self._entry(transaction, name), transaction.head.id
+        if entry is not None and entry.result is not None:
             raise released(name)
-        if found is None or found.status != "reserved":
+        if entry is None or entry.status != "reserved":
             raise LedgerConflict(
                 f"nothing is reserved under the id {name!r}, so it has no key; reserve before "
                 "drawing"
@@ -132,9 +132,9 @@ class Keys:
         try:
             _own_folder(self._folder)
             for _ in range(_TRIES):
-                found = _read(path)
-                if found is not None and found[0] == whose:
-                    return found[1]
+                key = _read(path)
+                if key is not None and key[0] == whose:
+                    return key[1]
                 if path.is_symlink() or path.exists():  # damaged, foreign, or open to others
                     _wipe(path)
                 _put(path, whose)
@@ -155,8 +155,8 @@ class Keys:
         """Return the data sets and releases of a ledger of which there are keys, or drafts."""
         if self._folder is None:
             return set()
-        found = [one[0] for path in self._folder.glob("*.key*") if (one := _read(path))]
-        return {(dataset, name) for where, dataset, name in found if where == ledger}
+        owners = [one[0] for path in self._folder.glob("*.key*") if (one := _read(path))]
+        return {(dataset, name) for where, dataset, name in owners if where == ledger}
 
     def forget_wiped(self) -> None:
         """Remove files that were overwritten by a process that was killed before it removed them.
@@ -205,15 +205,15 @@ def _own_folder(folder: Path) -> None:
     folder.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
     with suppress(FileExistsError):
         folder.mkdir(mode=0o700)
-    found = folder.lstat()
-    if not stat.S_ISDIR(found.st_mode) or not _own(found):
+    status = folder.lstat()
+    if not stat.S_ISDIR(status.st_mode) or not _own(status):
         raise PermissionError
-    if os.name == "posix" and stat.S_IMODE(found.st_mode) != stat.S_IRWXU:
+    if os.name == "posix" and stat.S_IMODE(status.st_mode) != stat.S_IRWXU:
         folder.chmod(stat.S_IRWXU)
 
 
-def _own(found: os.stat_result) -> bool:
-    return os.name != "posix" or found.st_uid == os.geteuid()
+def _own(status: os.stat_result) -> bool:
+    return os.name != "posix" or status.st_uid == os.geteuid()
 
 
 def _read(path: Path) -> tuple[list[str], Key] | None:
@@ -223,9 +223,9 @@ def _read(path: Path) -> tuple[list[str], Key] | None:
     except OSError:
         return None
     with os.fdopen(handle, "rb") as file:
-        found = os.fstat(handle)
-        closed = os.name != "posix" or not stat.S_IMODE(found.st_mode) & _OTHERS
-        if not (stat.S_ISREG(found.st_mode) and _own(found) and closed):
+        status = os.fstat(handle)
+        closed = os.name != "posix" or not stat.S_IMODE(status.st_mode) & _OTHERS
+        if not (stat.S_ISREG(status.st_mode) and _own(status) and closed):
             return None
         try:
             held = json.load(file)
@@ -238,10 +238,10 @@ def _read(path: Path) -> tuple[list[str], Key] | None:
 
 
 def _put(path: Path, whose: list[str]) -> None:
-    """Make a key file, whole or not at all; whoever comes second leaves the first one's."""
+    """Create a key file, whole or not at all, unless another process created it first."""
     content = json.dumps(_content(whose, Key.fresh().exported().hex())).encode()
     draft = path.with_name(f"{path.name}.{secrets.token_hex(8)}")
-    handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL | _NO_LINKS, 0o600)
+    handle = create_new(draft)
     try:
         with os.fdopen(handle, "wb") as file:
             checkpoints.reached("hold-begun")
@@ -265,9 +265,9 @@ def _wipe(path: Path) -> None:
     with suppress(OSError):
         handle = os.open(path, os.O_WRONLY | _NO_LINKS)
         with os.fdopen(handle, "wb") as file:
-            found = os.fstat(handle)
-            if stat.S_ISREG(found.st_mode) and _own(found):
-                file.write(bytes(found.st_size))
+            status = os.fstat(handle)
+            if stat.S_ISREG(status.st_mode) and _own(status):
+                file.write(bytes(status.st_size))
                 file.flush()
                 os.fsync(handle)
     checkpoints.reached("wipe-written")

@@ -15,6 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from undertow.errors import AccountWarning, InvalidInput
+from undertow.files import create_new
 
 __all__ = ["STATE_VARIABLE", "Memory", "memory_at"]
 
@@ -63,8 +64,8 @@ class Memory:
     def head(self, ledger: str) -> tuple[int, str] | None:
         """Return number and hash of the last event that was seen in a ledger."""
         query = "SELECT seq, hash FROM heads WHERE ledger = ?"
-        found: list[tuple[int, str]] = self._run((query, (ledger,)), writing=False)
-        return found[0] if found else None
+        heads: list[tuple[int, str]] = self._run((query, (ledger,)), writing=False)
+        return heads[0] if heads else None
 
     def advance(self, ledger: str, place: str, seq: int, last: str) -> None:
         """Remember the last event of a ledger, unless a later one is known."""
@@ -76,7 +77,7 @@ class Memory:
         self._run((put, (ledger, place, seq, last)))
 
     def forget(self, ledger: str) -> None:
-        """Remember nothing more of a ledger's events."""
+        """Forget a ledger's events."""
         self._run(("DELETE FROM heads WHERE ledger = ?", (ledger,)))
 
     def give_up(self, place: str, ledger: str) -> None:
@@ -87,8 +88,8 @@ class Memory:
     def others_at(self, place: str, ledger: str) -> int:
         """Return how many events the other ledgers have that were last seen at this place."""
         query = "SELECT sum(seq) FROM heads WHERE place = ? AND ledger <> ?"
-        found = self._run((query, (place, ledger)), writing=False)
-        return int(found[0][0] or 0) if found else 0
+        ledgers = self._run((query, (place, ledger)), writing=False)
+        return int(ledgers[0][0] or 0) if ledgers else 0
 
     def bind(self, identity: str, ledger: str, dataset: str, place: str) -> list[tuple[str, str]]:
         """Remember that a table was released here; return (data set, place) in other ledgers."""
@@ -106,13 +107,13 @@ class Memory:
         """
         if self._path is None:
             return []
-        found: list[Any] = []
+        rows: list[Any] = []
         try:
             if not writing and not self._path.exists():
                 return []
             with _opened(self._path, writing) as file:
                 for query, values in statements:
-                    found = [] if file is None else file.execute(query, values).fetchall()
+                    rows = [] if file is None else file.execute(query, values).fetchall()
         except (OSError, sqlite3.Error):
             if str(self._path) not in _told:
                 _told.add(str(self._path))
@@ -125,7 +126,7 @@ class Memory:
                     stacklevel=2,
                 )
             return []
-        return found
+        return rows
 
 
 @contextmanager
@@ -138,7 +139,7 @@ def _opened(path: Path, writing: bool) -> Iterator[sqlite3.Connection | None]:
     if writing:
         path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)
         with suppress(FileExistsError):
-            os.close(os.open(path, os.O_CREAT | os.O_EXCL | os.O_RDWR, 0o600))
+            os.close(create_new(path))
     name = f"{path.absolute().as_uri()}?mode=rw"  # readers, too, undo what a killed writer left
     with closing(sqlite3.connect(name, uri=True, timeout=_WAIT, isolation_level=None)) as file:
         file.execute(f"PRAGMA synchronous = {DURABILITY}")

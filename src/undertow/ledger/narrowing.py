@@ -38,23 +38,23 @@ def check_narrowing(terms: Terms) -> None:
 
 def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
     """Return the fit that an entry holds; its confidence was written before its noise was drawn."""
-    said: Any = entry.about.get("fit")
-    if not isinstance(said, dict) or entry.kind != "release" or entry.level is None:
+    fit: Any = entry.about.get("fit")
+    if not isinstance(fit, dict) or entry.kind != "release" or entry.level is None:
         raise LedgerConflict(
             f"the release {entry.release_id!r} is no private fit; make one with "
             "MarkovChain.fit(data, private=LEVEL, ledger=ledger)"
         )
     if entry.result is None:
         raise LedgerConflict(f"the fit {entry.release_id!r} was reserved and never made; repeat it")
-    scale, states = said["scale"], tuple(said["states"])
+    scale, states = fit["scale"], tuple(fit["states"])
     if DiscreteLaplace(Transitions(), scale).level_upper() > entry.level:
         raise LedgerConflict(f"the fit {entry.release_id!r} has spent less than its noise is worth")
     noisy = np.array(entry.result["numbers"][0]).reshape(len(states), len(states))
     return PrivateFit(
-        noisy, states, level=entry.level, scale=scale, sample_size=said["records"],
-        confidence=said["confidence"], within=model_from_dict(terms.model),
+        noisy, states, level=entry.level, scale=scale, sample_size=fit["records"],
+        confidence=fit["confidence"], within=model_from_dict(terms.model),
         release_id=entry.release_id,
-    ).with_records(RecordDescription.from_dict(said.get("described", {})))  # fmt: skip
+    ).with_records(RecordDescription.from_dict(fit.get("described", {})))  # fmt: skip
 
 
 def believed(terms: Terms) -> AnyModel:

@@ -108,14 +108,14 @@ Accounts = dict[str, Account]
 
 def entries_of(events: Iterable[Event], seal: Seal) -> list[Entry]:
     """Return the entries among events, each with what became of it, in order."""
-    found: dict[str | None, Entry] = {}
+    entries: dict[str | None, Entry] = {}
     for event in events:
-        body, before = seal.content(event), found.get(event.release_id)
+        body, before = seal.content(event), entries.get(event.release_id)
         if event.kind == "reserve":
-            found[event.release_id] = _entry(event, body)
+            entries[event.release_id] = _entry(event, body)
         elif before is not None:
-            found[event.release_id] = _later(before, event, body)
-    return list(found.values())
+            entries[event.release_id] = _later(before, event, body)
+    return list(entries.values())
 
 
 def _entry(event: Event, body: Mapping[str, Any]) -> Entry:

@@ -99,12 +99,12 @@ class Terms:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description; of the terms with a default, those that differ."""
-        told = {name: getattr(self, name) for name in self.__slots__}
+        fields = {name: getattr(self, name) for name in self.__slots__}
         left = () if self.delta else ("delta", "small", "pure")
         window = ("window",) if self.window == 1 else ()
-        unsaid = (name for name in ("missed", "checks", "accepted") if not told[name])
-        told |= {name: list(told[name]) for name in ("checks", "accepted")}
-        return without(told, *left, *window, *unsaid)
+        unsaid = (name for name in ("missed", "checks", "accepted") if not fields[name])
+        fields |= {name: list(fields[name]) for name in ("checks", "accepted")}
+        return without(fields, *left, *window, *unsaid)
 
 
 @dataclass(frozen=True, slots=True)
@@ -295,37 +295,37 @@ def overlay(segments: Sequence[Segment], start: int, end: int, spend: Spend) -> 
 def check_beside(layout: Layout, entry: Entry) -> None:
     """Refuse a redaction beside anything and anything beside a redaction."""
     if layout.redaction is not None or (entry.kind == "redaction" and layout.used):
-        found = "a redaction" if layout.redaction is not None else "other releases"
+        others = "a redaction" if layout.redaction is not None else "other releases"
         raise LedgerConflict(
-            f"the data set already has {found}: a redaction shows which records were erased and "
+            f"the data set already has {others}: a redaction shows which records were erased and "
             "has no finite DP level, so nothing certified can be said about it together with any "
             "other release of the same records; a redacted data set has one release"
         )
 
 
-def check_same(found: Entry, wanted: Entry) -> None:
+def check_same(recorded: Entry, wanted: Entry) -> None:
     """Refuse a release id that was used for something else: it would get another's answer."""
-    if found.status == "cancelled":
+    if recorded.status == "cancelled":
         raise LedgerConflict(
-            f"the release id {found.release_id!r} was cancelled and is retired; use another id"
+            f"the release id {recorded.release_id!r} was cancelled and is retired; use another id"
         )
-    if found.body() != wanted.body():
-        changed = _differences(found, wanted) or ["description"]
+    if recorded.body() != wanted.body():
+        changed = _differences(recorded, wanted) or ["description"]
         raise LedgerConflict(
-            f"the release id {found.release_id!r} is taken by a release with another "
+            f"the release id {recorded.release_id!r} is taken by a release with another "
             f"{' and another '.join(changed)}; repeat that one unchanged, or use a new id"
         )
 
 
-def _differences(found: Entry, wanted: Entry) -> list[str]:
+def _differences(recorded: Entry, wanted: Entry) -> list[str]:
     """Return in words what two requests differ in; values stay out of it."""
-    (one, read, shape), (other, reread, reshaped) = _parts(found), _parts(wanted)
+    (one, read, shape), (other, reread, reshaped) = _parts(recorded), _parts(wanted)
     nested = {
         "meaning of the columns": _keys(read, reread),
         "shape of the data": _keys(shape, reshaped),
     }
-    said = [f"{what} ({', '.join(keys)})" for what, keys in nested.items() if keys]
-    return [*_keys(one, other), *said]
+    changes = [f"{what} ({', '.join(keys)})" for what, keys in nested.items() if keys]
+    return [*_keys(one, other), *changes]
 
 
 def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
@@ -585,8 +585,8 @@ def spend_words(spend: Spend) -> str:
     >>> spend_words(Spend(Fraction(1, 4))), spend_words(Spend(squares=Fraction(1, 4)))
     ('a DP level of 0.25', 'mu 0.5')
     """
-    said = [("mu", spend.mu), ("rho", round_up(spend.rho)), ("delta", round_up(spend.delta))]
-    parts = [f"{name} {_brief(number, above)}" for name, number in said if number]
+    amounts = [("mu", spend.mu), ("rho", round_up(spend.rho)), ("delta", round_up(spend.delta))]
+    parts = [f"{name} {_brief(number, above)}" for name, number in amounts if number]
     if spend.level or not parts:
         parts = [f"a DP level of {_brief(round_up(spend.level), above)}", *parts]
     return " and ".join(parts)
@@ -616,8 +616,8 @@ def gradual_spread(model: AnyModel) -> float | None:
     40.0
     """
     spreads = [getattr(member, "spread", None) for member in model.members()]
-    known = [spread for spread in spreads if spread is not None]
-    return max(known) if len(known) == len(spreads) else None
+    widths = [spread for spread in spreads if spread is not None]
+    return max(widths) if len(widths) == len(spreads) else None
 
 
 def exchanged(
@@ -723,16 +723,16 @@ def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) ->
     curve = LargestCurve(tuple(map(SpendCurve, spent)))
     if pure or terms.unit == "person":
         level = round_up(max(spend.level for spend in spent)) if pure else 1.0
-        found = exchanged(level, model, terms.against, terms.unit, terms.window)
-        upper = found.upper if pure else curve.epsilon(terms.delta)
-        return replace(found, lower=0.0, upper=upper, witness=None, delta=terms.delta)
+        leakage = exchanged(level, model, terms.against, terms.unit, terms.window)
+        upper = leakage.upper if pure else curve.epsilon(terms.delta)
+        return replace(leakage, lower=0.0, upper=upper, witness=None, delta=terms.delta)
 
     @lru_cache(maxsize=256)
     def rate(level: float) -> float:
         return exchanged(level, model, terms.against, window=terms.window).upper
 
-    found, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
-    found = replace(found, secrets=Secrets(window=terms.window))
+    leakage, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
+    leakage = replace(leakage, secrets=Secrets(window=terms.window))
     kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
-    upper = min(found.upper, granted) if kept else found.upper
-    return replace(found, upper=upper, assumptions=(*found.assumptions, _CHOSEN))
+    upper = min(leakage.upper, granted) if kept else leakage.upper
+    return replace(leakage, upper=upper, assumptions=(*leakage.assumptions, _CHOSEN))

@@ -24,7 +24,8 @@ from sqlalchemy.pool import NullPool
 from undertow import ledger
 from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerUnavailable
-from undertow.ledger.faults import file_exists, refusal, sync_directory
+from undertow.files import sync_directory
+from undertow.ledger.faults import file_exists, refusal
 from undertow.ledger.memory import file_name
 from undertow.ledger.seals import Seal
 from undertow.ledger.tables import EVENTS, LEDGER, MIGRATIONS, VERSION, fill, migrate
@@ -189,7 +190,7 @@ class Store:
         return True
 
     def create(self) -> None:
-        """Create an empty ledger, whole or not at all; whoever comes second finds the first's."""
+        """Create an empty ledger, whole or not at all, unless another process created it first."""
         if self.path is None:
             with self._connected(writing="create") as connection:
                 connection.execute(sa.text("SELECT pg_advisory_xact_lock(7853712236)"))
@@ -250,9 +251,9 @@ class Store:
         if self.path is None:
             return after
         try:
-            found = self.path.stat()
-            moment = found.st_mtime_ns + 1 + secrets.randbelow(999)
-            os.utime(self.path, ns=(found.st_atime_ns, moment))
+            status = self.path.stat()
+            moment = status.st_mtime_ns + 1 + secrets.randbelow(999)
+            os.utime(self.path, ns=(status.st_atime_ns, moment))
             return _stamp(self.path)
         except OSError:  # the file of another user, who alone may set its times
             return None
@@ -344,8 +345,8 @@ class Store:
 
 
 def _stamp(path: Path) -> object:
-    found = path.stat()
-    return found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns
+    status = path.stat()
+    return status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns
 
 
 def _url(text: str) -> sa.URL:

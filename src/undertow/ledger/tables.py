@@ -76,15 +76,15 @@ def fill(connection: sa.Connection, key: bytes | None) -> None:
 def _making(dialect: sa.Dialect) -> list[str]:
     """Return the statements that make the tables which are not there."""
     tables = _META.sorted_tables
-    made: list[sa.schema.ExecutableDDLElement] = [
+    statements: list[sa.schema.ExecutableDDLElement] = [
         *(sa.schema.CreateTable(table, if_not_exists=True) for table in tables),
         *(sa.schema.CreateIndex(i, if_not_exists=True) for t in tables for i in t.indexes),
     ]
-    return [str(one.compile(dialect=dialect)) for one in made]
+    return [str(one.compile(dialect=dialect)) for one in statements]
 
 
 def _named(connection: sa.Connection) -> None:
-    """Version 1 to 2: the ledger gets an id, and room for the mark of a key, which it has not.
+    """Migrate version 1 to 2: add the ledger's id, and an empty column for the mark of a key.
 
     The id follows from the first event, so that all copies of the ledger get the same.
     """

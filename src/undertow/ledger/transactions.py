@@ -132,15 +132,15 @@ class Transaction:
         self, dataset: str | None = None, release_id: str | None = None, after: int | None = None
     ) -> Iterator[Event]:
         """Yield events in order: all, those of a data set or of one release, those after one."""
-        told = {"dataset": dataset, "release_id": release_id, "after": after}
-        wanted = {name: value for name, value in told.items() if value is not None}
+        options = {"dataset": dataset, "release_id": release_id, "after": after}
+        wanted = {name: value for name, value in options.items() if value is not None}
         return map(Event._make, self._run(_events(*wanted), wanted))
 
     def reserved(self, dataset: str, release_id: str) -> int | None:
         """Return the number of the event that reserved a release, None if there is none."""
         wanted = {"dataset": dataset, "release_id": release_id}
-        found: int | None = self._run(_RESERVED_AS, wanted).scalar()
-        return found
+        number: int | None = self._run(_RESERVED_AS, wanted).scalar()
+        return number
 
     def reserved_after(self, dataset: str, after: int, most: int) -> list[str]:
         """Return the next releases that were reserved after an event, in order."""
@@ -149,8 +149,8 @@ class Transaction:
 
     def hash_at(self, seq: int) -> str | None:
         """Return the hash of an event, None if there is none of that number."""
-        found: str | None = self._run(_HASH, {"wanted": seq}).scalar()
-        return found
+        digest: str | None = self._run(_HASH, {"wanted": seq}).scalar()
+        return digest
 
     def snapshot(self) -> Snapshot:
         """Return everything at once, so that it can be gone through when the lock is free again."""
@@ -189,8 +189,8 @@ class Transaction:
             if cells is None:
                 return float(self._run(_HIGHEST, {"data": dataset}).scalar() or 0.0)
             if len(cells) > _FEW:
-                found = dict(tuple(row) for row in self._run(_MOST_BY_CELL, window))
-                return max(float(found.get(cell) or 0.0) for cell in cells)
+                level = dict(tuple(row) for row in self._run(_MOST_BY_CELL, window))
+                return max(float(level.get(cell) or 0.0) for cell in cells)
             lines = [self._run(_MOST_WITHIN, self._within(window, cell)) for cell in cells]
             return max(float(line.scalar() or 0.0) for line in lines)
 
@@ -203,20 +203,20 @@ class Transaction:
         window = {"data": dataset, "low": start, "high": end}
         with decoding("a spent level"):
             if cells is None:
-                found = [*self._run(_EXACT, {"data": dataset})]
+                spends = [*self._run(_EXACT, {"data": dataset})]
             elif len(cells) > _FEW:
                 wanted = {*cells}
-                found = [row for row in self._run(_EXACT_MEETING, window) if row[0] in wanted]
+                spends = [row for row in self._run(_EXACT_MEETING, window) if row[0] in wanted]
             else:
                 lines = [self._run(_EXACT_WITHIN, self._within(window, cell)) for cell in cells]
-                found = [row for line in lines for row in line]
-            return {Spend.read(text) for text in {row[1] for row in found}}
+                spends = [row for line in lines for row in line]
+            return {Spend.read(text) for text in {row[1] for row in spends}}
 
     def segments(
         self, dataset: str, cells: Sequence[str], start: int, end: int
     ) -> dict[str, list[Row]]:
         """Return the segments of cells that meet or border a window, in order, as stored."""
-        found: dict[str, list[Row]] = {cell: [] for cell in cells}
+        segments: dict[str, list[Row]] = {cell: [] for cell in cells}
         window = {"data": dataset, "low": start, "high": end}
         lines = (
             [self._run(_BORDERING_WITHIN, self._within(window, cell)) for cell in cells]
@@ -225,9 +225,9 @@ class Transaction:
         )
         for line in lines:
             for row in line:
-                if row[0] in found:
-                    found[row[0]].append(row[1:])
-        return found
+                if row[0] in segments:
+                    segments[row[0]].append(row[1:])
+        return segments
 
     def _within(self, window: dict[str, Any], cell: str) -> dict[str, Any]:
         """Return the parameters of one line of a window, for an index.

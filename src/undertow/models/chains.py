@@ -18,7 +18,16 @@ from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.lowered import LoweredLaw
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
 from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
-from undertow.numerics import RAREST, Array, Keyed, check_count, check_listed, check_seed, freeze
+from undertow.numerics import (
+    RAREST,
+    Array,
+    Keyed,
+    Seed,
+    check_count,
+    check_listed,
+    freeze,
+    random_generator,
+)
 from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
@@ -233,10 +242,10 @@ def bridge(chain: "MarkovChain", first: State, last: State, length: int) -> "Mar
     return MarkovChain(rows, chain.states, start=start)
 
 
-def simulate(chain: "MarkovChain", length: int, seed: int | None) -> list[State]:
+def simulate(chain: "MarkovChain", length: int, seed: Seed) -> list[State]:
     """Return one series of ``length`` records drawn from a chain; `MarkovChain.simulate`."""
     length = check_count(length, "length", 1, MOST_DRAWN)
-    uniforms = np.random.default_rng(check_seed(seed)).random(length).tolist()
+    uniforms = random_generator(seed).random(length).tolist()
     steps = np.cumsum(chain.transition, axis=-1).tolist()
     states, alike = chain.states, chain.homogeneous
     series: list[State] = []
@@ -458,7 +467,7 @@ class MarkovChain(Keyed, Model):
         """
         return self.derived(bridge(self, first, last, length))
 
-    def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
+    def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
 
         >>> len(MarkovChain([[.9, .1], [.2, .8]]).simulate(10, seed=1))

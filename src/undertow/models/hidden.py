@@ -18,7 +18,7 @@ from undertow.models.chains import MarkovChain, backwards, refuse_rare_steps, st
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
 from undertow.models.rows import probability_rows, state_names
-from undertow.numerics import Array, Keyed, check_count, check_listed, freeze
+from undertow.numerics import Array, Keyed, Seed, check_count, check_listed, freeze
 from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
@@ -193,7 +193,7 @@ class HiddenChain(Keyed, Model):
         *,
         hidden: int = 2,
         starts: int = 8,
-        seed: int = 0,
+        seed: Seed = 0,
         length: int | None = None,
         public: bool = False,
         attractive: bool = False,
@@ -316,7 +316,7 @@ class HiddenChain(Keyed, Model):
             found.append(1 + 2 * sums / (share * (1 - share)))
         return np.array(found)
 
-    def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
+    def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
 
         >>> len(HiddenChain.of(MarkovChain([[.9, .1], [.3, .7]])).simulate(10, seed=1))

@@ -15,7 +15,7 @@ from undertow.labels import axes
 from undertow.models.base import Model
 from undertow.models.described import fields, names, number, numbers, read_name, whole
 from undertow.models.rows import connected, probability_rows, state_names
-from undertow.numerics import Array, Keyed, check_count, check_seed, freeze
+from undertow.numerics import Array, Keyed, Seed, check_count, freeze, random_generator
 from undertow.queries import BaseQuery, State
 
 __all__ = [
@@ -363,13 +363,13 @@ class BayesianNetwork(Keyed, Model):
         """
         return self.law(list(self.observed))
 
-    def simulate(self, *, seed: int | None = None) -> list[State]:
+    def simulate(self, *, seed: Seed = None) -> list[State]:
         """Return one value for each record, drawn from the model (not a private release).
 
         >>> len(BayesianNetwork([], {"ann": [.9, .1], "bob": [.8, .2]}).simulate(seed=1))
         2
         """
-        uniforms = np.random.default_rng(check_seed(seed)).random(len(self.nodes))
+        uniforms = random_generator(seed).random(len(self.nodes))
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)

@@ -17,7 +17,7 @@ from undertow.models.chains import MarkovChain, refuse_rare_steps, stationary_la
 from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
 from undertow.models.rows import probability_rows
-from undertow.numerics import Array, Keyed, check_count, freeze
+from undertow.numerics import Array, Keyed, Seed, check_count, freeze
 from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
@@ -181,7 +181,7 @@ class SecondOrderChain(Keyed, Model):
             table = table[..., None] * self.transition  # one more axis: the next record
         return np.asarray(table)
 
-    def simulate(self, length: int | None = None, *, seed: int | None = None) -> list[State]:
+    def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
 
         >>> chain = SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]]))

@@ -237,7 +237,7 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     if quickly and isinstance(joint, Scaled):
         level = PureDP(joint.level_upper(plan.length))
         found = leakage(level, model, plan.against, delta=plan.delta, **more)
-        return replace(found, lower=0.0, witness=None)
+        return found.upper_only()
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
     found = leakage(joint, model, plan.against, delta=plan.delta, **more)

@@ -3,19 +3,20 @@
 import math
 import warnings
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import partial
-from typing import TypeVar, overload
+from typing import ClassVar, Protocol, TypeVar, overload
 
 from undertow import progress
 from undertow.adversaries import Against, Window, check_against
 from undertow.bounds.curves.leakages import largest_parameter, pure_budget_delta
 from undertow.bounds.engine import at_most, leakage, read_window
-from undertow.bounds.levels.exchange import Scout, scout
+from undertow.bounds.levels.exchange import scout
+from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.bounds.levels.sweep import closed_budget
-from undertow.bounds.memory.envelopes import RegimeGuide, regime_guide
-from undertow.bounds.memory.two_states import PatternGuide, pattern_guide
-from undertow.certificate import Leakage
+from undertow.bounds.memory.envelopes import regime_guide
+from undertow.bounds.memory.two_states import pattern_guide
+from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
@@ -33,6 +34,7 @@ __all__ = [
     "PRECISE",
     "Budget",
     "Guide",
+    "ReplayGuide",
     "Search",
     "aim",
     "budget_for",
@@ -42,6 +44,7 @@ __all__ = [
     "level_leakage",
     "level_trial",
     "search_for",
+    "upper_end_only",
 ]
 
 
@@ -84,8 +87,59 @@ BRACKETS = 1e-4
 """The same share on chains of order two and hidden chains, and the relative precision of levels
 there: their bounds are brackets, whose last digits depend on how boxes fall into cells."""
 
-Guide = Scout | PatternGuide | RegimeGuide
-"""What knows where attacks cross a limit."""
+
+class Guide(Protocol):
+    """Attacks whose leakage is cheap to evaluate at any level: lower ends, which prove nothing."""
+
+    bracketed: ClassVar[bool]
+    """Whether bounds on the model are brackets, which close to a share of `BRACKETS` only."""
+
+    def attains(self, level: float, /) -> float:
+        """Return the largest leakage of the attacks at a level."""
+        ...
+
+    def focus(self, level: float, /) -> None:
+        """Search for the worst attacks at a level."""
+        ...
+
+    def learn(self, witness: Witness, /) -> bool:
+        """Add the attack of a witness, and return whether it is a new one."""
+        ...
+
+
+LONGEST_REPLAY = 2000
+"""Most records of a witness that is evaluated at other levels (cost)."""
+
+FARTHEST = 0.1
+"""Largest share of a limit by which upper ends may exceed what a guide attains, to be foretold by
+it: beyond, the guide has missed the worst attack."""
+
+
+@dataclass(slots=True)
+class ReplayGuide:
+    """The attacks behind the leakages of one search, evaluated at other levels.
+
+    Neighbouring levels mostly share their worst attack, so that one leakage tells where the next
+    one must be proved.
+    """
+
+    replay: Callable[[Witness, float], float]
+    witnesses: list[Witness] = field(default_factory=list)
+    bracketed: ClassVar[bool] = False
+
+    def attains(self, level: float) -> float:
+        """Return the largest leakage of the attacks at a level, 0 if there is none."""
+        return max((self.replay(witness, level) for witness in self.witnesses), default=0.0)
+
+    def focus(self, level: float) -> None:
+        """Keep the attacks: only leakages find new ones."""
+
+    def learn(self, witness: Witness) -> bool:
+        """Add the attack of a witness, and return whether it is a new one."""
+        if len(witness.sets) > LONGEST_REPLAY or witness in self.witnesses:
+            return False
+        self.witnesses.append(witness)
+        return True
 
 
 @dataclass(frozen=True, slots=True)
@@ -221,13 +275,17 @@ def level_trial(
     )
 
 
-def level_leakage(level: float, model: AnyModel, against: Against, window: Window) -> Leakage:
-    """Return what all algorithms of a DP level leak, for a search: on boxes its upper end alone.
+def upper_end_only(model: AnyModel) -> bool:
+    """Return whether a search uses upper ends alone: what is attained takes a search of its own.
 
-    A search asks for many levels and uses the upper ends; on boxes of more than two states what is
-    attained takes a search of its own, and is left to the proof of the plan.
+    True for boxes of more than two states, whose lower end is left to the proof of the plan.
     """
-    if isinstance(model, ChainBox) and model.size > 2:
+    return isinstance(model, ChainBox) and model.size > 2
+
+
+def level_leakage(level: float, model: AnyModel, against: Against, window: Window) -> Leakage:
+    """Return what all algorithms of a DP level leak, for a search over levels."""
+    if upper_end_only(model):
         upper = at_most(PureDP(level), model, against, window.records)
         return Leakage(0.0, upper, "exchange", against)
     return leakage(PureDP(level), model, against, protect=window)
@@ -245,12 +303,18 @@ def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
 
 
 def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
-    """Return a guide for the search of a level on this model, None where none is needed."""
+    """Return a guide for the search of a level on this model, None if there is none."""
     if isinstance(model, MarkovChain):
-        return _guided(lambda: scout(model, against, window))
+        large = _guided(lambda: scout(model, against, window))
+        return large or ReplayGuide(partial(_replayed, model))
     if window > 1:
         return None
     return pattern_guide(model, against) or regime_guide(model, against)
+
+
+def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
+    """Return what the attack of a witness leaks at a DP level, on a chain."""
+    return replay_pure_dp(witness, chain, level)
 
 
 def _guess(model: AnyModel, limit: float) -> float:
@@ -272,12 +336,12 @@ def largest_level(
     below ``limit``; `NotSupported` if no positive level does.
 
     Secant steps in log-log coordinates, where leakage is nearly straight; close to the end, one
-    probe just below and one just above the estimate close the bracket. With a ``guide``, which
-    knows what a few attacks attain, the search begins where these cross the limit, and a level at
-    which they exceed it is not measured. Once the effort is spent, leakages are bounds that need no
-    search: no guide knows these, and the last digits of their crossing are not worth having.
+    probe just below and one just above the estimate close the bracket. With a ``guide`` each step
+    goes to where its attacks cross the limit, and a level at which they exceed it is not measured.
+    Once the effort is spent, leakages are bounds that need no search: no guide describes these,
+    and the last digits of their crossing are not worth having.
     """
-    if isinstance(guide, PatternGuide | RegimeGuide) or _mixed(model):
+    if (guide is not None and guide.bracketed) or _mixed(model):
         limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
     good: float | None = None
     bad = math.inf
@@ -286,14 +350,13 @@ def largest_level(
     if guide is not None:
         start = _guided(partial(_focused, guide, level, limit, search.precision))
         guide, level = (None, level) if start is None else (guide, start)
-    above = 0.0  # how far what was proved lay above what the guide attains
+    excess = 0.0  # of the proved upper end over what the guide attains
     for tried in range(200):
         progress.doing("levels tried", tried)
-        seen = None if guide is None else _guided(partial(guide.attains, level))
-        if seen is None:
-            guide, above = None, 0.0
-        reached = seen or 0.0
-        proved, upper, news = False, reached + above, False
+        attained = None if guide is None else _guided(partial(guide.attains, level))
+        if attained is None:
+            guide, attained, excess = None, 0.0, 0.0
+        proved, upper, news = False, attained + excess, False
         if upper <= limit:
             try:
                 leak = measure(level)
@@ -306,9 +369,11 @@ def largest_level(
             proved, upper = leak.proves(limit), leak.upper
             if math.isinf(upper) and model.unproved():
                 raise NotSupported(model.unproved())
-            if guide is not None and not proved and leak.witness is not None:
-                news = guide.learn(leak.witness.value, leak.witness.other)
-                above = 0.0 if news else max(upper - reached, 0.0)
+            if guide is not None and leak.witness is not None:
+                news = (not proved or not guide.bracketed) and guide.learn(leak.witness)
+                attained = _guided(partial(guide.attains, level)) or 0.0 if news else attained
+                excess = max(upper - attained, 0.0)
+                excess = excess if excess <= FARTHEST * limit else 0.0
         if proved:
             good = level if good is None else max(good, level)
         else:
@@ -323,8 +388,9 @@ def largest_level(
         if low and bad / low - 1 <= search.precision:
             break
         level = _next_level(trail, low, bad, level, search.precision)
-        if guide is not None and news:
-            level = _guided(partial(_crossing, guide, level, limit, search.precision)) or level
+        if guide is not None and news and excess < limit:
+            start = _guided(partial(_crossing, guide, level, limit - excess, search.precision))
+            level = start if start is not None and low < start < bad else level
     if good is None:
         if search.precision == BRACKETS and not progress.left():
             raise EffortSpent(

@@ -28,6 +28,7 @@ from undertow.bounds.channels.wasserstein import count_distance, enumerable, que
 from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
 from undertow.bounds.levels.chains import far_attained
+from undertow.bounds.levels.replay import replay_count
 from undertow.bounds.published import (
     curve_budget,
     lange_constant,
@@ -44,12 +45,14 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up, up
 from undertow.planning.budget import (
     Guide,
+    ReplayGuide,
     Search,
     aim,
     guide_for,
     largest_level,
     level_leakage,
     search_for,
+    upper_end_only,
 )
 from undertow.planning.questions import (
     CERTAIN,
@@ -75,7 +78,7 @@ def solve_exact(question: Question) -> Scaled:
     _check_exact(question)
 
     def measure(noise: Scaled) -> Leakage:
-        leak = leakage(noise, question.model, question.against, covers=question.covers)
+        leak = _own_leakage(question, noise)
         if not progress.left():  # what it proves now is not the leakage of this very answer
             raise EffortSpent(_LONGER)
         return leak
@@ -83,14 +86,28 @@ def solve_exact(question: Question) -> Scaled:
     if not question.query.named:  # one look tells whether the theorem of sums applies
         moved = question.query.sensitivity(question.length)
         _enumerated(measure(question.noise(moved / question.limit)))
-    return by_rate(question, measure, question.search)
+    return by_rate(question, measure, question.search, _count_guide(question))
 
 
-def by_rate(question: Question, measure: Callable[[Scaled], Leakage], search: Search) -> Scaled:
+def _count_guide(question: Question) -> Guide | None:
+    """Return a guide for the search of a rate: the attacks on noisy counts of one chain."""
+    chain, counted = question.model, question.query.named
+    if not isinstance(chain, MarkovChain) or not counted:
+        return None
+    return ReplayGuide(lambda witness, rate: replay_count(witness, chain, counted, 1 / rate)[1])
+
+
+def by_rate(
+    question: Question,
+    measure: Callable[[Scaled], Leakage],
+    search: Search,
+    guide: Guide | None = None,
+) -> Scaled:
     """Return the least noise whose leakage keeps the guarantee: it falls as the noise grows."""
     rate = largest_level(
-        lambda rate: measure(question.noise(1 / rate)), question.model, aim(question.limit), search
-    )
+        lambda rate: measure(question.noise(up(1 / rate))),
+        question.model, aim(question.limit), search, guide,
+    )  # fmt: skip
     if math.isinf(rate):
         raise NothingToProtect(CERTAIN)
     return question.noise(up(1 / rate))
@@ -116,8 +133,13 @@ def withstood(question: Question, noise: Scaled, proved: Leakage) -> bool:
 def prove_exact(question: Question, noise: Scaled) -> Leakage:
     """Return the exact leakage of a noisy count or sum, of whole series or of any window."""
     _check_exact(question)
-    leak = leakage(noise, question.model, question.against, covers=question.covers)
-    return _enumerated(leak, question.query.named != ())
+    return _enumerated(_own_leakage(question, noise), question.query.named != ())
+
+
+@Remembered
+def _own_leakage(question: Question, noise: Scaled) -> Leakage:
+    """Return the leakage of a noisy answer, for the search and for the proof of what it finds."""
+    return leakage(noise, question.model, question.against, covers=question.covers)
 
 
 def _enumerated(leak: Leakage, counts: bool = False) -> Leakage:
@@ -151,23 +173,36 @@ def _check_exact(question: Question) -> None:
 def solve_exchange(question: Question) -> Scaled:
     """Return the noise for any query: what all algorithms of its DP level could leak."""
     _more_than_mixing(question)
-    window = question.window
+
+    def measure(noise: Scaled) -> Leakage:
+        if upper_end_only(question.model):
+            level = noise.level_upper(question.length)
+            return level_leakage(level, question.model, question.against, question.window)
+        return prove_exchange(question, noise)
+
     return by_level(
-        question,
-        lambda level: level_leakage(level, question.model, question.against, window),
-        guide_for(question.model, question.against, question.secrets.window),
+        question, measure, guide_for(question.model, question.against, question.secrets.window)
     )
 
 
 def by_level(
-    question: Question, measure: Callable[[float], Leakage], guide: Guide | None = None
+    question: Question, measure: Callable[[Scaled], Leakage], guide: Guide | None = None
 ) -> Scaled:
-    """Return the noise of the largest DP level that keeps the guarantee."""
+    """Return the noise of the largest DP level that keeps the guarantee.
+
+    Where ``measure`` is the remembered proof of a noise, the proof of the plan costs nothing more.
+    """
+
+    def noise_at(level: float) -> Scaled:
+        return question.noise(up(question.query.sensitivity(question.length) / level, 16))
+
     search = search_for(question.limit, question.secrets.window, question.search)
-    budget = largest_level(measure, question.model, aim(question.limit), search, guide)
+    budget = largest_level(
+        lambda level: measure(noise_at(level)), question.model, aim(question.limit), search, guide
+    )
     if math.isinf(budget):
         raise NothingToProtect(CERTAIN)
-    return question.noise(up(question.query.sensitivity(question.length) / budget, 16))
+    return noise_at(budget)
 
 
 @Remembered

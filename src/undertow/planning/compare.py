@@ -15,6 +15,7 @@ from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.frames import ResultTable
 from undertow.methods import METHODS, Method, find_method
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Check, accepted
@@ -241,7 +242,7 @@ _DRAWN = 1e-3
 
 
 @dataclass(frozen=True, slots=True)
-class Comparison:
+class Comparison(ResultTable):
     """One row per method and kind of noise, for one question.
 
     With a ``delta`` the limit is one at that delta; with several ``releases`` it is kept by all of
@@ -357,6 +358,10 @@ class Comparison:
             what = "hidden states cost"
         return [f"memory: order one would need {cost}; {what} a factor {times}"]
 
+    def descriptions(self) -> list[dict[str, Any]]:
+        """Return the description of each row."""
+        return [{**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows]
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
         best = self.best
@@ -369,9 +374,7 @@ class Comparison:
             "model": self.model.describe(),
             "best": None if best is None else best.method,
             "best_noise": None if best is None or best.task != "answer" else best.noise.shape,
-            "rows": [
-                {**row.to_dict(), "times_optimum": self.times_optimum(row)} for row in self.rows
-            ],
+            "rows": self.descriptions(),
             "conditions": list(self.conditions()),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
             **({"missing": list(self.missing)} if self.missing else {}),

@@ -225,7 +225,7 @@ _LARGE = 300.0
 _COARSE, _FINE = 1e-3, 1e-8
 """Relative precision of levels compared on the grid, and in its refinement (either side)."""
 
-_CLOSE = 1e-6
+_CLOSE_ANGLE = 1e-6
 """How near to the best direction the refinement stops, as a share of a grid step."""
 
 _DIRECTIONS = 9
@@ -411,7 +411,7 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     best = min(found, key=cost)
     angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
     inside = max(low, angle - width), min(high, angle + width)
-    close = _CLOSE * (inside[1] - inside[0])
+    close = _CLOSE_ANGLE * (inside[1] - inside[0])
     refined = least_within(lambda turn: cost(edge.towards(turn, _FINE)), inside, close)
     return min(best, edge.towards(refined, PRECISE.precision), key=cost)
 
@@ -544,7 +544,7 @@ FIRST_BOX, _LATER_BOX, _LARGEST_BOX, _SMALLEST_BOX = 0.3, 0.05, 0.7, 1e-4
 """By what share an entry may move in one step: at first, after new attacks came in, at most, and
 where the search for steps ends."""
 
-_CLOSE_CHANNEL_SEARCH = 1e-11
+_CLOSE_SHARE = 1e-11
 """How near to the guarantee a share of noise is found (either side; the oracle decides)."""
 
 _GAIN = 1e-6
@@ -698,7 +698,7 @@ class ChannelSearch:
             # at a share of 1 nothing is told, so there is a root
             share = min(
                 1.0,
-                brentq(excess, 0.0, 1.0, xtol=_CLOSE_CHANNEL_SEARCH / 8) + _CLOSE_CHANNEL_SEARCH,
+                brentq(excess, 0.0, 1.0, xtol=_CLOSE_SHARE / 8) + _CLOSE_SHARE,
             )
         return np.asarray((1 - share) * channel + share * fresh)
 
@@ -798,10 +798,7 @@ _BELOW = (0.8, 0.63, 0.5, 0.4, 0.31, 0.24, 0.18, 0.13, 0.09, 0.06, 0.04)
 _ABOVE = (1.2, 1.5, 1.8)
 """Sums rho0 + rho1 compared one after the other, away from 1 and while they get better."""
 
-_COARSE_XOR_FLIPS, _FINE_XOR_FLIPS = 1e-3, 1e-8
-"""Relative precision of levels compared on the way, and in the refinement (either side)."""
-
-_CLOSE_XOR_FLIPS = 1e-5
+_CLOSE_SUM = 1e-5
 """How near to the best sum the refinement stops (either side)."""
 
 _TINY = 1e-6
@@ -848,7 +845,7 @@ def least_xor_noise(
             return oracle(xor_noise(wanted, total))
 
         most = math.inf if total <= 1 else -math.log(total - 1)  # beyond it rho1 would exceed 1
-        if precision == _COARSE_XOR_FLIPS and not measure(min(_TINY, most)).proves(limit):
+        if precision == _COARSE and not measure(min(_TINY, most)).proves(limit):
             return 0.0
         found = largest_ratio(measure, model, limit, Search(precision), near)
         near = found or near
@@ -859,16 +856,14 @@ def least_xor_noise(
     for side in (_BELOW, _ABOVE):
         last = plain
         for total in side:
-            found[total] = level(total, _COARSE_XOR_FLIPS)
-            if found[total] < last * (1 - 2 * _COARSE_XOR_FLIPS):
+            found[total] = level(total, _COARSE)
+            if found[total] < last * (1 - 2 * _COARSE):
                 break
             last = found[total]
     best = max(found, key=lambda total: found[total])
     below = max((total for total in found if total < best), default=best)
     above = min((total for total in found if total > best), default=best)
-    total = least_within(
-        lambda total: -level(total, _FINE_XOR_FLIPS), (below, above), _CLOSE_XOR_FLIPS
-    )
+    total = least_within(lambda total: -level(total, _FINE), (below, above), _CLOSE_SUM)
     most = level(total, PRECISE.precision)
     return (most, total) if most > plain * (1 + _WORTH) else (plain, 1.0)
 
@@ -908,8 +903,6 @@ _OTHER_BOXES = 0.15, 0.05
 
 _SETTLED = 1e-4
 """How little k-ary randomised response may change when the search for better ones begins."""
-
-"""The DP level, in units of limit, below which an output counts as saying nothing."""
 
 _NUDGES = 24
 """Times that a level is lowered, by four times as much each, until its rounding is certified."""

@@ -83,9 +83,10 @@ def _check_bins(question: Question) -> None:
 def solve_exchange(question: Question) -> Scaled:
     """Return the noise for any query: what all algorithms of the same DP level could leak."""
 
-    def measure(level: float) -> Leakage:
-        found = [_bound(level, model, question.against) for model in _models(question)]
-        return max(found, key=lambda leak: leak.upper)
+    def measure(noise: Scaled) -> Leakage:
+        level = noise.level_upper(question.length)
+        bounds = [_bound(level, model, question.against) for model in _models(question)]
+        return max(bounds, key=lambda leak: leak.upper)
 
     return by_level(question, measure)
 

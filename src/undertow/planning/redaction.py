@@ -45,7 +45,6 @@ __all__ = [
     "BothSides",
     "ErasureTask",
     "Pattern",
-    "RedactionShape",
     "SideCurve",
     "SideRedaction",
     "TwoStateSide",
@@ -55,8 +54,6 @@ __all__ = [
     "frontier",
     "grained",
     "has_recursion",
-    "likely_patterns",
-    "likely_shapes",
     "one_side",
     "printed_windows",
     "redaction_pattern",
@@ -66,7 +63,6 @@ __all__ = [
     "shown_share",
     "three_regions",
     "two_state_side",
-    "window_choices",
     "window_table",
 ]
 
@@ -697,17 +693,10 @@ def refine_same(sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float) 
     return None if rest is None else (redaction, rest)
 
 
-DEPTH, MANY = 6, 40
-"""Records next to what is always shown in which a pattern shows values at times, and most values
-shown at times for which a local search is worth its time."""
+MANY = 40
+"""Most values shown at times for which a local search is worth its time."""
 
-EFFORT = ((3, 100, MANY), (4, 12, 24), (6, 4, 12), (10**9, 0, 0))
-"""Up to how many states, how many patterns are tried, with how many values shown at times."""
-
-SHARES = (0.5, 0.25, 0.75)
-"""Shares of limit that the left side of a target may take."""
-
-REDACTION_SEARCH_ROUNDS, TOUCH = 20, 1e-11
+PROGRAMS, TOUCH = 20, 1e-11
 """Rounds of a program, and the violation of a constraint at which the next one takes it in."""
 
 AHEAD, TELLING = (1.0, 3.0), 0.6
@@ -811,7 +800,7 @@ def climb(pattern: Pattern, limit: float) -> Array:
         for level in (0.0, *AHEAD)
         for joint in _worst(pattern, np.maximum(spent, level), TELLING * limit)
     )
-    for _ in range(REDACTION_SEARCH_ROUNDS):
+    for _ in range(PROGRAMS):
         spent = _program(pattern, limit, spent, list(chosen))
         violated = _worst(pattern, spent, limit + TOUCH)
         if chosen.keys() >= violated.keys():
@@ -939,126 +928,12 @@ def redaction_pattern(
     return Pattern(chain, (target,), against, np.where(free, 1.0, table), free, spent)
 
 
-def likely_patterns(
-    chain: MarkovChain,
-    targets: tuple[int, ...],
-    against: Against,
-    limit: float,
-    windows: list[Bools],
-) -> Iterator[Pattern]:
-    """Yield patterns around given windows, and around the first of them a little wider.
-
-    Whatever is offered fits limit as long as nothing is shown at times too often: values that
-    do not fit are taken back, the most telling first, or each side keeps to its share. Only the
-    outermost values are kept.
-    """
-    length, size = len(windows[0]), chain.size
-    losses = [_alone(chain, target, against, length) for target in targets]
-    possible = chain.marginals(length) > 0  # (records, states)
-    possible[list(targets)] = False
-    offers = [(erased, possible.copy()) for erased in (*_wider(windows[0]), *windows[1:])]
-    for share in SHARES:
-        fits = possible.copy()
-        for target, loss in zip(targets, losses, strict=True):
-            # (records, states): over the pairs of target values
-            top = loss.max(axis=2, initial=0.0)
-            fits[:target] &= top[:target] <= share * limit
-            fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * limit
-        shown = np.asarray((fits | ~possible).all(axis=1))
-        shown[list(targets)] = False
-        offers += [(erased, fits) for erased in list(_wider(~shown))[:4]]
-    looks, most = next((looks, most) for states, looks, most in EFFORT if size <= states)
-    for erased, values in offers[:looks]:
-        offered = values & erased[:, None]  # (records, states)
-        depth = _depths(erased)  # (records)
-        offered[depth > DEPTH] = False
-        if not _take_back(offered, erased, targets, losses, limit):
-            continue
-        for nearest in range(DEPTH, 0, -1):
-            if offered.sum() > most:
-                offered[depth > nearest] = False
-        if 0 < offered.sum() <= most:
-            fixed = np.where(erased[:, None], np.ones((length, size)), 0.0)
-            start = np.full(int(offered.sum()), 0.05)
-            yield Pattern(chain, targets, against, fixed, offered, start)
-
-
-def _depths(erased: Bools) -> Ints:
-    """Return how far each record is from the next one that is always shown."""
-    far, places = len(erased), np.arange(len(erased))
-    # from the last one shown to the left
-    before = places - np.maximum.accumulate(np.where(erased, -far, places))
-    # from the next to the right
-    after = np.minimum.accumulate(np.where(erased, 2 * far, places)[::-1])[::-1] - places
-    return np.minimum(far, np.minimum(before, after))
-
-
-def _wider(inside: Bools) -> Iterator[Bools]:
-    """Yield windows, and windows wider by one or two records to the left, the right, or both."""
-    for left, right in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2)):
-        wider = inside.copy()
-        for shift in range(1, left + 1):
-            wider[:-shift] |= inside[shift:]
-        for shift in range(1, right + 1):
-            wider[shift:] |= inside[:-shift]
-        yield wider
-
-
-def _take_back(
-    offered: Bools, erased: Bools, targets: tuple[int, ...], losses: list[Array], limit: float
-) -> bool:
-    """Withdraw offers until the rest fits limit; return whether it does."""
-    shown = np.flatnonzero(~erased)
-    spans = []
-    for target in targets:
-        below, above = shown[shown < target], shown[shown > target]
-        low = int(below[-1]) if below.size else 0
-        high = int(above[0]) if above.size else len(erased) - 1
-        spans.append((slice(low, target), slice(target + 1, high + 1)))
-    while True:
-        open_ = offered | ~erased[:, None]  # (records, states)
-        worst = (limit, -1, -1)
-        for number, loss in enumerate(losses):
-            if not loss.shape[2]:  # the target is certain
-                continue
-            tops = [
-                np.where(open_[span][..., None], loss[span], 0.0).max(axis=(0, 1), initial=0.0)
-                for span in spans[number]
-            ]
-            pair = int((tops[0] + tops[1]).argmax())
-            worst = max(worst, (float(tops[0][pair] + tops[1][pair]), number, pair))
-        if worst[1] < 0:
-            return True
-        _, number, pair = worst
-        loss = np.where(offered, losses[number][..., pair], -1.0)  # (records, states)
-        near = np.zeros(len(erased), dtype=bool)
-        for span in spans[number]:
-            near[span] = True
-        loss[~near] = -1.0
-        record, state = np.unravel_index(int(loss.argmax()), loss.shape)
-        if loss[record, state] <= 0:
-            return False
-        offered[record, state] = False
-
-
-def _alone(chain: MarkovChain, target: int, against: Against, length: int) -> Array:
-    """Return the loss of showing each value of each record alone, by pair of target values."""
-    reach = None if against == "any" else 0
-    left, right = (
-        # (distances, states, pairs)
-        lone_losses(chain, target, side, length, against, reach)[0].transpose(0, 2, 1)
-        for side in (False, True)
-    )
-    # (records, states, pairs)
-    return np.concatenate([left[::-1], np.zeros((1, *left.shape[1:])), right])
-
-
 How = Literal["relaxed", "constant", "individual"]
 
 FLAT = 1e-14
 """Log-ratio below which a record counts as saying nothing in the search for windows."""
 
-ZOOMS, ERASURES_POINTS = 7, 257
+ZOOMS, CELL_ENDS = 7, 257
 """Rounds and points of the search for a constant probability: each round narrows it 256-fold."""
 
 
@@ -1157,35 +1032,24 @@ def window_table(task: ErasureTask) -> Array:
     knows only two splits of the budget.) For several the windows of each are joined, and then
     records are shown again as long as every leakage allows it.
     """
-    table = np.zeros((task.length, task.chains[0].size))
-    table[window_choices(task)[0]] = 1.0
-    return table
-
-
-def window_choices(task: ErasureTask, more: int = 0) -> list[Bools]:
-    """Return which records the best windows erase, and up to ``more`` that erase little more."""
     costs = {
         target: [_window_costs(chain, task, target) for chain in task.chains]
         for target in task.targets
     }
-    ranked = {target: _narrowest(found, task.limit) for target, found in costs.items()}
-    several = len(costs) > 1
-    choices: list[Bools] = []
-    for place in range(1 if several else 1 + more):
-        erased: Bools = np.zeros(task.length, dtype=np.bool_)
-        erased[list(task.protect)] = True
-        for target, windows in ranked.items():
-            if place < len(windows):
-                left, right = windows[place]
-                erased[target - left : target + right + 1] = True
-                choices.append(erased)
-    if several:
+    erased: Bools = np.zeros(task.length, dtype=np.bool_)
+    erased[list(task.protect)] = True
+    for target, windows in costs.items():
+        left, right = _narrowest(windows, task.limit)
+        erased[target - left : target + right + 1] = True
+    if len(costs) > 1:
         _shrink(erased, task, costs)
-    return choices
+    table = np.zeros((task.length, task.chains[0].size))
+    table[erased] = 1.0
+    return table
 
 
-def _narrowest(costs: Costs, limit: float) -> list[tuple[int, int]]:
-    """Return widths left and right, the least sum first; of equals, those that leak least."""
+def _narrowest(costs: Costs, limit: float) -> tuple[int, int]:
+    """Return the widths left and right of the least sum; of equals, those that leak least."""
     rooms = len(costs[0][0]) - 1, len(costs[0][1]) - 1
     found = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
@@ -1196,7 +1060,8 @@ def _narrowest(costs: Costs, limit: float) -> list[tuple[int, int]]:
         while right and (less := _loss(costs, left, right - 1)) <= limit:
             right, cost = right - 1, less
         found.append((left + right, cost, left, right))
-    return [(left, right) for _, _, left, right in sorted(found)]
+    _, _, left, right = min(found)
+    return left, right
 
 
 def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, Costs]) -> None:
@@ -1319,9 +1184,9 @@ def _constant(region: _Region) -> Array:
     """Return the smallest probability that, used throughout, keeps the loss within the budget."""
     low, high = 0.0, 1.0
     for _ in range(ZOOMS):
-        tried = np.linspace(low, high, ERASURES_POINTS)
+        tried = np.linspace(low, high, CELL_ENDS)
         fits = _constant_loss(region, tried) <= region.budget
-        place = int(fits.argmax()) if fits.any() else ERASURES_POINTS - 1
+        place = int(fits.argmax()) if fits.any() else CELL_ENDS - 1
         high = float(tried[place])
         low = float(tried[max(place - 1, 0)])
         if low == high:
@@ -1374,265 +1239,6 @@ _CHOICES: dict[str, Callable[[_Region], Array]] = {
 }
 
 
-REDACTION_SHAPES_LEVELS = 128
-"""Levels of a loss at which the sides of a shape are compared."""
-
-SURE = 6
-"""Records before the last stretch in which a value is always shown, at most; the bound on more of
-them is that of these, at the least loss."""
-
-STEEP = 4.0
-"""Where a search starts with c of a value that a bound always shows."""
-
-CURVES = 6000
-"""Curves of both sides beyond which shapes are not compared (cost)."""
-
-SIDES, REDACTION_SHAPES_LOOKS = 300, 4000
-"""Shapes of one side that are kept at most, and pairs of them looked at closely, those that could
-show most (cost)."""
-
-
-@dataclass(frozen=True, slots=True)
-class _SideShape:
-    """One side's stretches: which value is shown at times, the curve, and how much by level.
-
-    The value is always shown from ``curve.start`` on, and everything from ``start`` on; both are
-    the same where no value is always shown. ``less`` is what the side shows less than if
-    everything were shown from ``curve.start`` on, as its curve says.
-    """
-
-    kind: int
-    side: TwoStateSide
-    curve: SideCurve
-    start: int
-    less: float
-    first: float
-    shown: Array
-
-    @property
-    def window(self) -> bool:
-        """Whether no value is shown on its own."""
-        return self.curve.begin == self.start
-
-
-@dataclass(frozen=True, slots=True)
-class RedactionShape:
-    """The shapes of both sides, and how many records they could show at most, coarsely."""
-
-    most: float
-    left: _SideShape
-    right: _SideShape
-
-    def refined(self, limit: float) -> "tuple[float, RedactionShape, BothSides] | None":
-        """Return the records shown by the best redaction of the shape without some attackers."""
-        refine = refine_same if self.left.kind == self.right.kind else refine_mixed
-        curves = self.left.curve, self.right.curve
-        both = refine((self.left.side, self.right.side), curves, limit)
-        if both is None:
-            return None
-        return sum(one.shown for one in both) - self.left.less - self.right.less, self, both
-
-    def pattern(self, chain: MarkovChain, target: int, length: int, against: Against,
-                both: BothSides) -> Pattern:  # fmt: skip
-        """Return the pattern of the shape, to search from its best redaction."""
-        fixed, spent = np.ones((length, 2)), np.zeros((length, 2))
-        free = np.zeros((length, 2), dtype=bool)
-        for shape, found, sign in zip((self.left, self.right), both, (-1, 1), strict=True):
-            side, curve = shape.side, shape.curve
-            values = np.full(shape.start - curve.begin, STEEP)
-            values[: curve.start - curve.begin] = side.spent(curve.begin, curve.start, found.theta)
-            for distance, value in enumerate(values.tolist(), start=curve.begin):
-                place = target + sign * distance, side.early[distance - 1]
-                free[place], spent[place] = True, min(value, STEEP)
-            far = target + sign * np.arange(shape.start, side.room + 1)
-            fixed[far] = 0.0
-        return Pattern(chain, (target,), against, fixed, free, spent[free])
-
-
-def likely_shapes(
-    chain: MarkovChain, target: int, length: int, limit: float, against: Against, above: float,
-    most: int,
-) -> tuple[list[RedactionShape], float]:  # fmt: skip
-    """Return the shapes that could show more than ``above`` records, the largest bound first.
-
-    At most so many, and what those left out show at most: -inf where none could show more, inf
-    where there are too many shapes to compare. Cost: O(m^2) curves for m records on a side.
-    """
-    levels = np.linspace(0.0, limit, REDACTION_SHAPES_LEVELS + 1)  # (levels)
-    kinds = [_kinds(chain, target, length, right, against) for right in (False, True)]
-    caps = [max(_cap(side, limit) for side in both) for both in kinds]
-    plans = [
-        [
-            (kind, side, *stretch)
-            for kind, side in enumerate(both)
-            for stretch in _stretches(side, limit, above - caps[1 - number])
-        ]
-        for number, both in enumerate(kinds)
-    ]
-    if sum(map(len, plans)) > CURVES:
-        return [], np.inf
-    lefts, rights = (
-        [shape for plan in each if (shape := _side_shape(*plan, limit, levels)) is not None]
-        for each in plans
-    )
-    ours, left_out = _promising(lefts, rights, limit, above)
-    theirs, also_left = _promising(rights, lefts, limit, above)
-    if not ours or not theirs:
-        return [], max(left_out, also_left)
-    bounds = _together(ours, theirs, limit)  # (left, right)
-    order = np.argsort(-bounds, axis=None, kind="stable")
-    order = order[bounds.ravel()[order] > above]
-    rest = (
-        float(bounds.ravel()[order[REDACTION_SHAPES_LOOKS]])
-        if len(order) > REDACTION_SHAPES_LOOKS
-        else -np.inf
-    )
-    looked = [
-        RedactionShape(_closer(ours[one], theirs[two], limit), ours[one], theirs[two])
-        for one, two in np.stack(
-            np.unravel_index(order[:REDACTION_SHAPES_LOOKS], bounds.shape), axis=1
-        ).tolist()
-    ]
-    looked = sorted((one for one in looked if one.most > above), key=lambda one: -one.most)
-    if len(looked) > most:
-        rest = max(rest, looked[most].most)
-    return looked[:most], max(rest, left_out, also_left)
-
-
-def _kinds(
-    chain: MarkovChain, target: int, length: int, right: bool, against: Against
-) -> tuple[TwoStateSide, TwoStateSide]:
-    side = two_state_side(chain, target, length, right, against)
-    return side, side.turned(against)
-
-
-def _cap(side: TwoStateSide, limit: float) -> float:
-    """Return a quick bound on what a side shows."""
-    room = side.room
-    sums = np.concatenate([[0.0], np.cumsum(side.weights)])  # (distances + 1)
-    safe = next((t for t in range(1, room + 1) if side.other[t - 1] - side.behind[t - 1] <= limit),
-                room + 1)  # fmt: skip
-    begin = next((t for t in range(1, room + 1) if side.first[t - 1] <= limit), room + 1)
-    return float(sums[safe - 1] - sums[min(begin, safe) - 1]) + room - safe + 1
-
-
-def _stretches(
-    side: TwoStateSide, limit: float, above: float
-) -> Iterator[tuple[int, int, int, float, TwoStateSide]]:
-    """Yield the stretches that could show enough: the begin of the value shown at times, where
-    it is always shown, where everything is, how much less that shows, and the side for it."""
-    room = side.room
-    sums = np.concatenate([[0.0], np.cumsum(side.weights)])  # (distances + 1)
-    for sure in range(1, room + 2):
-        endings = list(_endings(side, sure))
-        for begin in range(sure, 0, -1):
-            if begin <= room and side.first[begin - 1] > limit:
-                break  # nearer records tell more
-            most = sums[sure - 1] - sums[begin - 1] + room - sure + 1
-            for last, less, variant in endings:
-                fits = begin < sure or sure > room or variant.other[sure - 1] <= limit
-                if fits and most - less > above:
-                    yield begin, sure, last, less, variant
-
-
-def _side_shape(
-    kind: int, bare: TwoStateSide, begin: int, sure: int, last: int, less: float,
-    side: TwoStateSide, limit: float, levels: Array,
-) -> _SideShape | None:  # fmt: skip
-    """Return the shape of a side, None where nothing of it fits limit."""
-    theta = bare.grid(limit) if bare.room else np.empty(0)
-    curve = frontier(side.curve(begin, sure, theta), limit)
-    if not curve.cost.size:
-        return None
-    first = float(side.first[begin - 1]) if begin <= side.room else 0.0
-    return _SideShape(kind, side, curve, last, less, first, shown_at(curve, levels) - less)
-
-
-def _endings(side: TwoStateSide, sure: int) -> Iterator[tuple[int, float, TwoStateSide]]:
-    """Yield where everything may be shown if a value always is from a record on.
-
-    With how much less that shows, and the side on which the losses are those of that ending: what
-    a known record beyond adds is less the farther it is.
-    """
-    yield sure, 0.0, side
-    for start in range(sure + 1, min(sure + SURE, side.room) + 2):
-        less = float((1 - side.weights[sure - 1 : start - 1]).sum())
-        added = float(side.behind[start - 1]) if start <= min(sure + SURE, side.room) else 0.0
-        gain = float(side.behind[sure - 1]) - added
-        if gain > 0:
-            behind, other = side.behind.copy(), side.other.copy()
-            behind[sure - 1] -= gain
-            other[sure - 1] -= gain
-            yield start, less, replace(side, behind=behind, other=other)
-
-
-def _promising(
-    ours: list[_SideShape], theirs: list[_SideShape], limit: float, above: float
-) -> tuple[list[_SideShape], float]:
-    """Return the shapes of a side that could show enough with the best of the other side.
-
-    And a bound on those beyond the most that are kept, -inf where there are none.
-    """
-    if not ours or not theirs:
-        return [], -np.inf
-    bounds = []
-    ranked = []  # of either kind: losses of the values shown at times, and the most by level
-    for kind in (0, 1):
-        group = sorted((two for two in theirs if two.kind == kind), key=lambda two: two.first)
-        table = np.array([two.shown for two in group]).reshape(
-            len(group), REDACTION_SHAPES_LEVELS + 1
-        )
-        firsts = np.array([two.first for two in group])
-        ranked.append((firsts, np.maximum.accumulate(table, axis=0)))
-    for one in ours:
-        firsts, table = ranked[one.kind]
-        fits = int(np.searchsorted(firsts, limit - one.first, side="right"))
-        found = -np.inf
-        if fits:
-            best = table[fits - 1]  # (levels)
-            # a loss between two levels leaves the other side less than the lower one does
-            found = float(max((one.shown[1:] + best[:0:-1]).max(), one.shown[0] + best[-1]))
-        firsts, table = ranked[1 - one.kind]
-        if len(firsts) and not one.window:
-            level = max(0, math.ceil(REDACTION_SHAPES_LEVELS * (1 - one.first / limit)))
-            found = max(found, float(one.shown[-1] + table[-1, level]))
-        bounds.append(found)
-    order = [int(place) for place in np.argsort(-np.array(bounds), kind="stable")]
-    order = [place for place in order if bounds[place] > above]
-    rest = bounds[order[SIDES]] if len(order) > SIDES else -np.inf
-    return [ours[place] for place in order[:SIDES]], rest
-
-
-def _together(lefts: list[_SideShape], rights: list[_SideShape], limit: float) -> Array:
-    """Return the most that two sides show together, (left, right), -inf where they do not fit."""
-    shown = np.array([two.shown for two in rights])  # (right, levels)
-    firsts = np.array([two.first for two in rights])
-    kinds = np.array([two.kind for two in rights])
-    windows = np.array([two.window for two in rights])
-    found = np.full((len(lefts), len(rights)), -np.inf)
-    for row, one in zip(found, lefts, strict=True):
-        same = (kinds == one.kind) & (one.first + firsts <= limit)
-        cells = one.shown[1:] + shown[same, :0:-1]  # (right, cells)
-        row[same] = np.maximum(cells.max(axis=1), one.shown[0] + shown[same, -1])
-        # windows, which have no value shown at times, are found among either
-        mixed = (kinds != one.kind) & ~windows & (not one.window)
-        # what a side shows at times leaves the other side less: rounded up to a level
-        level = max(0, math.ceil(REDACTION_SHAPES_LEVELS * (1 - one.first / limit)))
-        left = shown_at(one.curve, limit - firsts[mixed]) - one.less
-        row[mixed] = left + shown[mixed, level]
-    return found
-
-
-def _closer(one: _SideShape, two: _SideShape, limit: float) -> float:
-    """Return the most that two sides show together, between points of their curves at most."""
-    if one.kind == two.kind:
-        rest = shown_at(two.curve, limit - one.curve.cost)
-        return float((one.curve.shown + rest).max()) - one.less - two.less
-    left = shown_at(one.curve, np.array([limit - two.first]))
-    right = shown_at(two.curve, np.array([limit - one.first]))
-    return float(left[0] + right[0]) - one.less - two.less
-
-
 MARGINS = (1e-12, 1e-11, 1e-10, 1e-9, 1e-7, 1e-5)
 """What a search leaves of limit, relative to max(1, limit), for the roundings of its proof;
 tried in turn until the proof succeeds."""
@@ -1644,36 +1250,17 @@ NEAR = 1e-9
 """By how much the leakage of an optimum may exceed limit, relative to max(1, limit), to count
 as rounding, which a margin makes good."""
 
-CHOICES = 6
-"""Windows besides the best around which a local search looks."""
-
 MOST = "no redaction of this series, record by record, shows more at this leakage"
 FOUND = "the best redaction found; others might show more"
-
-SHAPES, TRIES = 48, 32
-"""Shapes of a redaction whose bounds are refined, and those tried by a local search, at most."""
-
-LONG = 160
-"""Records beside the protected one up to which all shapes are looked at (cost)."""
-
-REDACTION_COARSE = 0.02
-"""Records by which the bound of a shape may be too low before it is refined."""
-
-SAME = 1e-7
-"""Records by which a shape must promise more than what was found to be tried."""
 
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A table of erasures, and what can be said about it.
-
-    ``most`` bounds the records that any redaction shows, on average; inf where nothing is proved.
-    """
+    """A table of erasures, and what can be said about it."""
 
     table: Array
     notes: tuple[str, ...] = ()
     optimal: bool = False
-    most: float = math.inf
 
 
 def _task(question: Question[Redacted]) -> ErasureTask:
@@ -1713,8 +1300,7 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
         proposal, leak = _proved(task, propose, margins)
         mechanism = Redaction(proposal.table, task.protect)
         measures = tuple(_measures(task, proposal))
-        notes = (*proposal.notes, *_distance(task, proposal))
-        return Solution(mechanism, leak, notes, measures, proposal.optimal)
+        return Solution(mechanism, leak, proposal.notes, measures, proposal.optimal)
 
     return Way(solve, lambda asked, found: leakage(found, asked.model, asked.against))
 
@@ -1737,20 +1323,6 @@ def _proved(
         if leak.proves(task.limit):
             break
     return proposal, leak
-
-
-def _distance(task: ErasureTask, proposal: Proposal) -> Iterator[str]:
-    """Yield how far a plan is from the most that any redaction shows, where that is bounded."""
-    if math.isfinite(proposal.most):
-        shown = shown_share(task.chains[0], proposal.table)
-        # rounded up: the bound is one-sided
-        most = math.ceil(1e6 * proposal.most / task.length) / 1e6
-        less = max(0.0, 1 - shown / most) if most else 0.0
-        yield (
-            "by a bound to six digits, no redaction that shows one value at times and then "
-            f"everything, on either side, shows more than {most:.6f} of the series; this one shows "
-            f"{less:.2%} less"
-        )
 
 
 def _certified(task: ErasureTask, table: Array) -> Leakage:
@@ -1799,11 +1371,7 @@ def _optimal(task: ErasureTask) -> Proposal:
         )  # fmt: skip
     if len(task.protect) == 1 and has_recursion(chain):
         return _nearby(task, chain, task.protect[0])
-    best = window_table(task)
-    windows = window_choices(task, CHOICES)
-    for pattern in likely_patterns(chain, task.protect, task.against, task.limit, windows):
-        best = _better(task, chain, best, pattern)
-    return Proposal(best, (FOUND,))
+    return Proposal(window_table(task), (FOUND,))
 
 
 def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
@@ -1825,14 +1393,14 @@ def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     found = _two_states(inner, inner.chains[0], target - first)
     table = np.zeros((length, 2))
     table[first:last] = found.table
-    return replace(found, table=table, most=found.most + length - (last - first))
+    return replace(found, table=table)
 
 
 def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
     """Return the optimum against an ignorant attacker, and the best that is found against any.
 
     Against any attacker the recursion leaves out those who know a record up to which all are
-    erased: what it gives is a bound, and `_all_shapes` looks for what comes closest to it.
+    erased: what it gives is a bound, and a local search begins there.
     """
     against, length = task.against, task.length
     ideal = best_redactions(chain, target, length, task.limit, against, most=3)
@@ -1851,31 +1419,7 @@ def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
             most = sum(each.shown for each in redactions)
             if pattern.free.sum() <= MANY and most > length * shown_share(chain, best):
                 best = _better(task, chain, best, pattern)
-    if length > LONG:
-        return Proposal(best, (FOUND,))
-    return _all_shapes(task, chain, target, best)
-
-
-def _all_shapes(task: ErasureTask, chain: MarkovChain, target: int, best: Array) -> Proposal:
-    """Return the best redaction over all shapes that could show more, and a bound on all.
-
-    A shape is bounded without the attackers who know the very record at which its erasures end;
-    a local search tries it out with them, the most promising first.
-    """
-    length = task.length
-    shown = length * shown_share(chain, best)
-    asked = chain, target, length, task.limit, task.against
-    shapes, rest = likely_shapes(*asked, shown - REDACTION_COARSE, SHAPES)
-    refined = [found for shape in shapes if (found := shape.refined(task.limit))]
-    refined.sort(key=lambda found: -found[0])
-    most = max([shown, rest + REDACTION_COARSE, *(bound for bound, *_ in refined[:1])])
-    for bound, shape, both in refined[:TRIES]:
-        if bound <= length * shown_share(chain, best) + SAME:
-            break
-        pattern = shape.pattern(chain, target, length, task.against, both)
-        if pattern.free.sum() <= MANY:
-            best = _better(task, chain, best, pattern)
-    return Proposal(best, (FOUND,), most=most)
+    return Proposal(best, (FOUND,))
 
 
 def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:

@@ -1,4 +1,4 @@
-"""What a release and a ledger must agree on before a level is reserved."""
+"""Checks of a release against its ledger, and the entries that releases reserve."""
 
 import hashlib
 import json
@@ -46,8 +46,8 @@ if TYPE_CHECKING:
 __all__ = [
     "Foretold",
     "account_conditions",
-    "asking",
     "check_ledger",
+    "entry_for",
     "foretell",
     "level_of",
     "local_terms",
@@ -104,25 +104,25 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0, table: An
 
 def _check_records(plan: "Plan[Any]", ledger: "Ledger") -> None:
     """Refuse a plan about other records than those of the account, or of an earlier entry."""
-    said, kept = plan.model.records, ledger.model.records
-    if said.contradicts(kept):
+    own, kept = plan.model.records, ledger.model.records
+    if own.contradicts(kept):
         raise LedgerConflict(
-            f"the plan is about other records than the account: {said}, against {kept}; plan with "
+            f"the plan is about other records than the account: {own}, against {kept}; plan with "
             "the ledger's model, or keep another ledger"
         )
-    if not said or replace(said, source=None) == replace(kept, source=None):
+    if not own or replace(own, source=None) == replace(kept, source=None):
         return
     for entry in ledger.entries():  # the account's model leaves open what its records are
         before = RecordDescription.from_dict(entry.about.get("records", {}))
-        if said.contradicts(before):
+        if own.contradicts(before):
             raise LedgerConflict(
-                f"the plan is about other records than what this account has released: {said}, "
+                f"the plan is about other records than what this account has released: {own}, "
                 f"against {before}; keep another ledger for these records"
             )
 
 
 def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:
-    """Return what weakens an account and not the plan, as clauses of the promise of a release.
+    """Return the conditions of an account beyond those of the plan, as clauses of a guarantee.
 
     A plan on a model written by hand may be spent from the account of a fitted one of the same law.
     """
@@ -131,17 +131,17 @@ def account_conditions(plan: "Plan[Any]", ledger: "Ledger") -> tuple[str, ...]:
     return (f"of the account: {', '.join(ledger.conditions())}",)
 
 
-def asking(
+def entry_for(
     plan: "Plan[Any]", table: Any, shape: Any, release_id: str | None, *,
     level: float | None = None, kind: Kind = "release", leakage: float | None = None,
     mu: float | None = None, rho: float | None = None,
 ) -> Entry:  # fmt: skip
-    """Return the entry that stands for a question; the same question has the same name.
+    """Return the ledger entry of a request; the same request has the same name.
 
     The name covers the plan, the records touched, where they are read from, how they are read,
     and the public shape; nothing of it depends on a value.
     """
-    about = {"plan": plan.fingerprint(), "asked": table.asked(), "shape": _described(shape)}
+    about = {"plan": plan.fingerprint(), "asked": table.reading(), "shape": _described(shape)}
     about |= {"accepted": list(plan.accepted)} if plan.accepted else {}
     records = replace(plan.model.records, source=None).to_dict()
     about |= {"records": records} if records else {}
@@ -155,9 +155,9 @@ def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
 
     Says where else the same table stands in an account.
     """
-    known = table.identity()
-    for said in [] if known is None else ledger.bind(known):
-        warnings.warn(said, AccountWarning, stacklevel=4)
+    identity = table.identity()
+    for warning in [] if identity is None else ledger.bind(identity):
+        warnings.warn(warning, AccountWarning, stacklevel=4)
     return ledger.reserve(
         entry.release_id, entry.level, entry.scope, entry.about, kind=entry.kind,
         leakage=entry.leakage, mu=entry.mu, rho=entry.rho, delta=entry.delta,
@@ -166,7 +166,7 @@ def reserve(entry: Entry, table: Any, ledger: "Ledger") -> "Reservation":
 
 @dataclass(frozen=True, slots=True)
 class Foretold:
-    """What a ledger would make of an entry: ``found`` is what it holds of it already.
+    """Effect of an entry on a ledger: ``found`` is the entry that it holds already.
 
     ``room`` is what the records have spent now, None for a redaction, which stands alone.
     """
@@ -205,29 +205,29 @@ class Foretold:
 
 
 def foretell(entry: Entry | None, ledger: "Ledger | None") -> Foretold | None:
-    """Return what would be spent, or refuse what the ledger would refuse; nothing is written.
+    """Return the effect of an entry, or refuse what the ledger would refuse; write nothing.
 
     None where nothing is accounted.
     """
     if entry is None or ledger is None:
         return None
     room = None if entry.kind == "redaction" else ledger.room(entry.scope)
-    found = ledger.entry(entry.release_id)
-    if found is None:
+    recorded = ledger.entry(entry.release_id)
+    if recorded is None:
         try:
             _check_room(ledger, entry)
         except LedgerError:
-            found = ledger.entry(entry.release_id)
-            if found is None:
+            recorded = ledger.entry(entry.release_id)
+            if recorded is None:
                 raise
             # the same command in another process took the room between the two looks
-    if found is not None:
-        check_same(found, entry)
-    return Foretold(entry, found, room)
+    if recorded is not None:
+        check_same(recorded, entry)
+    return Foretold(entry, recorded, room)
 
 
 def _check_room(ledger: "Ledger", wanted: Entry) -> None:
-    """Refuse what the ledger would refuse to reserve, without asking it to."""
+    """Refuse what the ledger would refuse to reserve, without reserving it."""
     entries = [entry for entry in ledger.entries() if entry.status != "cancelled"]
     redacted = [entry.leakage for entry in entries if entry.kind == "redaction"]
     check_beside(Layout(used=bool(entries), redaction=next(iter(redacted), None)), wanted)
@@ -259,10 +259,10 @@ def noise_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
 
 
 def spend_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
-    """Return what `asking` is told about a curator's plan, or refuse what does not compose."""
-    found, words = noise_terms(plan, proof), plan.noise.words
-    if "level" in found:
-        return found
+    """Return what a curator's plan spends for `entry_for`, or refuse what does not compose."""
+    terms, words = noise_terms(plan, proof), plan.noise.words
+    if "level" in terms:
+        return terms
     if plan.unit == "person":
         raise NotSupported(
             f"how much {words} noise spends on all records of a person is not known to a ledger; "
@@ -274,7 +274,7 @@ def spend_terms(plan: Plan[Noise], proof: "Leakage") -> dict[str, Any]:
             f"nothing is known of what they are worth together with {words} noise; plan with "
             "noise='laplace', or keep the account under the model without its spread"
         )
-    return found
+    return terms
 
 
 def level_of(plan: Plan[Noise], proof: "Leakage") -> float:
@@ -303,7 +303,7 @@ def level_of(plan: Plan[Noise], proof: "Leakage") -> float:
 
 
 def local_terms(plan: "Plan[Any]", ledger: "Ledger", proof: "Leakage") -> dict[str, Any]:
-    """Return what `asking` is told about a local plan, or refuse what does not compose."""
+    """Return what a local plan spends for `entry_for`, or refuse what does not compose."""
     mechanism = plan.mechanism
     if isinstance(mechanism, XorNoise):
         raise NotSupported(

@@ -10,20 +10,18 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from statistics import NormalDist
-from typing import TYPE_CHECKING, Any, Literal
+from typing import Any, Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from undertow.data.codes import Coded, CodedPieces, Rule, coded
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.numerics import Array, check_positive
 from undertow.plan import Plan
 from undertow.queries import Count, Histogram, State
-
-if TYPE_CHECKING:
-    from undertow.data.table import Data
 
 __all__ = [
     "Estimate",
@@ -171,9 +169,9 @@ class PairCounts:
                 one, p, pp = (quantile**2 * float(part[place]) for part in squares)
                 pair, row = float(self.pairs[place]), float(rows[place])
                 # Fieller: a quadratic in p
-                found = _between(row**2 - pp, -2 * pair * row - p, pair**2 - one)
-                low[place] = np.fmin(low[place], found[0])
-                high[place] = np.fmax(high[place], found[1])
+                root = _between(row**2 - pp, -2 * pair * row - p, pair**2 - one)
+                low[place] = np.fmin(low[place], root[0])
+                high[place] = np.fmax(high[place], root[1])
         unknown = ~(rows > 0)
         return shares, np.where(unknown, 0.0, low), np.where(unknown, 1.0, high)
 
@@ -360,11 +358,11 @@ def estimate(
     read, survey = _read(sanitised, plan, ordered=False), _ReadSurvey()
     wanted = _wanted(plan, query)
     kinds = _kinds(plan, survey.over(read))
-    found = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
+    intervals = [_counted(plan.mechanism, kinds, survey, one, quantile) for one in wanted]
     hidden = survey.records - kinds.records
     if query is not None and query.named:
-        return Estimate(*found[0], confidence, kinds.records, plan.states, hidden)
-    value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*found))  # noqa: B905
+        return Estimate(*intervals[0], confidence, kinds.records, plan.states, hidden)
+    value, low, high = (dict(zip(plan.states, part, strict=True)) for part in zip(*intervals))  # noqa: B905
     return Estimate(value, low, high, confidence, kinds.records, plan.states, hidden)
 
 
@@ -438,7 +436,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
             "Release.value and Release.error_bar"
         )
     length = mechanism.length
-    if hasattr(type(sanitised), "columns") and not hasattr(type(sanitised), "answers"):
+    if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
         from undertow.data.writing import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):
@@ -620,13 +618,13 @@ def _redacted(
         (mechanism.length, *kinds.weights.shape[1:])
     )  # 0 where a record cannot be told
     weights[places] = kinds.weights
-    told = np.zeros(mechanism.length, dtype=np.bool_)
-    told[places] = True
+    public = np.zeros(mechanism.length, dtype=np.bool_)
+    public[places] = True
     sums, number = WeightSums(weights.shape[-1]), 0
     for window in windows:
         where = window.places
         # both records of a pair can be told
-        both = window.begins & told[where] & told[(where + 1) % mechanism.length]
+        both = window.begins & public[where] & public[(where + 1) % mechanism.length]
         product_sums(window.codes, weights, both, where, sums=sums, limit=window.limit)
         survey.pairs += window.pairs
         number += int(both[: window.limit].sum())

@@ -1,4 +1,4 @@
-"""Flips and erasures of records that a cluster holds: written as a folder, whole, and once.
+"""Randomised records of a cluster, written once to a folder, whole.
 
 A frame that is flipped when it is read would be flipped by the same bits at every reading, but
 read of changed records, and after the release is recorded: so none is handed out. The outputs are
@@ -8,10 +8,6 @@ is interrupted after it gives the outputs their name.
 """
 
 import hashlib
-import os
-import secrets
-import shutil
-from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -19,20 +15,19 @@ from typing import TYPE_CHECKING, Any
 from undertow.data.codes import Rule
 from undertow.data.folds import feed
 from undertow.data.readers.spark import Digested, Rewriting, SpreadSeries, needed
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported
-from undertow.ledger.faults import sync_directory
 from undertow.ledger.rules import Entry
 from undertow.plan import Plan
 from undertow.releasing.account import released, reserve
+from undertow.releasing.drafts import Drafts, abandoned, clear
 from undertow.sampling.bits import Randomness, Secure
 from undertow.sampling.keyed import Key
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = [
-    "DRAFTS",
     "ClusterTask",
     "is_spread",
     "outputs_digest",
@@ -41,13 +36,9 @@ __all__ = [
 ]
 
 
-DRAFTS = ".undertow-drafts"
-"""The private folder beside the outputs; it is there only while there are drafts in it."""
-
-
 @dataclass(frozen=True, slots=True)
 class ClusterTask:
-    """What is to be done to the records of a cluster, and where it goes; nothing is against it."""
+    """Validated request to randomise the records of a cluster, and the folder of its outputs."""
 
     data: "Data"
     rule: Rule
@@ -67,7 +58,7 @@ def is_spread(data: Any) -> bool:
     >>> is_spread(["idle", "active"])
     False
     """
-    return hasattr(type(data), "answers") and data.source.spread
+    return isinstance(data, Data) and data.source.spread
 
 
 def writing_to(output: "str | Path | None", data: Any, bits: Randomness) -> Path | None:
@@ -93,18 +84,23 @@ def writing_to(output: "str | Path | None", data: Any, bits: Randomness) -> Path
             "none; leave insecure_seed out"
         )
     target = Path(output).absolute()
-    if target.exists() or target.is_symlink():
-        raise InvalidInput(f"{output} is there already; name a folder that is not, for the outputs")
-    if not target.parent.is_dir():
-        raise InvalidInput(f"the folder of {output} is not there; make it first")
+    _check_free(target)
     return target
+
+
+def _check_free(target: Path) -> None:
+    """Refuse a place for outputs that is taken, or in no folder."""
+    if target.exists() or target.is_symlink():
+        raise InvalidInput(f"{target} is there already; name a folder that is not, for the outputs")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"the folder of {target} is not there; make it first")
 
 
 def outputs_digest(data: "Data", rule: Rule) -> str:
     """Return the digest of outputs, by persons in any order, that a ledger has recorded."""
     SpreadSeries(data, rule)  # refuses what is no output
     shown = Digested(data, rule)
-    data.checked(feed(data, [shown], *needed(data, rule)).told)
+    data.checked(feed(data, [shown], *needed(data, rule)).summary)
     return shown.result().hex()
 
 
@@ -116,31 +112,38 @@ def write(task: ClusterTask, ledger: "Ledger | None") -> Path:
     """
     if ledger is None or task.entry is None:
         key = Key.fresh()
-        with _Draft(task.target, _name(task.target.name)) as draft:
-            _drawn(task, draft, key, key)
-            draft.publish()
+        with _drafts(task, _name(task.target.name)) as drafts:
+            _draw(task, drafts, key, key)
+            drafts.publish()
         return task.target
-    made, name = reserve(task.entry, task.data, ledger), task.entry.release_id
-    called = _name(made.entry_hash)
-    if made.result is not None:
-        _publish_again(task, called, made.result, name)
+    reservation, name = reserve(task.entry, task.data, ledger), task.entry.release_id
+    called = _name(reservation.entry_hash)
+    if reservation.result is not None:
+        _publish_again(task, called, reservation.result, name)
         return task.target
     ledger.begin(name)
     key = ledger.release_key(name)
     before = Digested(task.data, task.rule, key.exported())
-    task.data.checked(feed(task.data, [before], *needed(task.data, task.rule)).told)
-    with _Draft(task.target, called) as draft:
-        result = _drawn(task, draft, key.for_input(before.result()), key, before.result())
-        draft.keep = True  # from here on it may be recorded, whatever is heard of it
+    task.data.checked(feed(task.data, [before], *needed(task.data, task.rule)).summary)
+    with _drafts(task, called) as drafts:
+        result = _draw(task, drafts, key.for_input(before.result()), key, before.result())
+        drafts.keep = True  # from here on it may be recorded, even if the answer is lost
         if ledger.confirm(name, result) != result:
-            draft.keep = False
+            drafts.keep = False
             raise released(name)
-        draft.publish()
+        drafts.publish()
     return task.target
 
 
-def _drawn(
-    task: ClusterTask, draft: "_Draft", flips: Key, digest: Key, wanted: bytes | None = None
+def _drafts(task: ClusterTask, called: str) -> Drafts:
+    """Return the drafts of a release, once those of an earlier run are removed."""
+    _check_free(task.target)
+    clear([task.target], called)
+    return Drafts(called, _check_free)
+
+
+def _draw(
+    task: ClusterTask, drafts: Drafts, flips: Key, digest: Key, wanted: bytes | None = None
 ) -> dict[str, Any]:
     """Write the outputs to a draft, and return what a ledger records of them.
 
@@ -149,10 +152,10 @@ def _drawn(
     source: Any = task.data.source
     data, keys = task.data, (flips.exported(), digest.exported())
     work = Rewriting(data, task.rule, task.plan.mechanism, task.names, *keys)
-    data.checked(source.write(data, work, draft.path).told)
+    data.checked(source.write(data, work, drafts.folder(task.target)).summary)
     if wanted is not None and work.read.result() != wanted:
         raise source.changed()
-    draft.settle()
+    drafts.settle()
     return {
         "records": work.read.records,
         "series": work.read.series,
@@ -161,12 +164,14 @@ def _drawn(
 
 
 def _publish_again(task: ClusterTask, called: str, recorded: dict[str, Any], name: str) -> None:
-    """Give the outputs of an earlier run their name, if they are still there; draw nothing."""
+    """Publish the outputs of an earlier run if they are still there; draw nothing."""
     source: Any = task.data.source
-    for path in _drafts(task.target, called):
+    for path in abandoned([task.target], called):
         left = source.opened(task.data, path)  # as what was written is read
         if outputs_digest(left, _output_rule(task)) == recorded.get("digest"):
-            _Draft(task.target, called, path).publish()
+            with Drafts(called, _check_free, keep=True) as drafts:
+                drafts.adopt(path, task.target)
+                drafts.publish()
             return
     raise released(name)
 
@@ -178,82 +183,3 @@ def _output_rule(task: ClusterTask) -> Rule:
 
 def _name(whose: str) -> str:
     return f"folder-{hashlib.sha256(whose.encode()).hexdigest()[:32]}"
-
-
-def _drafts(target: Path, called: str) -> list[Path]:
-    """Return the drafts of a release that no process is writing."""
-    found = (target.parent / DRAFTS).glob(f"{called}-*.lock")
-    return [path.with_suffix("") for path in sorted(found) if _free(path)]
-
-
-def _free(lock: Path) -> bool:
-    import fcntl
-
-    with suppress(OSError), lock.open("rb") as file:
-        fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
-
-
-class _Draft:
-    """A folder beside a target that only its owner may enter, locked while it is written."""
-
-    def __init__(self, target: Path, called: str, path: Path | None = None) -> None:
-        self.target, self.keep, self._called = target, False, called
-        self.path = path or target.parent / DRAFTS / f"{called}-{secrets.token_hex(8)}"
-        self._lock: Any = None
-
-    def __enter__(self) -> "_Draft":
-        """Make the folder of drafts, and remove what an earlier run has left of this one."""
-        import fcntl
-
-        try:
-            self.path.parent.mkdir(mode=0o700, exist_ok=True)
-            self.path.parent.chmod(0o700)
-            for left in _drafts(self.target, self._called):
-                _remove(left)
-            self._lock = self.path.with_suffix(".lock").open("wb")
-            fcntl.flock(self._lock, fcntl.LOCK_EX)
-        except OSError as error:
-            raise InvalidInput(
-                f"cannot write beside {self.target.name}: {(error.strerror or 'it failed').lower()}"
-            ) from None
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        """Remove what was not published, unless it may be recorded."""
-        if not self.keep:
-            _remove(self.path)
-        self._lock.close()
-        with suppress(OSError):
-            self.path.parent.rmdir()  # where nothing is in it
-
-    def settle(self) -> None:
-        """Bring all files to the disk; marks of Spark are left out."""
-        for path in sorted(self.path.iterdir()):
-            if path.suffix != ".parquet":
-                path.unlink()
-                continue
-            with path.open("rb") as file:
-                os.fsync(file.fileno())
-        sync_directory(self.path)
-
-    def publish(self) -> None:
-        """Give the outputs their name, whole and at once."""
-        self.keep = True
-        try:
-            self.path.rename(self.target)
-        except OSError as error:
-            raise InvalidInput(
-                f"the outputs are recorded, and cannot get the name {self.target.name}: "
-                f"{(error.strerror or 'it failed').lower()}; make room for it, and run this again"
-            ) from None
-        sync_directory(self.target.parent)
-        _remove(self.path)
-        with suppress(OSError):
-            self.path.parent.rmdir()
-
-
-def _remove(draft: Path) -> None:
-    shutil.rmtree(draft, ignore_errors=True)
-    draft.with_suffix(".lock").unlink(missing_ok=True)

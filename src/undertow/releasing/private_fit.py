@@ -19,24 +19,22 @@ import hashlib
 import json
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.data.answers import Answers
-from undertow.data.codes import standing
-from undertow.data.columns import kinds_of
-from undertow.data.readers.sources import Listed
+from undertow.data.readers.lists import PlainSeries, read_records
+from undertow.data.table import Data
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported
 from undertow.ledger.rules import Entry, check_same
 from undertow.models.fitting.private import PrivateFit, check_confidence
 from undertow.models.records import RecordDescription
 from undertow.numerics import check_positive
 from undertow.planning.calibrate import plan_at_level
-from undertow.queries import AnyQuery, State, Transitions
-from undertow.releasing.account import asking, check_ledger, spend_terms
-from undertow.releasing.request import Prepared, carry_out, prepare
+from undertow.queries import State, Transitions
+from undertow.releasing.account import check_ledger, entry_for, spend_terms
+from undertow.releasing.request import ReleaseRequest, carry_out, prepare
 from undertow.rounding import above
 from undertow.sampling.bits import chosen
 
@@ -93,7 +91,7 @@ def private_fit(
             "beforehand: pass ledger=Ledger(..., model=THAT_CLASS, limit=...)"
         )
     names = _states(states, ledger)
-    table = _readable(data)
+    table = _readable(data, names)
     if table.touched()[0] is not None:
         raise InvalidInput("a fit is of all records together; leave the groups (by=...) out")
     stated = ledger.stated()
@@ -103,8 +101,8 @@ def private_fit(
     )  # fmt: skip
     shape, noise = table.shape(), plan.noise
     _check_useful(len(names), shape.rows - shape.persons, noise, spent)
-    own = table.described() if hasattr(table, "described") else None
-    described = own or RecordDescription()  # not which records they are: the account knows
+    # which records they are, the account knows
+    described = table.described() or RecordDescription()
     fitted = {
         "scale": noise.amount, "confidence": sure, "states": list(names), "records": shape.rows,
         **({"described": described.to_dict()} if described else {}),
@@ -114,23 +112,23 @@ def private_fit(
     return PrivateFit(
         noisy, names, level=ready.level, scale=noise.amount, sample_size=shape.rows,
         confidence=sure, within=stated, prior=prior or 0.5, length=length,
-        release_id=_asked(ready).release_id,
+        release_id=_entry_of(ready).release_id,
     ).with_records(described)  # fmt: skip
 
 
-def _asked(ready: Prepared) -> Entry:
+def _entry_of(ready: ReleaseRequest) -> Entry:
     if ready.entry is None:
         raise InvalidInput("a private fit needs a ledger")
     return ready.entry
 
 
-def _counts(ready: Prepared, ledger: "Ledger", insecure_seed: int | None) -> Any:
+def _counts(ready: ReleaseRequest, ledger: "Ledger", insecure_seed: int | None) -> Any:
     """Return the noisy table: recorded earlier, or drawn now and paid for."""
-    asked, size = _asked(ready), len(ready.plan.states)
-    found = ledger.entry(asked.release_id)
-    if found is not None and found.result is not None:
-        check_same(found, asked)
-        return np.array(found.result["numbers"][0]).reshape(size, size)
+    entry, size = _entry_of(ready), len(ready.plan.states)
+    recorded = ledger.entry(entry.release_id)
+    if recorded is not None and recorded.result is not None:
+        check_same(recorded, entry)
+        return np.array(recorded.result["numbers"][0]).reshape(size, size)
     if ledger.narrowed:
         raise LedgerConflict(
             "a private fit has narrowed this account already, and only one does: plan under "
@@ -158,10 +156,10 @@ def _states(states: Sequence[State] | None, ledger: "Ledger") -> tuple[State, ..
     return own
 
 
-def _named(ready: Prepared, fitted: dict[str, Any], release_id: str | None) -> Prepared:
-    """Return the prepared release with an entry that says, before any noise, what it is for."""
+def _named(ready: ReleaseRequest, fitted: dict[str, Any], release_id: str | None) -> ReleaseRequest:
+    """Return the request with an entry that states its purpose before any noise is drawn."""
     terms = spend_terms(ready.plan, ready.proof)
-    entry = asking(ready.plan, ready.table, ready.shape, release_id, **terms)
+    entry = entry_for(ready.plan, ready.table, ready.shape, release_id, **terms)
     text = json.dumps([entry.release_id, fitted], sort_keys=True, default=str)
     name = release_id or hashlib.sha256(text.encode()).hexdigest()[:32]
     about = {**entry.about, "fit": fitted}
@@ -169,7 +167,7 @@ def _named(ready: Prepared, fitted: dict[str, Any], release_id: str | None) -> P
 
 
 def _check_useful(size: int, pairs: int, noise: Any, level: float) -> None:
-    """Refuse, by public numbers alone, a fit that would say nothing."""
+    """Refuse a fit that would be uninformative, judged by public numbers alone."""
     if pairs < 1:
         raise InvalidInput(
             "no record has a neighbour in the same series: there are no transitions to count; take "
@@ -186,43 +184,14 @@ def _check_useful(size: int, pairs: int, noise: Any, level: float) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Many(Listed):
-    """Plain series, one for each person."""
-
-    series: tuple[tuple[Any, ...], ...]
-
-    def answers(
-        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
-    ) -> Answers:
-        """Return the exact table of all series together."""
-        if not isinstance(query, Transitions):
-            raise NotSupported("lists of series are read for a fit only")
-        found = (query.evaluate(standing(one, states, missing), states) for one in self.series)
-        tables = np.array(list(found), dtype=np.int64)
-        return Answers(None, [[int(n) for n in tables.sum(axis=0)]], [sum(self.lengths)])
-
-
-def _readable(data: Any) -> Any:
-    """Return data that a release can read: as it is, or made of plain series."""
-    if hasattr(data, "answers"):
-        return data
-    if isinstance(data, str | bytes) or hasattr(data, "columns"):
-        raise InvalidInput(
-            "records are required: Data(table, value=...), one series, or a list of series"
-        )
-    try:
-        items = list(data)
-    except TypeError as error:
-        raise InvalidInput(f"records are required, found {type(data).__name__}") from error
-    nested = [isinstance(item, list | tuple | np.ndarray) for item in items]
+def _readable(data: Any, states: Sequence[State]) -> Data | PlainSeries:
+    """Return the reader of a table, of one series, or of a list of series."""
+    if not isinstance(data, list | tuple):
+        return read_records(data, states)
+    nested = [isinstance(item, list | tuple | np.ndarray) for item in data]
     if any(nested) and not all(nested):
         raise InvalidInput("some of the records are series and some are not; pass one kind")
-    found = [list(item) for item in items] if any(nested) else [items]
-    series = tuple(
-        tuple(one.tolist() if hasattr(one, "tolist") else one for one in s) for s in found if len(s)
-    )
-    if not series:
+    items = [item for item in data if len(item)] if any(nested) else data
+    if not len(items):
         raise InvalidInput("there are no records: nothing to fit")
-    kinds = frozenset().union(*map(kinds_of, series))
-    return _Many(tuple(map(len, series)), series, kinds=kinds)
+    return read_records(items, states)

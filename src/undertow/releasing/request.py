@@ -1,31 +1,30 @@
-"""Data in, private answer out, in two phases: everything that can be refused, then the noise.
+"""Releases of private answers in two phases: validation of the request, then noise.
 
 `prepare` reads the shape, finds the proof that covers it, checks the question, and evaluates
 nothing private; `carry_out` evaluates, reserves, draws, records, and only then shows.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import TYPE_CHECKING, Any
 
 from undertow.accuracy import accuracy
 from undertow.certificate import Leakage
-from undertow.data.answers import Answers, weighted
-from undertow.data.codes import Lookup, Rule, standing
-from undertow.data.columns import kinds_of
-from undertow.data.readers.sources import Listed
+from undertow.data.grid import Shape
+from undertow.data.readers.lists import PlainSeries, one_series
 from undertow.data.records import check_records
+from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
 from undertow.plan import Plan
 from undertow.planning.coverage import covering, group_conditions
-from undertow.queries import AnyQuery, Count, Histogram, Mean, State, Transitions
+from undertow.queries import Mean
 from undertow.releasing.account import (
     account_conditions,
-    asking,
     check_ledger,
+    entry_for,
     level_of,
     noise_terms,
     reserve,
@@ -38,12 +37,11 @@ from undertow.sampling.selection import select
 from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = [
-    "Prepared",
     "Release",
+    "ReleaseRequest",
     "carry_out",
     "prepare",
     "release",
@@ -52,7 +50,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class Release:
-    """A released answer, and what may be said about it.
+    """Released answer, with its guarantee and error bars.
 
     ``value`` is one number, for a histogram one per state; with groups, one of these for each.
     ``proof`` is the certificate that covers this very release. ``entry`` is the ledger's entry,
@@ -114,12 +112,12 @@ class Release:
 
 
 @dataclass(frozen=True, slots=True)
-class Prepared:
-    """A release that nothing stands against: what will be asked, spent and proved."""
+class ReleaseRequest:
+    """A validated release request: plan, table, shape, proof and ledger entry."""
 
     plan: Plan[Noise]
-    table: Any
-    shape: Any
+    table: Data | PlainSeries
+    shape: Shape
     proof: Leakage
     entry: Entry | None
     conditions: tuple[str, ...] = ()
@@ -137,12 +135,12 @@ class Prepared:
 
 def prepare(
     plan: Plan[Noise],
-    data: "Data | Sequence[Any]",
+    data: "Data | PlainSeries | Sequence[Any]",
     ledger: "Ledger | None" = None,
     *,
     release_id: str | None = None,
-) -> Prepared:
-    """Return what a release would do, after every check that can refuse it; nothing is spent.
+) -> ReleaseRequest:
+    """Validate a release and return the request; nothing is spent.
 
     First whether the table can be read as declared, then whether these are the records that the
     plan is about, then whether their types can be its states: of other records it is said what
@@ -158,21 +156,21 @@ def prepare(
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
-    table: Any = data if hasattr(data, "answers") else _listed(data)
+    table = data if isinstance(data, Data | PlainSeries) else one_series(data)
     shape = table.shape()
     if not shape.rows:
         raise InvalidInput("there are no records: nothing to release")
-    conditions, asked = check_records(plan, table), table.asked()
+    conditions, reading = check_records(plan, table), table.reading()
     table.check_types(plan.states)
-    ungrouped = asked.get("ungrouped", False)
-    proof = covering(plan, shape, person=asked.get("person"), ungrouped=ungrouped)
+    ungrouped = reading.get("ungrouped", False)
+    proof = covering(plan, shape, person=reading.get("person"), ungrouped=ungrouped)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if ledger is None:
-        return Prepared(plan, table, shape, proof, None, conditions)
+        return ReleaseRequest(plan, table, shape, proof, None, conditions)
     check_ledger(plan, ledger, shape.series, table)
-    entry = asking(plan, table, shape, release_id, **spend_terms(plan, proof))
+    entry = entry_for(plan, table, shape, release_id, **spend_terms(plan, proof))
     conditions += account_conditions(plan, ledger)
-    return Prepared(plan, table, shape, proof, entry, conditions)
+    return ReleaseRequest(plan, table, shape, proof, entry, conditions)
 
 
 def release(
@@ -195,8 +193,8 @@ def release(
     With a ``ledger`` the DP level is reserved before noise is drawn, and the answer is recorded
     before it is returned. A ``release_id`` that has been released returns the recorded answer and
     spends nothing; by default it follows from the plan, the records touched, how they are read
-    and their public shape, so asking the same again is free. ``source`` says where the model came
-    from, for the report.
+    and their public shape, so that the same request is free. ``source`` says where the model
+    came from, for the report.
 
     >>> from undertow import Count, MarkovChain, calibrate, release
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -210,7 +208,7 @@ def release(
 
 
 def carry_out(
-    ready: Prepared,
+    ready: ReleaseRequest,
     ledger: "Ledger | None" = None,
     *,
     source: str | None = None,
@@ -222,60 +220,60 @@ def carry_out(
     data or the question spends nothing.
     """
     bits = randomness or Secure()
-    plan, asked = ready.plan, ready.entry
-    if ledger is None or asked is None:
-        return _told(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
-    found = ledger.entry(asked.release_id)
-    exact = None if found is not None and found.result is not None else _evaluated(ready)
-    reserved = reserve(asked, ready.table, ledger)
-    entry, made = reserved.entry_hash, reserved.made
+    plan, request = ready.plan, ready.entry
+    if ledger is None or request is None:
+        return _release_of(ready, _noisy(plan, _evaluated(ready), bits), bits, source)
+    recorded = ledger.entry(request.release_id)
+    exact = None if recorded is not None and recorded.result is not None else _evaluated(ready)
+    reserved = reserve(request, ready.table, ledger)
+    entry, time = reserved.entry_hash, reserved.made
     if reserved.result is not None:
-        return _told(ready, reserved.result, bits, source, entry, made, replayed=True)
+        return _release_of(ready, reserved.result, bits, source, entry, time, replayed=True)
     exact = _evaluated(ready) if exact is None else exact
-    ledger.begin(asked.release_id)
-    result, own = ledger.record(asked.release_id, _noisy(plan, exact, bits))
-    kept = ledger.entry(asked.release_id)
-    made = None if kept is None else kept.made  # the time on record, which every replay tells
+    ledger.begin(request.release_id)
+    result, own = ledger.record(request.release_id, _noisy(plan, exact, bits))
+    kept = ledger.entry(request.release_id)
+    time = None if kept is None else kept.made  # the time on record, which every replay tells
     # Where somebody else was faster, theirs is the answer. Whether this draw equals it stays here:
     # that would be a second answer.
-    return _told(ready, result, bits, source, entry, made, replayed=not own)
+    return _release_of(ready, result, bits, source, entry, time, replayed=not own)
 
 
-def _evaluated(ready: Prepared) -> Any:
+def _evaluated(ready: ReleaseRequest) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
     plan = ready.plan
     return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
 
 
-def _noisy(plan: Plan[Noise], found: Any, randomness: Randomness) -> dict[str, Any]:
-    """Return the noisy whole numbers of every group: what is recorded, and all that leaves."""
-    groups = None if found.groups is None else list(found.groups)
+def _noisy(plan: Plan[Noise], exact: Any, randomness: Randomness) -> dict[str, Any]:
+    """Return the noisy whole numbers of every group: all that is recorded and released."""
+    groups = None if exact.groups is None else list(exact.groups)
     if isinstance(plan.noise, Selection):  # places of states, which tell no count
         return {
             "groups": groups,
-            "numbers": select(plan.noise, found.numbers, randomness),
-            "rows": list(found.rows),
+            "numbers": select(plan.noise, exact.numbers, randomness),
+            "rows": list(exact.rows),
         }
-    flat = [number for numbers in found.numbers for number in numbers]
+    flat = [number for numbers in exact.numbers for number in numbers]
     noisy = randomise(plan.noise, flat, randomness, plan.length)
-    width = len(found.numbers[0]) if found.numbers else 0
+    width = len(exact.numbers[0]) if exact.numbers else 0
     parts = [noisy[start : start + width] for start in range(0, len(noisy), max(width, 1))]
     query = plan.noise.query
     if query.totalled:
-        parts = totalled(parts, found.rows, randomness)
+        parts = totalled(parts, exact.rows, randomness)
     return {
         "groups": groups,
         "numbers": [
             query.completed(part, rows, plan.states)
-            for part, rows in zip(parts, found.rows, strict=True)
+            for part, rows in zip(parts, exact.rows, strict=True)
         ],
-        "rows": list(found.rows),
+        "rows": list(exact.rows),
     }
 
 
-def _told(
-    ready: Prepared, result: dict[str, Any], bits: Randomness, source: str | None,
-    entry: str | None = None, made: str | None = None, *, replayed: bool = False,
+def _release_of(
+    ready: ReleaseRequest, result: dict[str, Any], bits: Randomness, source: str | None,
+    entry: str | None = None, time: str | None = None, *, replayed: bool = False,
 ) -> Release:  # fmt: skip
     """Return the release that a recorded result stands for."""
     plan, shape = ready.plan, ready.shape
@@ -290,7 +288,7 @@ def _told(
         "" if ready.entry is None else ready.entry.release_id, entry, source,
         None if groups is None else tuple(groups),
         tuple(result["rows"]),
-        made=made or datetime.now(UTC).isoformat(timespec="seconds"),
+        made=time or datetime.now(UTC).isoformat(timespec="seconds"),
         replayed=replayed,
         window=ready.table.bounds(),
         proof=ready.proof,
@@ -305,57 +303,3 @@ def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
         if query.integral
         else float(query.answer(numbers[0], rows))
     )
-
-
-@dataclass(frozen=True, slots=True)
-class _Records(Listed):
-    """One plain series, read without any table library."""
-
-    records: list[Any]
-
-    def answers(
-        self, query: AnyQuery, states: tuple[State, ...], missing: State = "any"
-    ) -> Answers:
-        return Answers(None, [_exact(query, self.records, states, missing)], [len(self.records)])
-
-
-def _exact(
-    query: AnyQuery, records: list[Any], states: tuple[State, ...], missing: State = "any"
-) -> list[int]:
-    """Return the exact answer about one series; each record is its state, where there are any."""
-    if isinstance(query, Count | Histogram | Transitions):
-        found = query.evaluate(standing(records, states, missing), states)
-        return found if isinstance(found, list) else [found]
-    lattice = query.lattice()
-    if lattice.places is None:
-        places = [lattice.place(record) for record in records]
-    else:
-        steps, otherwise = lattice.steps_of(states, missing)
-        lookup = Lookup(Rule(states))
-        codes = [lookup.number(record) for record in records]
-        places = [otherwise if code < 0 else steps[code] for code in codes]
-    if lattice.weights is None:
-        return [sum(places)]
-    if len(places) != len(lattice.weights):
-        raise InvalidInput(f"{len(lattice.weights)} weights do not fit {len(places)} records")
-    return [weighted(places, lattice)]
-
-
-def _listed(data: Any) -> _Records:
-    if isinstance(data, str | bytes):
-        raise InvalidInput("a series of records is required, found one string")
-    if isinstance(data, Mapping) or hasattr(data, "columns") or getattr(data, "ndim", 1) != 1:
-        raise InvalidInput(
-            "a single series of records is required, found a table; pass one of its columns, or "
-            "Data(table, value=...)"
-        )
-    try:
-        records = data.tolist() if hasattr(data, "tolist") else list(data)
-    except TypeError as error:
-        raise InvalidInput(
-            f"a series of records is required, found {type(data).__name__}"
-        ) from error
-    if not isinstance(records, list) or not records:
-        raise InvalidInput("the series has no records")
-    kinds = kinds_of(data if hasattr(data, "dtype") else records)
-    return _Records((len(records),), records, kinds=kinds)

@@ -19,12 +19,12 @@ from undertow.data.codes import (
     Lookup,
     Numbers,
     Rule,
-    check_types,
     coded,
 )
 from undertow.data.grid import Shape
-from undertow.data.readers.sources import Listed
+from undertow.data.readers.lists import PlainSeries, read_records
 from undertow.data.records import check_records
+from undertow.data.table import Data
 from undertow.data.writing import OutputDigest
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.ledger.rules import Entry
@@ -34,8 +34,8 @@ from undertow.plan import Plan
 from undertow.planning.coverage import check_groups, check_proof, group_conditions, group_size
 from undertow.releasing.account import (
     account_conditions,
-    asking,
     check_ledger,
+    entry_for,
     local_terms,
     released,
     reserve,
@@ -51,12 +51,11 @@ if TYPE_CHECKING:
     from pathlib import Path
 
     from undertow.certificate import Leakage
-    from undertow.data.table import Data
     from undertow.ledger.book import Ledger
 
 __all__ = [
     "Outputs",
-    "PreparedSeries",
+    "SeriesRequest",
     "Stream",
     "carry_out",
     "draw",
@@ -112,7 +111,7 @@ def sanitize(
     bits = chosen(insecure_seed, accounted=ledger is not None)
     target = writing_to(output, data, bits)
     ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
-    if target is not None:
+    if target is not None and isinstance(ready.table, Data):
         rule = _rule(plan, strict)
         return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
@@ -149,22 +148,22 @@ def redact(
     bits = chosen(insecure_seed, accounted=ledger is not None)
     target = writing_to(output, data, bits)
     ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
-    if target is not None:
+    if target is not None and isinstance(ready.table, Data):
         rule = _rule(plan, strict)
         return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 
 @dataclass(frozen=True, slots=True)
-class PreparedSeries:
-    """Series that nothing stands against randomising: what is read, asked and guaranteed.
+class SeriesRequest:
+    """A validated request to randomise series: what is read, spent and guaranteed.
 
     ``entry`` is what a ledger is asked for, None without one; ``conditions`` are what the data did
     not say, each a clause of the guarantee's first sentence.
     """
 
     plan: "Plan[Any]"
-    table: Any
+    table: "Data | PlainSeries"
     shape: Shape
     read: Coded | CodedPieces
     entry: Entry | None
@@ -178,8 +177,8 @@ def prepare(
     *,
     strict: bool = False,
     release_id: str | None = None,
-) -> PreparedSeries:
-    """Return what `sanitize` or `redact` would do, after every check that can refuse it.
+) -> SeriesRequest:
+    """Validate what `sanitize` or `redact` would do, and return the request.
 
     First whether these are the records that the plan is about, then whether their types can be its
     states, as for a release. Then the records are read, so that whatever is wrong with them spends
@@ -191,33 +190,31 @@ def prepare(
     2
     """
     proof = _checked(plan)
-    conditions = check_records(plan, data)
-    check_types(data, plan.states)
-    read = coded(data, _rule(plan, strict))
-    table: Any = data
-    if isinstance(read, Coded) and not hasattr(type(data), "answers"):
-        table = Listed(read.lengths.tolist())
+    table = read_records(data, plan.states)
+    conditions = check_records(plan, table)
+    table.check_types(plan.states)
+    read = table.coded(_rule(plan, strict))
     shape = table.shape()
     check = _check_whole if _erases(plan) else _check_lengths
     # records that are not shown depend on those that are: the proof must be about all of them
     check(plan, read, max(read.longest, int(shape.series)))
-    asked = table.asked()
-    ungrouped = asked.get("ungrouped", False)
+    reading = table.reading()
+    ungrouped = reading.get("ungrouped", False)
     conditions += group_conditions(plan.model, ungrouped=ungrouped)
     if not ungrouped:
-        whose = "series" if isinstance(table, Listed) else asked.get("person")
+        whose = "series" if isinstance(table, PlainSeries) else reading.get("person")
         check_groups(plan.model, int(shape.series), person=whose)
     check_places(read.longest)
     entry = None
     if ledger is not None:
         check_ledger(plan, ledger, shape.series, table)
         conditions += account_conditions(plan, ledger)
-        entry = asking(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
-    return PreparedSeries(plan, table, shape, read, entry, conditions)
+        entry = entry_for(plan, table, shape, release_id, **local_terms(plan, ledger, proof))
+    return SeriesRequest(plan, table, shape, read, entry, conditions)
 
 
 def carry_out(
-    ready: PreparedSeries, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
+    ready: SeriesRequest, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
 ) -> Any:
     """Return the outputs in the form of the data; reserved before, recorded before they leave."""
     if ledger is None or ready.entry is None:
@@ -232,7 +229,7 @@ def carry_out(
 
 
 def draw(
-    ready: PreparedSeries, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
+    ready: SeriesRequest, ledger: "Ledger | None" = None, *, randomness: Randomness | None = None
 ) -> tuple[Any, dict[str, Any]]:
     """Return outputs that no one has seen yet, and what a ledger must record before anyone does.
 
@@ -243,7 +240,7 @@ def draw(
     read, mechanism = ready.read, ready.plan.mechanism
     if not isinstance(read, Coded):
         raise NotSupported(
-            f"{ready.table.source.named} is read in pieces, and so are its outputs: have them "
+            f"{read.data.source.named} is read in pieces, and so are its outputs: have them "
             "written to a file by 'undertow sanitize' or 'undertow redact' with --output, or allow "
             "more memory (memory=...)"
         )
@@ -254,8 +251,8 @@ def draw(
         numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
     else:
         series = (read.labels, read.lengths, read.codes, read.places)
-        made = randomised(mechanism, _key(ready, ledger), *series)
-        numbers, erased = made.numbers, made.erased
+        drawn = randomised(mechanism, _key(ready, ledger), *series)
+        numbers, erased = drawn.numbers, drawn.erased
     outputs = OutputDigest(names)
     outputs.feed(read.lengths, numbers, erased)
     result = {
@@ -272,8 +269,8 @@ class Outputs:
     when all frames have been taken. Outputs are those of `draw`, whatever the pieces.
     """
 
-    def __init__(self, ready: PreparedSeries, ledger: "Ledger | None" = None) -> None:
-        """Find the key, for which the records are read."""
+    def __init__(self, ready: SeriesRequest, ledger: "Ledger | None" = None) -> None:
+        """Derive the key, for which the records are read."""
         if ledger is not None and ready.entry is not None:
             ledger.begin(ready.entry.release_id)
         self._ready, self._key = ready, _key(ready, ledger)
@@ -287,21 +284,21 @@ class Outputs:
         names = mechanism.names(ready.plan.states)
         outputs = OutputDigest(names)
         for piece in read.pieces("records randomised"):
-            made = randomised(
+            drawn = randomised(
                 mechanism, self._key, piece.labels, piece.lengths, piece.codes, piece.places, carry
             )
-            carry = made.carry
+            carry = drawn.carry
             records += int(piece.lengths.sum())
             series += len(piece.lengths) - piece.goes_on
             if self._recorded:
-                outputs.feed(piece.lengths, made.numbers, made.erased, goes_on=piece.goes_on)
-            yield piece.restore(names, made.numbers, made.erased)
+                outputs.feed(piece.lengths, drawn.numbers, drawn.erased, goes_on=piece.goes_on)
+            yield piece.restore(names, drawn.numbers, drawn.erased)
         self.result = {
             "records": records, "series": series, "sha256": outputs.result()
         }  # fmt: skip
 
 
-def _key(ready: PreparedSeries, ledger: "Ledger | None") -> Key:
+def _key(ready: SeriesRequest, ledger: "Ledger | None") -> Key:
     """Return the key to draw under: the ledger's for these very records, or a fresh one."""
     if ledger is None or ready.entry is None:
         return Key.fresh()
@@ -377,7 +374,7 @@ def stream(
     strict: bool = False,
     insecure_seed: int | None = None,
 ) -> Stream:
-    """Return what randomises one series record by record, for a device that holds no more.
+    """Return a stream that randomises one series record by record, as on a device.
 
     Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
     come from the operating system for each record. ``strict`` is that of `sanitize`. With the same
@@ -425,7 +422,7 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
 
 def _local(plan: Any) -> LocalMechanism:
-    """Return what a plan does to series, or refuse a plan that does nothing to them."""
+    """Return the mechanism of a plan for series, or refuse a plan for an answer."""
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
     mechanism: Any = plan.mechanism

@@ -4,11 +4,8 @@ import csv
 import io
 import json
 import math
-import os
-import secrets
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import dataclass
 from functools import cache
 from importlib import resources
@@ -17,6 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self
 
 from undertow.errors import InvalidInput
+from undertow.files import write_whole
 from undertow.plan import Plan, exact_answer, readings_moved
 from undertow.reporting import scope, words
 from undertow.reporting.facts import BETA, Facts, gather, numbers, proved
@@ -33,11 +31,8 @@ __all__ = [
     "SeriesReport",
     "aligned",
     "brief",
-    "check_writable",
     "csv_bytes",
-    "reason",
     "strict_json",
-    "write_whole",
 ]
 
 
@@ -88,48 +83,6 @@ def _cell(value: Any) -> Any:
     said = str(value)
     formula = said.startswith(_FORMULA) or said.lstrip().startswith(_FORMULA)
     return visible(f"'{said}" if formula else said)
-
-
-def write_whole(path: Path, content: bytes) -> None:
-    """Write a file, all of it or nothing; what stood there before stays until then.
-
-    The content goes to a new file beside it, is forced to the disk, and then takes the name.
-    """
-    draft = _beside(path)
-    try:
-        with draft.open("xb") as file:
-            file.write(content)
-            file.flush()
-            os.fsync(file.fileno())
-        os.replace(draft, path)  # noqa: PTH105  (one call, one name: what a test makes fail)
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-    finally:
-        with suppress(OSError):
-            draft.unlink(missing_ok=True)
-
-
-def check_writable(path: Path) -> None:
-    """Refuse a place where no new file can be made, by making an empty one and removing it."""
-    draft = _beside(path)
-    try:
-        draft.open("xb").close()
-        draft.unlink()
-    except OSError as error:
-        raise InvalidInput(f"cannot write {path}: {reason(error)}") from error
-
-
-def reason(error: OSError) -> str:
-    """Return what the operating system says, in words.
-
-    >>> reason(FileNotFoundError(2, "No such file or directory"))
-    'no such file or directory'
-    """
-    return (error.strerror or str(error)).lower()
-
-
-def _beside(path: Path) -> Path:
-    return path.with_name(f".{path.name}.{secrets.token_hex(6)}")
 
 
 def _finite(value: Any) -> Any:

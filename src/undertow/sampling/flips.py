@@ -127,13 +127,13 @@ def flip(table: Thresholds, records: Codes, source: ByteSource) -> Codes:
     >>> flip(table, np.array([0, 1, 0], dtype=np.uint8), draws()).tolist()
     [0, 0, 0]
     """
-    made: Codes = np.empty(records.size, dtype=_dtype(table.outputs + 1))
+    outputs: Codes = np.empty(records.size, dtype=_dtype(table.outputs + 1))
     # two outputs by one comparison, where bytes hold both thresholds (256 would wrap around)
     two = table.rows == 2 and table.outputs == 2 and records.dtype == np.uint8
     quick = two and max(table.border(0)[0], table.border(1)[0]) < 256
     bytes_of = None if quick else table.first_bytes()
     for start in range(0, records.size, PIECE):
-        piece, out = records[start : start + PIECE], made[start : start + PIECE]
+        piece, out = records[start : start + PIECE], outputs[start : start + PIECE]
         first = source.firsts(start, start + piece.size)
         if bytes_of is None:
             undecided = _binary(table, piece, first, out)
@@ -142,7 +142,7 @@ def flip(table: Thresholds, records: Codes, source: ByteSource) -> Codes:
         if undecided.size:
             numbers = _numbers(first[undecided], source.furthers(start + undecided))
             out[undecided] = table.decide(piece[undecided], numbers)
-    return made
+    return outputs
 
 
 def _binary(table: Thresholds, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
@@ -182,10 +182,10 @@ def erase(
     [False, True, False, True]
     """
     states = table.rows // length
-    made = np.empty(records.size, dtype=np.bool_)
+    erased = np.empty(records.size, dtype=np.bool_)
     byte, inside = table.borders()
     for start in range(0, records.size, PIECE):
-        piece, out = records[start : start + PIECE], made[start : start + PIECE]
+        piece, out = records[start : start + PIECE], erased[start : start + PIECE]
         # (piece,): whole series follow each other, so the place in its series is the remainder
         here = np.arange(start, start + piece.size) % length
         rows = (here if places is None else places[start : start + PIECE]) * states + piece
@@ -195,7 +195,7 @@ def erase(
         if undecided.size:
             numbers = _numbers(first[undecided], source.furthers(start + undecided))
             out[undecided] = table.decide(rows[undecided], numbers) == 0
-    return made
+    return erased
 
 
 @dataclass(frozen=True, slots=True)
@@ -228,12 +228,12 @@ class Start:
         border, rest = divmod(self.flips * FULL, self.of)
         if border == FULL:
             return np.ones(series.size, dtype=np.bool_)
-        made = numbers < border  # (series,)
+        states = numbers < border  # (series,)
         # Pr[V < border] + 2^-64 rest / of = flips / of: the equal one is decided by what is left
         for place in np.flatnonzero(numbers == border) if rest else ():
             one = series[place : place + 1]
-            made[place] = Start(rest, self.of).draw(source, one, attempt + 1)[0]
-        return made
+            states[place] = Start(rest, self.of).draw(source, one, attempt + 1)[0]
+        return states
 
 
 def noise(
@@ -262,7 +262,7 @@ def noise(
     starts = Start.of_noise(mechanism).draw(source, np.arange(going, filled.size))
     table = Thresholds.of_noise(mechanism)
     maps = _maps(table)
-    made = np.empty(total if at is None else at.size, dtype=np.uint8)
+    flips = np.empty(total if at is None else at.size, dtype=np.uint8)
     state = state or 0
     for start in range(0, total, PIECE):
         stop = min(start + PIECE, total)
@@ -280,11 +280,11 @@ def noise(
         states = _followed(goes, state)
         state = int(states[-1])  # goes on into the next piece
         if at is None:
-            made[start:stop] = states
+            flips[start:stop] = states
         else:
             wanted = slice(*np.searchsorted(at, [start, stop]))
-            made[wanted] = states[at[wanted] - start]
-    return made
+            flips[wanted] = states[at[wanted] - start]
+    return flips
 
 
 _ZERO, _SWAP, _STAY, _ONE, _OPEN = range(5)

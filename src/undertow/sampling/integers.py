@@ -59,7 +59,7 @@ def _laplace(scale: Fraction, count: int, source: Bytes) -> list[int]:
     exp(-s / t). A fair sign makes it two-sided; "minus zero" is drawn again.
     """
     t, s = scale.numerator, scale.denominator
-    made = [0] * count
+    draws = [0] * count
     lanes = np.arange(count)  # (draws that are not made yet,)
     while lanes.size:
         below = uniform(t, lanes.size, source)  # U of Algorithm 2
@@ -73,38 +73,38 @@ def _laplace(scale: Fraction, count: int, source: Bytes) -> list[int]:
             tried.tolist(), below.tolist(), turns.tolist(), minus.tolist(), strict=True
         ):
             size = (u + t * v) // s
-            made[lane] = -size if sign else size
+            draws[lane] = -size if sign else size
             if sign and not size:
                 again.append(lane)
         lanes = np.concatenate([lanes[~kept], np.array(again, dtype=np.intp)])
-    return made
+    return draws
 
 
 def _survives(parts: Numbers, whole: int, source: Bytes) -> npt.NDArray[np.bool_]:
-    """Return independent truths of probability exp(-parts / whole), for parts <= whole.
+    """Return independent Bernoulli draws of probability exp(-parts / whole), for parts <= whole.
 
     Algorithm 1 of [canonne2020]: count k = 1, 2, ... as long as truths of probability gamma / k
     follow each other; k is odd at the end with probability exp(-gamma). Gamma / k is a truth of
     probability 1 / k and one of gamma = parts / whole, both compared in whole numbers.
     """
-    made = np.empty(parts.size, dtype=np.bool_)
+    survives = np.empty(parts.size, dtype=np.bool_)
     lanes, k = np.arange(parts.size), 1
     while lanes.size:
         goes = uniform(k, lanes.size, source) == 0  # a truth of probability 1 / k
         goes[goes] = uniform(whole, int(goes.sum()), source) < parts[lanes[goes]]
-        made[lanes[~goes]] = k % 2 == 1  # the series of exp(-gamma), summed by the parity of k
+        survives[lanes[~goes]] = k % 2 == 1  # the series of exp(-gamma), summed by the parity of k
         lanes, k = lanes[goes], k + 1
-    return made
+    return survives
 
 
 def _successes(count: int, source: Bytes) -> npt.NDArray[np.int64]:
-    """Return how many truths of probability exp(-1) come before the first that is none."""
-    made = np.zeros(count, dtype=np.int64)
+    """Return the number of successes of probability exp(-1) before the first failure."""
+    successes = np.zeros(count, dtype=np.int64)
     lanes: Lanes = np.arange(count)
     while lanes.size:
         lanes = lanes[_survives(np.ones(lanes.size, dtype=np.uint64), 1, source)]
-        made[lanes] += 1
-    return made
+        successes[lanes] += 1
+    return successes
 
 
 def uniform(limit: int, count: int, source: Bytes) -> Numbers:
@@ -112,17 +112,17 @@ def uniform(limit: int, count: int, source: Bytes) -> Numbers:
 
     As many bits as limit - 1 has; what is not below it is drawn again, so all are equally likely.
     """
-    made = np.zeros(count, dtype=np.uint64)
+    numbers = np.zeros(count, dtype=np.uint64)
     bits = (limit - 1).bit_length()
     if not bits:
-        return made
+        return numbers
     width = next(width for width in (1, 2, 4, 8) if bits <= 8 * width)
     lanes: Any = slice(None)  # all of them, at first
     while count:
         words = source.take(width * count).view(f"<u{width}").astype(np.uint64)
         words &= np.uint64(2**bits - 1)  # less than half of them are drawn again
-        made[lanes] = words
+        numbers[lanes] = words
         wrong = np.flatnonzero(words >= limit)
         lanes = wrong if isinstance(lanes, slice) else lanes[wrong]
         count = wrong.size
-    return made
+    return numbers

@@ -87,7 +87,7 @@ class Key:
         return Key(self.derived("input", digest))
 
     def derived(self, purpose: str, content: bytes = b"") -> bytes:
-        """Return 32 bytes that tell nothing about the key nor about those for other purposes.
+        """Derive 32 bytes for one purpose; they reveal nothing about the key or other purposes.
 
         BLAKE2b under the key, personalised by the purpose.
         """
@@ -127,12 +127,12 @@ def addresses(key: Key, labels: Sequence[str]) -> ByteArray:
     (2, 10)
     """
     begun = blake2b(digest_size=_ADDRESS, key=key.derived("series"))
-    made = bytearray()
+    content = bytearray()
     for label in labels:
         one = begun.copy()
         one.update(_encoded(label))
-        made += one.digest()
-    return np.frombuffer(bytes(made), dtype=np.uint8).reshape(-1, _ADDRESS)
+        content += one.digest()
+    return np.frombuffer(bytes(content), dtype=np.uint8).reshape(-1, _ADDRESS)
 
 
 class AddressedBytes:
@@ -169,12 +169,12 @@ class AddressedBytes:
         total = int(counts.sum())
         # (blocks,): each run's own blocks one after the other
         numbers = np.repeat(index - before, counts) + np.arange(total)
-        made = self._blocks(np.repeat(series, counts), _FIRST, numbers).ravel()
+        words = self._blocks(np.repeat(series, counts), _FIRST, numbers).ravel()
         at = 16 * before + (begins & 15)  # (runs,): where the bytes of each run begin
         if series.size == 1:
-            return made[int(at[0]) : int(at[0]) + stop - start]
+            return words[int(at[0]) : int(at[0]) + stop - start]
         shift = at - (np.cumsum(sizes) - sizes)
-        return made[np.repeat(shift, sizes) + np.arange(stop - start)]
+        return words[np.repeat(shift, sizes) + np.arange(stop - start)]
 
     def furthers(self, records: npt.NDArray[np.intp]) -> ByteArray:
         """Return the seven further bytes of some records, (records, 7)."""
@@ -332,7 +332,7 @@ def _flipped(mechanism: RandomizedResponse, key: Key, piece: _Piece, codes: Code
 
 
 def _in_runs(mechanism: XorNoise, key: Key, piece: _Piece, codes: Codes) -> Randomised:
-    """The noise takes all steps, absent ones too, from where the piece before has ended."""
+    """Add noise to all steps, absent ones too, from where the piece before has ended."""
     steps = piece.lasts - piece.begins + 1  # (series,)
     where = addresses(key, piece.labels)
     source = AddressedBytes(key, where, steps, None, piece.begins)

@@ -47,12 +47,12 @@ class Bits:
         size = (limit - 1).bit_length()
         words = -(-size // _WORD)
         while True:
-            found = 0
+            number = 0
             for _ in range(words):
-                found = found << _WORD | self.word()
-            found >>= words * _WORD - size
-            if found < limit:
-                return found
+                number = number << _WORD | self.word()
+            number >>= words * _WORD - size
+            if number < limit:
+                return number
 
 
 class _Real:
@@ -100,14 +100,14 @@ def discrete_gaussian(sigma: float, count: int, randomness: Randomness | None = 
         return _seeded(sigma, count, randomness.seed)
     source, variance = Bits(), Fraction(sigma) ** 2
     wide = int(sigma) + 1
-    made: list[int] = []
-    while len(made) < count:
-        proposals = discrete_laplace(float(wide), count - len(made) + 8, randomness)
+    draws: list[int] = []
+    while len(draws) < count:
+        proposals = discrete_laplace(float(wide), count - len(draws) + 8, randomness)
         for y in proposals:
             exponent = (abs(y) - variance / wide) ** 2 / (2 * variance)
             if keeps(exponent, source):
-                made.append(y)
-    return made[:count]
+                draws.append(y)
+    return draws[:count]
 
 
 def _checked(sigma: float, count: int) -> tuple[float, int]:
@@ -146,7 +146,7 @@ def _rounded(sigma: Fraction, k: int, x: _Real) -> int:
 
 
 def _outlives(x: _Real, k: int, source: Bits) -> bool:
-    """Return a truth of probability exp(-gamma), gamma = x (2k + x) / (2k + 2) < 1.
+    """Return True with probability exp(-gamma), gamma = x (2k + x) / (2k + 2) < 1.
 
     Algorithm 1 of [canonne2020]: count j = 1, 2, ... as long as truths of probability gamma / j
     follow each other; j is odd at the end with probability exp(-gamma).
@@ -177,7 +177,7 @@ def _under(x: _Real, k: int, source: Bits) -> bool:
 
 
 def keeps(exponent: Fraction, source: Bits) -> bool:
-    """Return a truth of probability exp(-exponent), the exponent a fraction of any size."""
+    """Return True with probability exp(-exponent), the exponent a fraction of any size."""
     whole, rest = divmod(exponent.numerator, exponent.denominator)
     return all(_survives(1, 1, source) for _ in range(whole)) and _survives(
         rest, exponent.denominator, source
@@ -185,7 +185,7 @@ def keeps(exponent: Fraction, source: Bits) -> bool:
 
 
 def _survives(parts: int, whole: int, source: Bits) -> bool:
-    """Return a truth of probability exp(-parts / whole), for parts <= whole."""
+    """Return True with probability exp(-parts / whole), for parts <= whole."""
     j = 1
     while (j == 1 or source.below(j) == 0) and source.below(whole) < parts:
         j += 1

@@ -24,7 +24,7 @@ Step = Callable[[int], int | None]
 
 
 def steps(mechanism: LocalMechanism, draws: Draws) -> Step:
-    """Return what randomises one series, record by record.
+    """Return a randomiser of one series, record by record.
 
     >>> from undertow.sampling.streams import given
     >>> device = steps(Redaction([[.5, 0], [1, 1]]), given(b"\\x80\\x00", b""))
@@ -40,7 +40,7 @@ def steps(mechanism: LocalMechanism, draws: Draws) -> Step:
 
 
 def _erasures(mechanism: Redaction, draws: Draws) -> Step:
-    """Every record through the erasures of its place; a protected one is erased in any case."""
+    """Erase records by the probabilities of their places; protected ones always."""
     table, length, places = Thresholds.of_erasures(mechanism), mechanism.length, count()
     states, protect = table.rows // length, frozenset(mechanism.protect)
 
@@ -58,7 +58,7 @@ def _erasures(mechanism: Redaction, draws: Draws) -> Step:
 
 
 def _noise(mechanism: XorNoise, draws: Draws) -> Step:
-    """A noise chain added to a series of two states."""
+    """Add a noise chain to a series of two states."""
     table, start = Thresholds.of_noise(mechanism), Start.of_noise(mechanism)
     state: int | None = None
 

@@ -163,9 +163,9 @@ def block_cipher(key: bytes) -> Callable[[npt.NDArray[Any]], ByteArray]:
 
     def enciphered(blocks: npt.NDArray[Any]) -> ByteArray:
         content = blocks.view(np.uint8).reshape(-1)  # (16 blocks,)
-        made = np.empty(content.size + _ROOM, dtype=np.uint8)
-        encryptor.update_into(content, made)
-        return made[: content.size].reshape(-1, 16)
+        output = np.empty(content.size + _ROOM, dtype=np.uint8)
+        encryptor.update_into(content, output)
+        return output[: content.size].reshape(-1, 16)
 
     return enciphered
 
@@ -194,12 +194,12 @@ class _Keystream:
             return np.frombuffer(os.urandom(count), dtype=np.uint8)
         cipher, key, counter = self._cipher
         encryptor = cipher(key(os.urandom(32)), counter(os.urandom(16))).encryptor()
-        made = np.empty(count + _ROOM, dtype=np.uint8)
+        output = np.empty(count + _ROOM, dtype=np.uint8)
         for start in range(0, count, _ZEROS):  # one counter throughout: the keystream goes on
             size = min(_ZEROS, count - start)
-            room = made[start : start + size + _ROOM]
+            room = output[start : start + size + _ROOM]
             encryptor.update_into(self._zeros[:size], room)
-        return made[:count]
+        return output[:count]
 
 
 class _System:
@@ -222,8 +222,8 @@ class _Seeded:
             # whole words are drawn, and the bytes left over are kept: pieces do not matter
             words = np.asarray(self._words.random_raw((missing + 7) // 8), dtype="<u8")
             self._rest = np.concatenate([self._rest, words.view(np.uint8)])
-        made, self._rest = self._rest[:count], self._rest[count:]
-        return made
+        block, self._rest = self._rest[:count], self._rest[count:]
+        return block
 
 
 class _Given:
@@ -237,8 +237,8 @@ class _Given:
             raise InvalidInput(
                 f"{count} more bytes are needed, and {self._rest.size} are left; give more bytes"
             )
-        made, self._rest = self._rest[:count], self._rest[count:]
-        return made
+        block, self._rest = self._rest[:count], self._rest[count:]
+        return block
 
     @property
     def left(self) -> int:

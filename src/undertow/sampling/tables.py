@@ -30,20 +30,20 @@ def tabulated(noise: TabulatedNoise, count: int, randomness: Randomness | None =
     ends = list(accumulate(noise.weights))  # ends[i]: the first number beyond place i
     limit = int(noise.ratio * 2**FINE)
     words = source.take(count * BITS // 8).tobytes()
-    made = []
+    draws = []
     for start in range(0, len(words), BITS // 8):
         place = bisect_right(ends, int.from_bytes(words[start : start + BITS // 8], "little"))
         if place in (0, len(ends) - 1):
             farther = _successes(limit, source)
-            made.append(noise.first - farther if place == 0 else noise.last + farther)
+            draws.append(noise.first - farther if place == 0 else noise.last + farther)
         else:
-            made.append(noise.first + place)
-    return made
+            draws.append(noise.first + place)
+    return draws
 
 
 def _successes(limit: int, source: Bytes) -> int:
     """Return how many numbers of 48 bits below ``limit`` come before the first that is not."""
-    made = 0
+    successes = 0
     while int.from_bytes(source.take(FINE // 8).tobytes(), "little") < limit:
-        made += 1
-    return made
+        successes += 1
+    return successes

@@ -1,4 +1,4 @@
-"""Noisy numbers moved to the sum that they are known to have: a function of what was drawn."""
+"""Post-processing of noisy numbers: moved to their public sum."""
 
 from collections.abc import Sequence
 
@@ -29,14 +29,14 @@ def totalled(
     >>> sum(totalled([[4, 9, 1]], [100], Insecure(seed=1))[0])
     100
     """
-    made = []
+    rows = []
     for place, (row, total) in enumerate(zip(numbers, totals, strict=True)):
         size = len(row)
         each, more = divmod(total - sum(row), size)
         first = _first(size, place, randomness) if more else 0
         moved = [each + ((cell - first) % size < more) for cell in range(size)]
-        made.append([y + step for y, step in zip(row, moved, strict=True)])
-    return made
+        rows.append([y + step for y, step in zip(row, moved, strict=True)])
+    return rows
 
 
 def _first(size: int, place: int, randomness: Randomness | None) -> int:

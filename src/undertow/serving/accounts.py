@@ -22,6 +22,7 @@ from pydantic import BaseModel, ConfigDict, Field
 from undertow.certificate import DEEPEST, depth
 from undertow.data.scopes import Scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerUnavailable
+from undertow.files import create_new
 from undertow.ledger.book import Ledger, Reservation, datasets
 from undertow.ledger.rules import Entry
 from undertow.models.records import audience_of
@@ -168,7 +169,7 @@ class Clients:
         text = json.dumps({"format": _FORMAT, "clients": lines}, indent=1) + "\n"
         draft = path.with_name(f".{path.name}.{token_urlsafe(6)}")
         try:
-            handle = os.open(draft, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)
+            handle = create_new(draft)
             try:
                 with os.fdopen(handle, "w", encoding="utf-8") as file:
                     file.write(text)

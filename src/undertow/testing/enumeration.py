@@ -30,7 +30,8 @@ SOLVER_TOLERANCE = 1e-10  # the least that HiGHS accepts; its default moves leak
 SOLVER_OPTIONS = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 EQUALITY_WEIGHT = 1e6  # scales the normalisation: HiGHS drops coefficients below 1e-9
 TIGHT = 1e-9  # a limit that is this close is tight, and one exceeded by more is broken
-CERTIFIED_GAP = 1e-9  # largest accepted distance, in leakage, from a likelihood to the dual bound
+SOLVERS = ("highs", "highs-ipm")  # the second is asked where the first leaves a gap
+CERTIFIED_GAP = 1e-9  # largest distance from a likelihood to the dual bound, relative above 1
 
 
 @dataclass(frozen=True, slots=True)
@@ -338,35 +339,43 @@ def likelihood_program(
             f"the linear program has {len(top)}^{top.ndim} unknowns; at most {PROGRAM_LIMIT} are "
             "solved; take fewer records or let the adversary know more of them"
         )
-    cone = _cone(theta.shape, theta.tobytes())
-    solve: Callable[..., Any] = linprog  # its stubs do not know sparse constraints
-    solution = solve(
-        -top.ravel(),
-        A_ub=cone,
-        b_ub=np.zeros(cone.shape[0]),
-        A_eq=EQUALITY_WEIGHT * bottom.reshape(1, -1),
-        b_eq=[EQUALITY_WEIGHT],
-        options=dict.fromkeys(SOLVER_OPTIONS, SOLVER_TOLERANCE),
-    )
-    if solution.status != 0:
-        raise UndertowError(f"the linear program was not solved: {solution.message}")
-    phi, floor = np.maximum(solution.x, 0.0).reshape(top.shape), bottom
-    for axis, table in enumerate(theta):
-        # into the cone, one record after the other: the smallest of e^theta(v, v') phi(v')
-        raised = np.exp(table) * np.moveaxis(phi, axis, -1)[..., None, :]
-        phi = np.moveaxis(raised.min(axis=-1), -1, axis)
+    floor = bottom
+    for axis, table in enumerate(theta):  # the least E[phi | x_K, x'] of a phi with phi(y) = 1
         floor = np.moveaxis(np.tensordot(np.exp(-table), floor, (1, axis)), 0, axis)
-    attained = math.log(float((top * phi).sum() / (bottom * phi).sum()))
-    rate = -EQUALITY_WEIGHT * float(solution.eqlin.marginals[0])
-    # what the dual lacks, charged at the most that phi can be
-    lack = top.ravel() - rate * bottom.ravel() + cone.T @ np.minimum(solution.ineqlin.marginals, 0)
-    bound = math.log(rate + float((np.maximum(lack, 0.0) / floor.ravel()).sum()))
-    if not bound - attained <= CERTIFIED_GAP:
-        raise UndertowError(
-            f"the linear program was solved only to within {bound - attained:.3g}; "
-            f"{CERTIFIED_GAP:g} is required; lower the limits or take fewer records"
+    # solved for phi(y) floor(y), which is at most 1: tolerances of the solver are absolute
+    gain, cost = (top / floor).ravel(), (bottom / floor).ravel()
+    cone = _cone(theta.shape, theta.tobytes(), floor.tobytes())
+    solve: Callable[..., Any] = linprog  # its stubs do not know sparse constraints
+    attained, bound = -math.inf, math.inf
+    for method in SOLVERS:
+        solution = solve(
+            -gain / gain.max(),
+            A_ub=cone,
+            b_ub=np.zeros(cone.shape[0]),
+            A_eq=EQUALITY_WEIGHT * cost.reshape(1, -1),
+            b_eq=[EQUALITY_WEIGHT],
+            method=method,
+            options=dict.fromkeys(SOLVER_OPTIONS, SOLVER_TOLERANCE),
         )
-    return attained
+        if solution.status != 0:
+            raise UndertowError(f"the linear program was not solved: {solution.message}")
+        phi = np.maximum(solution.x, 0.0).reshape(top.shape) / floor
+        for axis, table in enumerate(theta):
+            # into the cone, one record after the other: the smallest of e^theta(v, v') phi(v')
+            raised = np.exp(table) * np.moveaxis(phi, axis, -1)[..., None, :]
+            phi = np.moveaxis(raised.min(axis=-1), -1, axis)
+        attained = max(attained, math.log(float((top * phi).sum() / (bottom * phi).sum())))
+        rate = -EQUALITY_WEIGHT * float(solution.eqlin.marginals[0]) * gain.max()
+        # what the dual lacks, charged at the most that phi floor can be
+        prices = np.minimum(solution.ineqlin.marginals, 0.0) * gain.max()
+        lack = np.maximum(gain - rate * cost + cone.T @ prices, 0.0)
+        bound = min(bound, math.log(rate + float(lack.sum())))
+        if bound - attained <= CERTIFIED_GAP * max(1.0, bound):
+            return attained
+    raise UndertowError(
+        f"the linear program was solved only to within {bound - attained:.3g}; "
+        f"{CERTIFIED_GAP:g} is required; lower the limits or take fewer records"
+    )
 
 
 def product_attack(
@@ -547,18 +556,19 @@ def record_limits(limits: npt.ArrayLike, records: int, states: int) -> FloatArra
 
 
 @lru_cache(maxsize=16)
-def _cone(shape: tuple[int, ...], limits: bytes) -> csr_array:
-    """Return the matrix A with A phi <= 0 for exactly the likelihoods within limits (r, k, k)."""
+def _cone(shape: tuple[int, ...], limits: bytes, units: bytes) -> csr_array:
+    """Return the rows of A (phi units) <= 0 for exactly the likelihoods within limits (r, k, k)."""
     records, k, _ = shape
-    theta = np.frombuffer(limits).reshape(shape)
+    theta, unit = np.frombuffer(limits).reshape(shape), np.frombuffer(units)
     index = np.arange(k**records).reshape((k,) * records)
     pairs = [(t, a, b) for t in range(records) for a, b in permutations(range(k), 2)]
     upper = [index.take(a, axis=t).ravel() for t, a, _ in pairs]
     lower = [index.take(b, axis=t).ravel() for t, _, b in pairs]
     columns = np.concatenate([*upper, *lower]) if pairs else np.zeros(0, dtype=np.intp)
     size = columns.size // 2
-    factors = np.repeat([-math.exp(theta[pair]) for pair in pairs], k ** (records - 1))
-    entries = np.concatenate([np.ones(size), factors])
+    factors = np.repeat([math.exp(theta[pair]) for pair in pairs], k ** (records - 1))
+    factors = factors * unit[columns[:size]] / unit[columns[size:]]
+    entries = np.concatenate([np.ones(size), -factors])
     return csr_array((entries, (np.tile(np.arange(size), 2), columns)), shape=(size, k**records))
 
 

@@ -16,6 +16,7 @@ from pathlib import Path
 from secrets import token_hex
 
 from undertow.errors import InvalidInput
+from undertow.files import create_new
 from undertow_studio.reading import PrivateTable
 
 __all__ = ["Folder", "onwards", "sweep"]
@@ -35,7 +36,7 @@ class Folder:
     def __init__(self) -> None:
         # locked before it has the name by which it could be swept
         made = Path(tempfile.mkdtemp(prefix=_NEW))
-        self._lock: int | None = _created(made / _LOCK)
+        self._lock: int | None = create_new(made / _LOCK)
         _locked(self._lock)
         self.path = made.with_name(_PREFIX + made.name.removeprefix(_NEW))
         made.rename(self.path)
@@ -47,7 +48,7 @@ class Folder:
         arguments of a process, and nobody else this file.
         """
         path = self.path / _DOOR
-        with open(_created(path), "w", encoding="utf-8") as file:
+        with os.fdopen(create_new(path), "w", encoding="utf-8") as file:
             file.write(onwards(address))
         return path
 
@@ -60,7 +61,7 @@ class Folder:
         path, shown = self.place(name), shown_name(name)
         done = False
         try:
-            with open(_created(path), "wb") as file:
+            with os.fdopen(create_new(path), "wb") as file:
                 async for chunk in chunks:
                     file.write(chunk)
             done = True
@@ -75,7 +76,7 @@ class Folder:
     def write(self, name: str, text: str, *, simulated: bool = False) -> PrivateTable:
         """Return a small table, written at once."""
         path = self.place(name)
-        with open(_created(path), "w", encoding="utf-8") as file:
+        with os.fdopen(create_new(path), "w", encoding="utf-8") as file:
             file.write(text)
         return PrivateTable(path, name, simulated)
 
@@ -166,7 +167,3 @@ def shown_name(name: str) -> str:
     """
     last = name.replace("\\", "/").rsplit("/", 1)[-1].strip()
     return last[-_LONGEST:] if last else "a file without a name"
-
-
-def _created(path: Path) -> int:
-    return os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o600)

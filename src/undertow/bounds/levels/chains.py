@@ -69,7 +69,7 @@ def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Lea
     """
     if isinstance(mechanism, Scaled) and mechanism.query.named:
         return _far_count(bound, mechanism, chain)
-    return replace(bound, lower=0.0, witness=None)
+    return bound.upper_only()
 
 
 def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
@@ -83,7 +83,7 @@ def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage 
         endless = chain.endless()
         found = None if endless is None else _added(mechanism, endless, against)
         if found is not None and chain.length is not None:  # no window is as long as that
-            found = replace(found, lower=0.0, witness=None)
+            found = found.upper_only()
         return None if found is None else replace(found, covers="windows")
     if not mechanism.query.named:
         return None
@@ -109,16 +109,16 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         bound = exchange_leakage(level, chain, against)
         if exact is None:
             return _far_count(bound, mechanism, chain)
-        return meet(exact, replace(bound, lower=0.0, witness=None))
+        return meet(exact, bound.upper_only())
     exact = _unless_spent(lambda: _added(mechanism, chain, against))
     if exact is not None and exact.closed:
         return exact
     bound = exchange_leakage(level, chain, against)
     if exact is not None:
-        return meet(exact, replace(bound, lower=0.0, witness=None))
+        return meet(exact, bound.upper_only())
     if mechanism.query.per_state:
         return _histogram(bound, mechanism, chain, against)
-    return replace(bound, lower=0.0, witness=None)
+    return bound.upper_only()
 
 
 def _unless_spent(search: Callable[[], Leakage | None]) -> Leakage | None:
@@ -159,7 +159,7 @@ def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage
     """Return the exchange bound with a lower end that far answers of this count attain."""
     attack = bound.witness
     if attack is None:
-        return replace(bound, lower=0.0, witness=None)
+        return bound.upper_only()
     tries = [
         replay_count(
             replace(attack, output=output, sets=()), chain, mechanism.query.named, mechanism.scale
@@ -172,7 +172,7 @@ def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage
 
 def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage:
     """Return where the exchange bound and the windows of a histogram meet."""
-    found = replace(bound, lower=0.0, witness=None)
+    found = bound.upper_only()
     if bound.witness is not None:
         found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
     # where far answers attain the bound there is nothing to gain

@@ -418,7 +418,7 @@ def leakage(
     if isinstance(mechanism, MetricDP):
         return by_spread(leakage(spread_level(mechanism, model), model, against), model)
     found = box_leakage(mechanism.level_upper(model.length), model, against)
-    return found if isinstance(mechanism, PureDP) else replace(found, lower=0.0, witness=None)
+    return found if isinstance(mechanism, PureDP) else found.upper_only()
 
 
 def window_leakage(

@@ -14,6 +14,7 @@ exact where all transitions are possible, an upper end otherwise.
 import math
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import ClassVar
 
 import numpy as np
 
@@ -392,6 +393,7 @@ class Scout:
     against: Against
     window: int
     pairs: list[int]
+    bracketed: ClassVar[bool] = False
 
     def attains(self, epsilon: float) -> float:
         """Return what these pairs leak at a level, up to rounding."""
@@ -404,7 +406,7 @@ class Scout:
         if attack is not None:
             self.pairs.clear()
             for x, y in attack.pairs:
-                self.learn(self.chain.states[x], self.chain.states[y])
+                self._add(x, y)
 
     def _best(self, epsilon: float, pairs: Ints) -> Found:
         found = Found(self.window * epsilon, self.window)
@@ -415,9 +417,11 @@ class Scout:
             _solve_pairs(self.chain, epsilon, self.against, found, pairs)
         return found
 
-    def learn(self, value: object, other: object) -> bool:
-        """Take in two values of a worse attack, and return whether they are news."""
-        x, y = self.chain.index(value), self.chain.index(other)
+    def learn(self, witness: Witness) -> bool:
+        """Add the two values of a witness, and return whether they are a new pair."""
+        return self._add(self.chain.index(witness.value), self.chain.index(witness.other))
+
+    def _add(self, x: int, y: int) -> bool:
         pair = x * (self.chain.size - 1) + y - (y > x)
         if pair in self.pairs:
             return False

@@ -12,6 +12,7 @@ import math
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import combinations, permutations, product
+from typing import ClassVar
 
 import numpy as np
 import numpy.typing as npt
@@ -20,6 +21,7 @@ from undertow import progress
 from undertow.adversaries import Against
 from undertow.bounds.memory.attractive import perron
 from undertow.bounds.memory.boxes import Joint, grouped, joint_pad, worst_of
+from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.attractive import kernel_margin
 from undertow.models.base import Model
@@ -1084,6 +1086,7 @@ class RegimeGuide:
     patterns: list[tuple[int, Codes, Codes]] = field(default_factory=list)
     focused: float = 0.0
     asked: float = 0.0
+    bracketed: ClassVar[bool] = True
 
     def attains(self, epsilon: float) -> float:
         """Return what the patterns attain at a level."""
@@ -1104,8 +1107,8 @@ class RegimeGuide:
             codes = [pattern_codes(side, state, SHOWN) for side in (found.left, found.right)]
             self.patterns.append((state, codes[0], codes[1]))
 
-    def learn(self, value: object, other: object) -> bool:
-        """Look again where a level was not proved, unless that was done; return whether it was not.
+    def learn(self, witness: Witness) -> bool:
+        """Search again at a level that was not proved, unless that was done; return whether so.
 
         The brackets of that level are at hand.
         """

@@ -14,7 +14,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from itertools import product
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 import numpy as np
 
@@ -56,6 +56,7 @@ from undertow.bounds.memory.envelopes import (
     worst_pair,
 )
 from undertow.bounds.memory.envelopes import elements as envelope_elements
+from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.attractive import is_attractive
 from undertow.models.base import Model
@@ -824,6 +825,7 @@ class PatternGuide:
     law: Law
     ratios: RatiosOf
     patterns: list[tuple[bool, TargetPattern]] = field(default_factory=list)
+    bracketed: ClassVar[bool] = True
 
     def attains(self, epsilon: float) -> float:
         """Return what the patterns attain at a level."""
@@ -843,8 +845,8 @@ class PatternGuide:
             if tilts.own > 0:
                 self.patterns.append((turned, Bracketing(chain, tilts).attack()))
 
-    def learn(self, value: object, other: object) -> bool:
-        """Return that two values are no news: both directions are looked at."""
+    def learn(self, witness: Witness) -> bool:
+        """Return False: both directions are evaluated already."""
         return False
 
     def _direction(self, level: float, turned: bool) -> tuple[SecondOrderChain, Tilts]:

@@ -73,7 +73,7 @@ def leakage(
     if isinstance(mechanism.query, Count | Histogram):
         return _noisy(mechanism, model, against)
     level = mechanism.level_upper(model.length)
-    return replace(level_leakage(level, model, against), lower=0.0, witness=None)
+    return level_leakage(level, model, against).upper_only()
 
 
 def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLattice:
@@ -223,7 +223,7 @@ def local(
         found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
         if all(leak is not None for leak in found):
             return worst([leak for leak in found if leak is not None])
-    return replace(leakage(level, model, against), lower=0.0, witness=None)
+    return leakage(level, model, against).upper_only()
 
 
 def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:

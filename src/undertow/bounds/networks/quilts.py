@@ -266,8 +266,8 @@ def network_distance(
         seen.add(shape)
         if part.length > WASSERSTEIN_RECORDS:
             raise MethodRefused(
-                f"'wasserstein' compares laws of at most {RECORDS} records that depend on each "
-                f"other, found {part.length}; use method='exact' or 'exchange'"
+                f"'wasserstein' compares laws of at most {WASSERSTEIN_RECORDS} records that depend "
+                f"on each other, found {part.length}; use method='exact' or 'exchange'"
             )
         tally = count_tally(marks, part.length)
         for node in targets:

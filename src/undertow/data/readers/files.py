@@ -1,4 +1,4 @@
-"""Files of tables: what they are by their names, and whether they are that.
+"""Files of tables: their formats by name, their contents checked against it, and memory limits.
 
 Values of a file are private. No message of this module contains one.
 """
@@ -196,7 +196,7 @@ def _check_chunk(file: BinaryIO, size: int, about: dict[int, Any]) -> None:
 
 
 def _page(file: BinaryIO, place: int, end: int) -> tuple[dict[int, Any], int]:
-    """Return the header of a page and its length; statistics can make it long."""
+    """Return the header of a page, and its length."""
     wanted = _HEADER
     while True:
         file.seek(place)
@@ -219,14 +219,14 @@ class _Compact:
         self.depth += 1
         if self.depth > _DEEPEST:
             raise ValueError
-        found: dict[int, Any] = {}
+        fields: dict[int, Any] = {}
         number = 0
         while kind := self._byte():
             # the upper half of the byte is the step to the next field, 0 where its number follows
             number = number + (kind >> 4) if kind >> 4 else self._signed()
-            found[number] = kind & 15 == 1 if kind & 15 in (1, 2) else self._value(kind & 15)
+            fields[number] = kind & 15 == 1 if kind & 15 in (1, 2) else self._value(kind & 15)
         self.depth -= 1
-        return found
+        return fields
 
     def _value(self, kind: int) -> Any:
         if kind in (1, 2, 3):
@@ -283,12 +283,12 @@ def files_of(path: Path) -> list[Path] | None:
     none of the table.
     """
     if path.is_dir():
-        found = [one for one in path.iterdir() if one.is_file()]
+        paths = [one for one in path.iterdir() if one.is_file()]
     elif set("*?[") & set(path.name) and not path.exists():
-        found = [one for one in path.parent.glob(path.name) if one.is_file()]
+        paths = [one for one in path.parent.glob(path.name) if one.is_file()]
     else:
         return None
-    tables = [one for one in found if one.name[0] not in "._" and _ending(one) is not None]
+    tables = [one for one in paths if one.name[0] not in "._" and _ending(one) is not None]
     if not tables:
         raise InvalidInput(
             f"{path} names no table: no file in it ends in {', '.join(_ENDINGS)}; its folders are "
@@ -352,8 +352,8 @@ def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
         text = head.split(b"\n")[0] if header_only else head
         fits, kind = not (parquet or zipped or b"\0" in text), "CSV"
     if not fits:
-        found = "Parquet" if parquet else "gzip" if zipped else "something else"
-        raise InvalidInput(f"{path} is not {kind}, as its name says, but {found}; rename it")
+        content = "Parquet" if parquet else "gzip" if zipped else "something else"
+        raise InvalidInput(f"{path} is not {kind}, as its name says, but {content}; rename it")
     if kind == "Parquet":
         check_pages(path)
     else:
@@ -361,7 +361,7 @@ def check_content(path: Path, name: str, *, header_only: bool = False) -> None:
 
 
 def fault(message: str, name: str) -> str:
-    """Return what is wrong with a file in words that quote nothing of it.
+    """Describe what is wrong with a file without quoting it.
 
     >>> fault("invalid utf-8 sequence", "a.csv")
     'it is not text in UTF-8'
@@ -407,19 +407,19 @@ def limit_of(memory: Any) -> int:
     >>> limit_of("1.5 GB"), limit_of(2**30)
     (1500000000, 1073741824)
     """
-    found = 0
+    number = 0
     if isinstance(memory, int) and not isinstance(memory, bool):
-        found = memory
+        number = memory
     elif isinstance(memory, str):
         read = _SIZE.fullmatch(memory.strip().lower())
         if read is not None and read[2] in _UNITS:
-            found = int(float(read[1]) * _UNITS[read[2]])
-    if found < LEAST:
+            number = int(float(read[1]) * _UNITS[read[2]])
+    if number < LEAST:
         raise InvalidInput(
             f"memory must be a number of bytes or a size such as '1GB' or '500MB', at least "
             f"{LEAST // 10**6}MB; found {memory!r}"
         )
-    return found
+    return number
 
 
 def row_bytes(schema: "pl.Schema") -> int:

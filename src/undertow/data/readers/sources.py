@@ -1,4 +1,4 @@
-"""Where records come from: files, frames of any library, or a plain list; one lazy frame of it.
+"""Sources of records: files, frames of any library, or a plain list, as one lazy frame.
 
 Nothing here depends on a value: what a column holds is known from its type, or from the kind of
 file. Errors of other libraries often quote the data, so they are never passed on.
@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Any
 
 from undertow.data.columns import (
     Column,
-    check_kinds,
     column_of_name,
     instants,
     keys,
@@ -23,7 +22,7 @@ from undertow.data.columns import (
     part_of,
     readings,
 )
-from undertow.data.grid import ROW, TIME, Shape, group_labels
+from undertow.data.grid import ROW, TIME, group_labels
 from undertow.data.readers.files import (
     blocks,
     check_content,
@@ -35,9 +34,7 @@ from undertow.data.readers.files import (
     table_bytes,
     table_name,
 )
-from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput
-from undertow.queries import State
 
 if TYPE_CHECKING:
     import polars as pl
@@ -48,7 +45,6 @@ if TYPE_CHECKING:
 __all__ = [
     "RECORD",
     "AllSeen",
-    "Listed",
     "Roles",
     "Seen",
     "Source",
@@ -66,7 +62,7 @@ _CHANGED = "changed since it was opened; open it again when it is complete"
 
 @dataclass(frozen=True, slots=True)
 class Seen:
-    """A file as it was: the device, number, size and times by which a change shows.
+    """Fingerprint of a file: device, inode, size and times, by which changes are detected.
 
     >>> Seen(Path("no such file"), None).unchanged()
     True
@@ -76,18 +72,18 @@ class Seen:
     state: tuple[int, int, int, int, int] | None
 
     def unchanged(self) -> bool:
-        """Return whether the file is still the same, to all that can be seen without reading it."""
+        """Return whether the file's metadata are unchanged."""
         return seen(self.path) == self
 
-    def check(self, said: str = _CHANGED) -> None:
+    def check(self, consequence: str = _CHANGED) -> None:
         """Refuse a file that was changed or replaced."""
         if not self.unchanged():
-            raise InvalidInput(f"{self.path} {said}")
+            raise InvalidInput(f"{self.path} {consequence}")
 
 
 @dataclass(frozen=True, slots=True)
 class AllSeen:
-    """The files of one table as they were, and how they are found again."""
+    """Fingerprints of the files of one table, and how they are listed again."""
 
     files: tuple[Seen, ...]
     listed: Callable[[], list[Path] | None]
@@ -105,12 +101,12 @@ class AllSeen:
 
 
 def seen(path: Path) -> Seen:
-    """Return a file as it is now; without a state where there is none."""
+    """Return the fingerprint of a file as it is now; without a state if it does not exist."""
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return Seen(path, None)
-    state = (found.st_dev, found.st_ino, found.st_size, found.st_mtime_ns, found.st_ctime_ns)
+    state = (status.st_dev, status.st_ino, status.st_size, status.st_mtime_ns, status.st_ctime_ns)
     return Seen(path, state)
 
 
@@ -126,7 +122,7 @@ _BLOCK = 2**18
 
 @dataclass(frozen=True, slots=True)
 class Source:
-    """A table that has not been read yet: a lazy frame, and what is known of its columns.
+    """Table that is not read yet: a lazy frame, and the facts about its columns.
 
     A file or several (``paths``) hold it; one in several has a frame for each of its ``parts``.
     ``rows`` is how many rows there are where that is known without reading them, ``size`` about
@@ -157,16 +153,16 @@ class Source:
         return False
 
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
-        """Return what queries of the frame give, in one pass where that is possible."""
+        """Collect queries of the frame, in one pass where that is possible."""
         import polars as pl
 
         try:
-            found = pl.collect_all(frames, engine="streaming")
+            tables = pl.collect_all(frames, engine="streaming")
         except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
             self.check_unchanged()  # what seems wrong may be the change
             raise self.unreadable(str(error)) from None
         self.check_unchanged()
-        return found
+        return tables
 
     def pieces(self, limit: int) -> int | None:
         """Return how many rows to read at a time, None where the whole table may be in memory."""
@@ -176,23 +172,23 @@ class Source:
         return piece_rows(limit, row_bytes(schema))
 
     def feed(
-        self, data: "Data", folds: "Sequence[Fold]", *made: "pl.Expr", words: str = "rows read"
+        self, data: "Data", folds: "Sequence[Fold]", *columns: "pl.Expr", words: str = "rows read"
     ) -> "PublicFacts":
         """Feed all rows to some folds, in order and in pieces, and return the facts about them."""
         from undertow.data.folds import feed_in_order
 
-        return feed_in_order(data, folds, *made, words=words)
+        return feed_in_order(data, folds, *columns, words=words)
 
     def first_text(self, name: str) -> str | None:
-        """Return the first text of a column of times, which are public: it says how to read all."""
+        """Return the first text of a column of times, public, which determines their format."""
         import polars as pl
 
         text = column_of_name(name).cast(pl.String).alias(TIME)
         for frame in _beginnings(self):
             filled = frame.select(text).filter(pl.col(TIME).str.len_chars() > 0)
-            (found,) = self.collect(filled.head(1))
-            if found.height:
-                return str(found[TIME][0])
+            (rows,) = self.collect(filled.head(1))
+            if rows.height:
+                return str(rows[TIME][0])
         return None
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
@@ -311,10 +307,10 @@ def _file(path: Path, roles: Roles) -> Source:
     check_columns(list(schema), roles, str(path), header=not text)
     width = row_bytes(frame.select(*map(column_of_name, roles)).collect_schema())
     if not text:
-        found = replace(_polars(frame, roles, str(path), name), seen=before)
-        rows = int(found.collect(frame.select(pl.len()))[0].item())
+        source = replace(_polars(frame, roles, str(path), name), seen=before)
+        rows = int(source.collect(frame.select(pl.len()))[0].item())
         size = table_bytes(path, name, width, rows)
-        return replace(found, rows=rows, size=size, paths=(path,))
+        return replace(source, rows=rows, size=size, paths=(path,))
     for column in roles:
         if f"{column}_duplicated_0" in schema:
             raise InvalidInput(f"{path} has two columns {column!r}; rename one of them")
@@ -327,8 +323,8 @@ def _files(folder: Path | None, paths: "list[Path]", roles: Roles) -> Source:
     """Return the table in several files, one after the other, if all have the same columns."""
     import polars as pl
 
-    found = [_file(path, roles) for path in paths]
-    first, schemas = found[0], [one.frame.collect_schema() for one in found]
+    sources = [_file(path, roles) for path in paths]
+    first, schemas = sources[0], [one.frame.collect_schema() for one in sources]
     for path, schema in zip(paths, schemas, strict=True):
         for name, dtype in schemas[0].items():
             if name not in schema:
@@ -348,13 +344,13 @@ def _files(folder: Path | None, paths: "list[Path]", roles: Roles) -> Source:
                 "one table have the same columns"
             )
     names = list(schemas[0])
-    frames = tuple(one.frame.select(*map(column_of_name, names)) for one in found)
+    frames = tuple(one.frame.select(*map(column_of_name, names)) for one in sources)
     title = str(folder) if folder is not None else f"{paths[0]} and {len(paths) - 1} more files"
     before = AllSeen(tuple(seen(path) for path in paths), partial(_listed_in, folder))
     return replace(
         first, title=title, frame=pl.concat(frames), seen=before, parts=frames,
-        rows=None if first.rows is None else sum(one.rows or 0 for one in found),
-        size=sum(one.size for one in found), paths=tuple(paths),
+        rows=None if first.rows is None else sum(one.rows or 0 for one in sources),
+        size=sum(one.size for one in sources), paths=tuple(paths),
     )  # fmt: skip
 
 
@@ -567,51 +563,6 @@ def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict
         parts[part_of(name, "time")] = pl.Series(times, dtype=pl.Int64)
         column = replace(column, clock=clock, zoned=zoned)
     return column, parts
-
-
-@dataclass(frozen=True, slots=True)
-class Listed:
-    """The public facts about plain series: all of them are whole, and each is a person's.
-
-    What one record is, is not asked of them: they take the model's word.
-
-    >>> Listed((3, 5)).shape().longest
-    5
-    """
-
-    lengths: Sequence[int]
-    kinds: frozenset[str] = field(default=frozenset(), kw_only=True)
-    """The types of the records, which are public."""
-
-    def check_types(self, states: Sequence[State]) -> None:
-        """Refuse records none of whose types can be a state's."""
-        check_kinds(self.kinds, states, "the list of records")
-
-    def shape(self) -> Shape:
-        """Return the public facts."""
-        sizes = [int(length) for length in self.lengths]
-        return Shape(
-            sum(sizes), len(sizes), max(sizes), gaps=False, series=max(sizes), shortest=min(sizes),
-            windowed=False, split=False,
-        )  # fmt: skip
-
-    def touched(self) -> tuple[Any, ...]:
-        """Return the fields of the scope: all records."""
-        return None, None, None, None, "time"
-
-    def scope(self) -> Scope:
-        """Return which records a release touches: all."""
-        return Scope()
-
-    def asked(self) -> dict[str, Any]:
-        """Return what is read, as JSON."""
-        return {"source": "the list of records"}
-
-    def identity(self) -> None:
-        """Return nothing: a list has neither persons nor times to be known by."""
-
-    def bounds(self) -> None:
-        """Return nothing: a list has no window."""
 
 
 def column_names(path: Path) -> dict[str, str]:

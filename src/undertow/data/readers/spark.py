@@ -1,4 +1,4 @@
-"""Tables of Spark: opened by their types, read where they lie, refused in words that quote nothing.
+"""Tables of Spark: opened by their types, evaluated on the workers, with errors that quote no data.
 
 The only module that knows Spark. A Spark frame is never collected: the columns that are needed go
 through `undertow.data.readers.spark`, the same expressions of Polars as for any other table, in the
@@ -21,7 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow import errors
-from undertow.data.codes import CodedPiece, CodedPieces, Coding, Numbers, Rule, Survey
+from undertow.data.codes import Coded, CodedPieces, Coding, Numbers, Rule, Survey
 from undertow.data.columns import Column, kind_of
 from undertow.data.folds import (
     CODE,
@@ -77,7 +77,7 @@ def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
 
 
 class SpreadSeries(CodedPieces):
-    """The records of a cluster, of which this machine sees none: what is known of them all."""
+    """Records of a cluster: summaries of them only, since this machine reads none."""
 
     def survey(self, length: int | None = None) -> Survey:
         """Refuse records that are in no state, where the rule does; the refusal depends on them."""
@@ -94,13 +94,13 @@ class SpreadSeries(CodedPieces):
         """Refuse series that do not have exactly so many records; they have no numbers."""
         shape = self.data.shape()
         if (shape.shortest, shape.series) != (length, length):
-            found = shape.shortest if shape.series == length else shape.series
+            records = shape.shortest if shape.series == length else shape.series
             raise InvalidInput(
-                f"the plan is for exactly {length} records, and a series has {found}, absent steps "
-                "and records outside a window or its groups included; plan for this length"
+                f"the plan is for exactly {length} records, and a series has {records}, absent "
+                "steps and records outside a window or its groups included; plan for this length"
             )
 
-    def pieces(self, words: str = "records read") -> Iterator[CodedPiece]:
+    def pieces(self, words: str = "records read") -> Iterator[Coded]:
         """Yield outputs, a partition after the other; records are never brought to this machine."""
         if not self.rule.outputs:
             check_whole(self.data, "a list of records")
@@ -132,7 +132,7 @@ class Digested:
         if piece is not None:
             self.add(piece, piece.codes)
 
-    def add(self, piece: CodedPiece, codes: Numbers) -> None:
+    def add(self, piece: Coded, codes: Numbers) -> None:
         """Take the next series, with numbers of their states or of their outputs."""
         self.records += codes.size
         self.series += len(piece.labels) - piece.goes_on
@@ -144,7 +144,7 @@ class Digested:
         return self._digest.result()
 
     def merge(self, other: "Digested") -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
         self._digest.merge(other.result())
         self.records, self.series = self.records + other.records, self.series + other.series
 
@@ -154,17 +154,17 @@ class Digested:
 
     def load(self, state: list[Any]) -> "Digested":
         """Return the fold that has these."""
-        made = Digested(*self._given)
-        made._digest.merge(bytes.fromhex(state[0]))
-        made.records, made.series = state[1:]
-        return made
+        fold = Digested(*self._given)
+        fold._digest.merge(bytes.fromhex(state[0]))
+        fold.records, fold.series = state[1:]
+        return fold
 
     def __reduce__(self) -> Any:
         return Digested, self._given
 
 
 class Rewriting:
-    """Rows into outputs under a key, piece by piece; keeps digests of the records and the outputs.
+    """Randomiser of rows under a key, piece by piece, with digests of records and outputs.
 
     ``secret`` is that of the flips, ``digest`` that of the digest of the records.
     """
@@ -203,11 +203,11 @@ class Rewriting:
         self._carry, erased = drawn.carry, drawn.erased
         shown = drawn.numbers if erased is None else np.where(erased, len(names), drawn.numbers)
         self.shown.add(piece, shown)
-        made: pl.DataFrame = piece.restore(names, drawn.numbers, erased)
-        return made
+        table: pl.DataFrame = piece.restore(names, drawn.numbers, erased)
+        return table
 
     def merge(self, other: "Rewriting") -> None:
-        """Take over what was kept of other persons."""
+        """Merge the state of other persons."""
         self.read.merge(other.read)
         self.shown.merge(other.shown)
 
@@ -217,9 +217,9 @@ class Rewriting:
 
     def load(self, state: list[Any]) -> "Rewriting":
         """Return what has these digests."""
-        made = Rewriting(*self._given)
-        made.read, made.shown = self.read.load(state[0]), self.shown.load(state[1])
-        return made
+        fold = Rewriting(*self._given)
+        fold.read, fold.shown = self.read.load(state[0]), self.shown.load(state[1])
+        return fold
 
     def __reduce__(self) -> Any:
         return Rewriting, self._given
@@ -236,7 +236,7 @@ Kernel = Callable[[Any, Batches], Iterator["pa.RecordBatch"]]
 
 
 class KernelError(Exception):
-    """A kernel failed; why may quote the data, and is not told."""
+    """Failure of a kernel; its message may quote the data, and is not shown."""
 
 
 def place(number: int) -> str:
@@ -306,14 +306,14 @@ def quiet(kernel: Kernel) -> Kernel:
 
 
 def refusal_in(message: str) -> UndertowError | None:
-    """Return the refusal of ours that a kernel has met, as the cluster tells it; None for none.
+    """Return the refusal that a kernel raised, from the cluster's message; None if there is none.
 
     >>> refusal_in("Task 3 failed: <<InvalidInput>>no records<</>> at worker 7")
     InvalidInput('no records')
     """
-    found = re.search(r"<<(\w+)>>(.*?)<</>>", message, re.DOTALL)
-    kind = None if found is None else getattr(errors, found[1], None)
-    return None if found is None or kind is None else kind(found[2])
+    match = re.search(r"<<(\w+)>>(.*?)<</>>", message, re.DOTALL)
+    kind = None if match is None else getattr(errors, match[1], None)
+    return None if match is None or kind is None else kind(match[2])
 
 
 def _panic() -> type[BaseException]:
@@ -330,16 +330,16 @@ def frames(batches: Batches, schema: "pl.Schema") -> "Iterator[pl.DataFrame]":
     import polars as pl
 
     waiting: list[pa.RecordBatch] = []
-    rows, given = 0, False
+    rows, empty = 0, False
     for batch in batches:
         waiting.append(batch)
         rows += batch.num_rows
         if rows >= CHUNK:
             yield _frame(waiting, schema)
-            waiting, rows, given = [], 0, True
+            waiting, rows, empty = [], 0, True
     if rows:
         yield _frame(waiting, schema)
-    elif not given:
+    elif not empty:
         yield pl.DataFrame(schema=schema)
 
 
@@ -368,7 +368,7 @@ def _sent(frame: "pl.DataFrame", schema: "pa.Schema") -> "Iterator[pa.RecordBatc
 
 
 def _kept(folds: Sequence[Fold], schema: "pa.Schema") -> "pa.RecordBatch":
-    """Return what folds keep as one row."""
+    """Return the states of folds as one row."""
     import pyarrow as pa
 
     state = packed([fold.state() for fold in folds])
@@ -398,8 +398,8 @@ class Evaluated:
         source = self.data.source
         import polars as pl
 
-        given = source.frame.collect_schema()
-        needed = pl.Schema({name: given[name] for name in source.columns})
+        schema = source.frame.collect_schema()
+        needed = pl.Schema({name: schema[name] for name in source.columns})
         for frame in frames(batches, needed):
             part = self.data.changed(source=replace(source, frame=frame.lazy()))
             yield part.rows(*self.made).collect()
@@ -525,7 +525,7 @@ class Folded:
 class Rewritten:
     """Rows in order of person and time into rows with outputs, by place as in ``written``.
 
-    What is known of a partition, the facts and the digests, is told to ``report`` at its end: the
+    What is known of a partition, the facts and the digests, goes to ``report`` at its end: the
     one thing that a kernel does beyond its rows.
     """
 
@@ -576,8 +576,8 @@ class Packed:
 
         for number, rows in enumerate(frames(batches, self.columns)):
             chunk = rows.with_row_index(ROW, offset=number * CHUNK)
-            made = pa.array([packed(chunk)], pa.binary())
-            yield pa.RecordBatch.from_arrays([made], schema=self.schema)
+            packet = pa.array([packed(chunk)], pa.binary())
+            yield pa.RecordBatch.from_arrays([packet], schema=self.schema)
 
 
 if TYPE_CHECKING:
@@ -678,7 +678,7 @@ class SparkSource(Source):
         return CHUNK
 
     def collect(self, *frames: "pl.LazyFrame") -> "list[pl.DataFrame]":
-        """Refuse: no query of one frame in memory can be asked of a table that is none."""
+        """Refuse queries of a frame in memory: a cluster holds this table."""
         raise NotSupported(
             "this is not done on a Spark frame; write the records that it needs to a Parquet file"
         )
@@ -688,8 +688,8 @@ class SparkSource(Source):
 
         The kernel takes an iterator of Arrow batches and gives batches of its ``schema``.
         """
-        given = self.table if table is None else table
-        return given.mapInArrow(kernel, _spark_schema(kernel.schema))
+        frame = self.table if table is None else table
+        return frame.mapInArrow(kernel, _spark_schema(kernel.schema))
 
     def gathered(self, table: Any) -> "pa.Table":
         """Return a Spark frame in memory: for numbers of all records together."""
@@ -698,7 +698,7 @@ class SparkSource(Source):
         return found
 
     def feed(
-        self, data: "Data", folds: Sequence[Fold], *made: "pl.Expr", words: str = "rows read"
+        self, data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
     ) -> PublicFacts:
         """Feed all rows of data to some folds, and return the facts about them.
 
@@ -707,12 +707,17 @@ class SparkSource(Source):
         """
         doing(words)
         unordered = not data.grid.fill and not any(fold.ordered for fold in folds)
-        return self._same(data, (self._counted if unordered else self._folded)(data, folds, made))
+        return self._same(
+            data, (self._counted if unordered else self._folded)(data, folds, columns)
+        )
 
     def _same(self, data: "Data", facts: PublicFacts) -> PublicFacts:
         """Return the facts, or refuse a frame of which other facts were found before."""
-        asked, (_, wrong) = ("read", data.grid, data.by, data.groups), data.grid.told(facts.told)
-        if wrong is None and self.kept.setdefault(asked, facts.told) != facts.told:
+        question, (_, wrong) = (
+            ("read", data.grid, data.by, data.groups),
+            data.grid.shape_in(facts.summary),
+        )
+        if wrong is None and self.kept.setdefault(question, facts.summary) != facts.summary:
             raise self.changed()
         return facts
 
@@ -741,8 +746,8 @@ class SparkSource(Source):
         """Return what is sent to workers: the columns, and nothing of the table."""
         return Source, (self.title, self.frame, self.columns)
 
-    def _counted(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> PublicFacts:
-        kernel = Counted(Evaluated(apart(data), made), tuple(folds))
+    def _counted(self, data: "Data", folds: Sequence[Fold], columns: "Exprs") -> PublicFacts:
+        kernel = Counted(Evaluated(apart(data), columns), tuple(folds))
         names = (PERSON,) if data.grid.time is None else (PERSON, EARLIEST)
         parts = self._sorted(self.mapped(kernel), *_places(kernel.columns, *names))
         summed = self.mapped(Summed(data.grid, kernel.columns), parts)
@@ -751,8 +756,8 @@ class SparkSource(Source):
             if kind == "folds":
                 _take(folds, unpacked(state))
             else:
-                told, apart_not = unpacked(state)
-                facts.merge(facts.load(told))
+                summary, apart_not = unpacked(state)
+                facts.merge(facts.load(summary))
                 overlap = overlap or apart_not
         if overlap and self._twice(data):
             facts.merge(facts.load({"twice": True}))
@@ -768,8 +773,8 @@ class SparkSource(Source):
         same = rows.groupBy(who, when).count().filter("count > 1")
         return bool(self.gathered(same.limit(1).select("count")).num_rows)
 
-    def _folded(self, data: "Data", folds: Sequence[Fold], made: "Exprs") -> PublicFacts:
-        facts, kernel = PublicFacts(data.grid), Evaluated(apart(data), made)
+    def _folded(self, data: "Data", folds: Sequence[Fold], columns: "Exprs") -> PublicFacts:
+        facts, kernel = PublicFacts(data.grid), Evaluated(apart(data), columns)
         rows = self.in_order(data, kernel)
         both = (facts, *folds)
         states = self.gathered(self.mapped(Folded(data.grid, both, kernel.columns), rows))
@@ -785,29 +790,29 @@ class SparkSource(Source):
         """
         kernel = Evaluated(apart(data), rewriting.needed)
         session = self.table.sparkSession
-        told = session.sparkContext.accumulator({}, _reports())
-        work = Rewritten(data.grid, rewriting, kernel.columns, _Report(told))
+        reports = session.sparkContext.accumulator({}, _reports())
+        work = Rewritten(data.grid, rewriting, kernel.columns, _Report(reports))
         out = self.mapped(work, self.in_order(data, kernel)).toDF(*work.written)
         with _quoting_nothing(f"cannot write {folder.name}, or cannot read {self.title}"):
             out.write.parquet(folder.as_uri())
         facts = PublicFacts(data.grid)
-        for state in told.value.values():
-            seen, made = unpacked(state)
+        for state in reports.value.values():
+            seen, fold = unpacked(state)
             facts.merge(facts.load(seen))
-            rewriting.merge(rewriting.load(made))
+            rewriting.merge(rewriting.load(fold))
         return self._same(data, facts)
 
     def opened(self, data: "Data", folder: Path) -> "Data":
         """Return what was written to a folder for some data, as data."""
         with _quoting_nothing(f"cannot read {folder.name}"):
             table = self.table.sparkSession.read.parquet(folder.as_uri())
-        grid, made = data.grid, [name for name in table.columns if name != ERASED]
-        given = {"value": made[-1], "person": grid.person, "time": grid.time, "by": data.by}
-        return type(data)(table, **given)
+        grid, names = data.grid, [name for name in table.columns if name != ERASED]
+        options = {"value": names[-1], "person": grid.person, "time": grid.time, "by": data.by}
+        return type(data)(table, **options)
 
-    def brought(self, data: "Data", *made: "pl.Expr") -> "Iterator[pl.DataFrame]":
+    def brought(self, data: "Data", *columns: "pl.Expr") -> "Iterator[pl.DataFrame]":
         """Yield all rows in order, a chunk at a time: for outputs, which are public."""
-        kernel = Evaluated(apart(data), made)
+        kernel = Evaluated(apart(data), columns)
         packed = self.mapped(Packed(kernel.columns), self.in_order(data, kernel))
         with _quoting_nothing(f"cannot read {self.title}"):
             for row in packed.toLocalIterator(prefetchPartitions=True):
@@ -837,15 +842,15 @@ class SparkSource(Source):
 
 @dataclass(frozen=True)
 class _Report:
-    """Where a worker tells what it has kept of a partition; the last who did it is heard."""
+    """Accumulator of the states of partitions; the last write of a partition wins."""
 
-    told: Any
+    reports: Any
 
     def __call__(self, state: bytes) -> None:
         from pyspark import TaskContext
 
         task: Any = TaskContext.get()
-        self.told.add({task.partitionId(): state})
+        self.reports.add({task.partitionId(): state})
 
 
 def _reports() -> Any:
@@ -863,7 +868,7 @@ def _reports() -> Any:
 
 
 def _take(folds: Sequence[Fold], states: Sequence[Any]) -> None:
-    """Let folds take over what others have kept."""
+    """Merge states into folds."""
     for fold, state in zip(folds, states, strict=True):
         fold.merge(fold.load(state))
 
@@ -939,7 +944,7 @@ def _spark_schema(schema: "pa.Schema") -> Any:
 
 
 def _spark(part: str = "") -> Any:
-    """Return the package, or say how to get it."""
+    """Import pyspark, or raise an error that says how to install it."""
     from importlib import import_module
 
     try:
@@ -956,12 +961,12 @@ def _check_java() -> None:
 
     home = os.environ.get("JAVA_HOME")
     java = shutil.which("java") if home is None else shutil.which("java", path=f"{home}/bin")
-    said = "" if java is None else subprocess.run(
+    output = "" if java is None else subprocess.run(
         [java, "-version"], capture_output=True, text=True, check=False
     ).stderr  # fmt: skip
-    found = re.search(r'version "(\d+)', said)
-    if found is None or int(found[1]) < _OLDEST_JAVA:
-        held = "none was found" if found is None else f"version {found[1]} was found"
+    match = re.search(r'version "(\d+)', output)
+    if match is None or int(match[1]) < _OLDEST_JAVA:
+        held = "none was found" if match is None else f"version {match[1]} was found"
         raise InvalidInput(
             f"Spark needs a Java runtime, {_OLDEST_JAVA} or newer, and {held}; install the package "
             "openjdk-17-jre-headless of your system (in a clone: scripts/system-deps)"
@@ -970,7 +975,7 @@ def _check_java() -> None:
 
 @contextmanager
 def _quoting_nothing(what: str) -> Iterator[None]:
-    """Turn whatever fails in Spark into an error that quotes neither data nor Spark."""
+    """Convert failures of Spark into errors that quote neither data nor Spark."""
     try:
         with _unlogged():
             yield
@@ -984,7 +989,7 @@ def _quoting_nothing(what: str) -> Iterator[None]:
 
 @contextmanager
 def _unlogged() -> Iterator[None]:
-    """Keep pyspark from logging failures of its own accord, with what they quote."""
+    """Suppress pyspark's logs of failures, which quote data."""
     from pyspark.logger import PySparkLogger
 
     loggers = [PySparkLogger.getLogger(name) for name in _LOGGERS]
@@ -999,13 +1004,13 @@ def _unlogged() -> Iterator[None]:
 
 
 def _reason(message: str) -> str:
-    """Return what a failure was in words that quote nothing of it but the name of a package.
+    """Describe a failure, quoting nothing of it but the name of a package.
 
     >>> _reason("ModuleNotFoundError: No module named 'polars'")[:52]
     "the Python of Spark's workers lacks the package pola"
     """
     for sign, words in _SIGNS.items():
-        found = re.search(sign, message)
-        if found is not None:
-            return words.format(*found.groups())
+        match = re.search(sign, message)
+        if match is not None:
+            return words.format(*match.groups())
     return "Spark failed; see that all steps of the frame can be done, and run it again"

@@ -17,7 +17,7 @@ from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
 from undertow.models.rows import warn_fitted
-from undertow.numerics import Array, check_count, check_flag, check_seed
+from undertow.numerics import Array, Seed, check_count, check_flag, random_generator
 from undertow.queries import State
 
 __all__ = [
@@ -521,7 +521,7 @@ def fit_hidden(
     *,
     hidden: int = 2,
     starts: int = 8,
-    seed: int = 0,
+    seed: Seed = 0,
     length: int | None = None,
     public: bool = False,
     attractive: bool = False,
@@ -545,7 +545,7 @@ def fit_hidden(
             "or leave it out"
         )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
-    generator = np.random.default_rng(check_seed(seed))
+    generator = random_generator(seed)
     made = [_random(read, owner, generator) for _ in range(starts)]
     tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
     tried.sort(key=lambda one: -one[0])
