@@ -281,15 +281,15 @@ def test_places_are_refused_before_anything_is_spent():
 
 
 def test_a_read_only_folder_is_refused_before_anything_is_spent(monkeypatch):
-    real = Path.open
+    real = os.open
 
-    def read_only(path, mode="r", *rest, **options):
-        if "x" in mode:
+    def read_only(path, flags, *rest, **options):
+        if flags & os.O_EXCL:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return real(path, mode, *rest, **options)
+        return real(path, flags, *rest, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", read_only)
+        patched.setattr(os, "open", read_only)
         result = release(*FILES)
     assert result.exit_code == 1
     assert result.stderr == "undertow: cannot write answer.json: permission denied\n"
