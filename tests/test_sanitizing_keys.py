@@ -24,9 +24,8 @@ import undertow as ut
 from tests.ledger import soak_work as work
 from tests.ledger.test_keys import run
 from tests.series_plans import ALTERNATING, CHAIN, ERASE, FLIPS, MILD, XOR, P, plan_for
-from undertow.data.codes import Rule, coded
+from undertow.data.codes import Rule, coded, person_labels
 from undertow.data.columns import Column
-from undertow.data.writing import person_labels
 from undertow.errors import InvalidInput, LedgerConflict
 from undertow.mechanisms import RandomizedResponse
 from undertow.releasing import series as sanitizing

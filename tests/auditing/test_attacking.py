@@ -15,7 +15,7 @@ from undertow.auditing.attacking import Attack, Verdict
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.reporting.report import strict_json
+from undertow.reporting.formats import strict_json
 
 attack: Any = attacking.attack
 Plan: Any = ut.Plan
@@ -363,17 +363,6 @@ def test_foreign_records_count_as_when_they_were_flipped():
     found = ut.attack(shown, plan, truth=truth)
     plain = ut.attack(shown, plan, truth=[*truth[:-2], "move", "move"])
     assert found == plain
-
-
-def test_the_neural_attacker_has_a_name():
-    pytest.importorskip("torch", reason="needs the extra neural")
-    chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
-    plan = ut.calibrate(ut.Series(), chain, limit=4.0, against="ignorant")
-    truth = chain.simulate(150, seed=1)
-    shown = ut.sanitize(plan, truth, insecure_seed=2)
-    found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])
-    assert [one.attacker for one in found.verdicts] == ["viterbi", "lstm"]
-    assert found.verdict("lstm").accuracy > 0.5
 
 
 def test_plans_with_a_delta_are_for_audits():

@@ -17,7 +17,7 @@ from tests.soak.audits import (
     weighing,
 )
 from undertow.auditing import scenarios
-from undertow.auditing.auditor import audit, prepare, suspicions
+from undertow.auditing.auditor import audit, suspicions
 from undertow.auditing.blackbox import release_code
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.screening import Repeat, Suspects, screen
@@ -241,16 +241,6 @@ def test_an_ignorant_attacker_learns_nothing_from_a_weight_within_the_guarantee(
     plan = claimed(ut.DiscreteLaplace(ut.Count(1), 40.0), CHAIN, 1.0, "ignorant")
     code = weighing(0)(np.random.default_rng(1), 40.0)
     assert not audit(plan, 5000, seed=1, mechanism=code).refuted
-
-
-def test_what_is_seen_beside_is_told():
-    found = audit(COUNT, 2000, seed=1, mechanism=CODE["one noise for two rows"][1](1))
-    assert found.refuted
-    assert "in the row next to it in the same call" in found.event
-    drawn = DrawnModel(CHAIN, 60)
-    (attack, focus), *_ = suspicions(COUNT, drawn, Suspects(repeats=(Repeat(2, calls=True),)))
-    trial = prepare(COUNT, drawn, attack, lambda series: series.sum(axis=1), focus)
-    assert len(trial.names) == trial.score(trial.answers(trial.known_series()[None])).shape[1]
 
 
 def test_an_audit_says_what_it_cannot_see():

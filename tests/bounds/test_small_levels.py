@@ -18,6 +18,8 @@ import undertow as ut
 from tests.grids import each
 from tests.oracles.exact import leakage as oracle
 from undertow.bounds.levels.replay import replay_count, replay_pure_dp
+from undertow.bounds.levels.sides import build_side_laws
+from undertow.bounds.levels.sweep import Problems, capped, open_gains
 from undertow.bounds.memory.second_order import second_order_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.models.second_order import SecondOrderChain
@@ -184,3 +186,20 @@ def test_replays_are_rounded_down():
     attack = Witness(0, 2, ((1, 0),), value=0, other=1, sets=((0, (0,)),), output=1)
     assert replay_pure_dp(attack, chain, 1e-9) <= 1e-9
     assert replay_count(attack, chain, [0], 1e9)[1] <= 1e-9
+
+
+@pytest.mark.parametrize("seed", range(6))
+def test_sides_that_forget_slowly_are_closed_by_their_growth(seed):
+    """Sticky chains: what the growth test caps is not below what very long sides attain."""
+    rng = np.random.default_rng(seed)
+    rare = 10.0 ** rng.uniform(-4, -2.5)
+    kernel = (1 - rare) * np.kron(np.eye(2), np.full((2, 2), 0.5)) + rare * rng.dirichlet(
+        np.ones(4), 4
+    )
+    problems = Problems(
+        build_side_laws(ut.MarkovChain(kernel), 1), np.array([1]), np.array([0]), np.array([2]),
+        float(rng.choice([1e-3, 0.02])),
+    )  # fmt: skip
+    gain = open_gains(problems, 16_384, np.zeros(1))
+    assert capped(problems, gain * (1 + 1e-4)).all()
+    assert not capped(problems, gain * (1 - 1e-6)).any()

@@ -37,7 +37,7 @@ def found(*arguments, **options):
 
 def rows(result):
     """The labelled rows above the table."""
-    lines = result.stdout.partition("\nHow the attackers fared")[0].splitlines()[1:]
+    lines = result.stdout.partition("\nSuccess of the attackers")[0].splitlines()[1:]
     return dict(line.strip().split("  ", 1) for line in lines)
 
 
@@ -74,7 +74,7 @@ def test_a_broken_guarantee_is_said_aloud():
 
 
 def test_redactions_and_noise_in_runs():
-    assert run("redact", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
+    assert run("sanitize", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
     said = found(data="shown.csv", plan="erasures.plan")
     assert said["verdicts"][0]["targets"] == 4
     assert not said["broken"]

@@ -155,7 +155,7 @@ USAGE = {
     "two questions about the series": (*SERIES, "--redacted", "--protect", "1"),
     "nothing to hide": ("plan", *NAMED, "--length", 9, "--redacted", "--limit", 1),
     "protect with a series": (*SERIES, "--protect", "1"),
-    "pairs with a series": (*SERIES, "--pairs", "inactive:active"),
+    "pairs with a series": (*SERIES, "--secret", "inactive:active"),
     "an aim of a redaction": (*REDACTED, "--objective", "flips"),
     "an aim of a count": (
         "plan",

@@ -54,14 +54,14 @@ def edited():
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)], ids=["run", "dry run"])
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, arguments, account):
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(*given):
         read = real(*given)
         change()
         return read
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, *arguments, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -71,13 +71,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
     """A row that is half written looks like a foreign record."""
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(data, rule):
         replaced()
         return real(ut.Data(["canary"]), rule)
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -101,9 +101,9 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
 
 def test_plans_of_another_kind_name_the_right_command():
     assert "use it with 'undertow release'" in refused(sanitize(*OUT, plan="count.plan"))
-    assert "use it with 'undertow redact'" in refused(sanitize(*OUT, plan="erasures.plan"))
+    assert "--figure draws erasures" in refused(sanitize(*OUT, "--figure", "f.png"))
     assert "use 'undertow sanitize'" in refused(release(plan="flips.plan"))
-    assert "use 'undertow redact'" in refused(release(plan="erasures.plan"))
+    assert "use 'undertow sanitize'" in refused(release(plan="erasures.plan"))
     assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
     edited = json.loads(Path("flips.plan").read_text()) | {"limit": 9.0}
     Path("edited.plan").write_text(json.dumps(edited))
@@ -191,8 +191,8 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
     ("module", "name"),
     [
         ("undertow.releasing.series", "randomised"),
-        ("undertow.cli.local", "write_frames"),
-        ("undertow.cli.local", "record"),
+        ("undertow.cli.sanitization", "write_frames"),
+        ("undertow.cli.sanitization", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -449,9 +450,17 @@ ORDER_ONE = ("sticky", "sticky, endless", "turning", "elsewhere", "three states"
              "three states, endless", "varying", "periodic", "set")  # fmt: skip
 ORDER_TWO = ("order two", "order two, endless", "order two, free", "set of kinds")
 HIDDEN = ("hidden", "hidden, endless", "hidden, free")
-NETWORKS = ("tree", "collider")
 FAMILIES = ("trio", "trio, unsure")
 NUMBERS = ("gaussian", "gaussian class")
+
+
+ENGINE = find_spec("undertow.models.lowered") is not None
+"""Whether one explicit adversary is answered on every law that lowers to hidden states."""
+
+
+def explicit(row: Row) -> bool:
+    """Whether the pairwise bounds of the engine answer a row."""
+    return ENGINE and isinstance(ADVERSARIES[row.adversary], ut.Adversary)
 
 
 def refusal(row: Row) -> type[UndertowError] | None:
@@ -463,8 +472,9 @@ def refusal(row: Row) -> type[UndertowError] | None:
         return NotSupported if model in FAMILIES else None
     if mechanism in ("sum", "linear") and model in FAMILIES:  # whose states are no numbers
         return InvalidInput
+    lowered = explicit(row) and model in HIDDEN
     if row.secret == "window":
-        known = model in (*ORDER_ONE, *ORDER_TWO, "box", "groups")
+        known = model in (*ORDER_ONE, *ORDER_TWO, "box", "groups") or lowered
         return NotSupported if mechanism in ("metric", "mask", "erasures") or not known else None
     if mechanism in ("mask", "erasures"):
         if mechanism == "mask" and model.startswith("three states"):
@@ -473,7 +483,7 @@ def refusal(row: Row) -> type[UndertowError] | None:
         known = model in ORDER_ONE or (wide and model in ORDER_TWO)
         return None if known else NotSupported
     if mechanism == "metric":
-        return None if model in (*ORDER_ONE, "box") else NotSupported
+        return None if model in (*ORDER_ONE, "box") or lowered else NotSupported
     states = ("laplace count", "discrete count", "histogram", "gaussian count")
     if model in NUMBERS and mechanism in states and row.shape == "series":
         return NotSupported
@@ -484,6 +494,8 @@ def unbounded(row: Row) -> bool:
     """Whether no finite upper end is known, or one above the general bound."""
     if row.mechanism == "approximate level":  # its delta grows with the records that move together
         return row.secret == "window" or row.model not in ORDER_ONE
+    if explicit(row) and row.mechanism not in AT_DELTA:
+        return False
     return row.model in ("hidden, free", "hidden", "order two, free") and row.secret == "record"
 
 

@@ -138,7 +138,7 @@ def test_a_report_cannot_be_without_them(drifting):
         ut.calibrate(ut.Count(1), drifting, limit=1.0, accept=broken(drifting)), [0, 1] * 50
     )
     text = out.report().text()
-    assert "What was checked of the model" in text
+    assert "Checks of the model" in text
     assert "failed: the first half of the records moves otherwise" in text
     assert "this plan leaks at most" in " ".join(text.split())
     assert "computed from public records" in text

@@ -191,7 +191,7 @@ def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
         ]
     planes = data.record.planes
     if states or TEXT not in planes or data.record.mapping or data.record.cuts:
-        return problems  # what is in no state of the plan is told row by row
+        return problems  # what is in no state of the plan is reported row by row
     text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
     columns = planes[TEXT].alias(_TEST), text.alias(_N)
     if data.piece is None:

@@ -18,17 +18,21 @@ from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.entries import check_terms, request, wanted_terms
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
-from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit, tested_of
 from undertow.ledger.rules import (
     Entry,
     Kind,
     Layout,
     Room,
     Terms,
+    affordable,
     allowance,
+    believed,
+    check_narrowing,
     check_same,
+    recorded_fit,
     settled,
     spend_words,
+    tested_of,
 )
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store

@@ -1,4 +1,4 @@
-"""What is asked of a ledger, checked before anything is opened."""
+"""Requests to a ledger, checked before anything is opened."""
 
 import math
 from bisect import bisect_left
@@ -112,7 +112,7 @@ def request(
     release_id: str, level: Any, scope: Scope | None, about: Any, kind: str, leakage: Any,
     beside: Mapping[str, Any] | None = None,
 ) -> Entry:  # fmt: skip
-    """Return what is asked for, checked, or refuse what is no level.
+    """Return the checked request, or refuse what is no level.
 
     ``level`` may also be a guarantee (`PureDP`, `ApproximateDP`, `ZCDP`, `GDP`); ``beside`` are mu,
     rho and delta.

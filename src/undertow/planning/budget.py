@@ -247,7 +247,8 @@ def budget_for(
     if hidden.person and delta:
         raise NotSupported(
             "what is revealed about all records of a person at a delta is not bounded here: ask "
-            "the library for an (epsilon, delta) guarantee for whole persons, which is what it leaks"
+            "the library for an (epsilon, delta) guarantee for whole persons, which is what "
+            "it leaks"
         )
     with progress.granting(progress.check_effort(effort)):
         guide = None if hidden.person else guide_for(model, against, hidden.window)

@@ -308,7 +308,8 @@ def calibrate(
     ('exchange', 14.865)
     """
     question = check_question(
-        query, model, limit, against, secret, objective=objective, valid_for=valid_for, delta=delta, noise=noise, releases=releases,
+        query, model, limit, against, secret, objective=objective, valid_for=valid_for,
+        delta=delta, noise=noise, releases=releases,
         missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
     taken = admit(model, accept, lambda: _trial(question), all_of=not question.secret.person)
@@ -519,8 +520,8 @@ def _check_shape(name: str, valid_for: ValidFor, question: Question[Any]) -> Non
     """Refuse a proof that does not cover the shapes of data that were asked for."""
     if WIDTHS.index(valid_for) < WIDTHS.index(question.valid_for):
         raise MethodRefused(
-            f"the proof of '{name}' covers '{valid_for}', not valid_for='{question.valid_for}'; use "
-            "method='exchange', which covers everything that is done with a series"
+            f"the proof of '{name}' covers '{valid_for}', not valid_for='{question.valid_for}'; "
+            "use method='exchange', which covers everything that is done with a series"
         )
 
 
@@ -737,8 +738,8 @@ def check_question(
     last = max(hidden.targets or (0,))
     if question.length is not None and last >= question.length:
         raise InvalidInput(
-            f"the secret names record {last}, but the series has {question.length} records, counted "
-            "from 0"
+            f"the secret names record {last}, but the series has {question.length} records, "
+            "counted from 0"
         )
     return question
 

@@ -143,8 +143,8 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         ) from error
     if not leak.reaches(claim.valid_for):
         raise InvalidPlan(
-            f"its proof covers '{leak.valid_for}', not '{claim.valid_for}': the plan was edited or made "
-            "by other software; make it again"
+            f"its proof covers '{leak.valid_for}', not '{claim.valid_for}': the plan was edited or "
+            "made by other software; make it again"
         )
     if plan.task == "answer" and not covers_records(plan, leak):
         raise InvalidPlan(

@@ -47,7 +47,7 @@ __all__ = [
 
 
 _SPLIT = 0.05
-"""The probability with which noise may exceed what is told to people when a level is too small."""
+"""Probability with which noise may exceed the figure in the refusal of a small level."""
 
 
 def private_fit(

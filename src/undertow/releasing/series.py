@@ -124,8 +124,8 @@ def sanitize(
 class SeriesRequest:
     """A validated request to randomise series: what is read, spent and guaranteed.
 
-    ``entry`` is what a ledger is asked for, None without one; ``conditions`` are what the data did
-    not say, each a clause of the guarantee's first sentence.
+    ``entry`` is the requested ledger entry, None without a ledger; ``conditions`` are what the data
+    did not say, each a clause of the guarantee's first sentence.
     """
 
     plan: "Plan[Any]"
@@ -453,6 +453,6 @@ def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> 
     if longest > length:
         raise InvalidInput(
             f"the plan is for exactly {length} records, and a series has {longest}, of which a "
-            "window or some groups are asked for: a redaction is of whole series; plan for this "
+            "window or some groups are selected: a redaction is of whole series; plan for this "
             "length"
         )

@@ -1,6 +1,6 @@
-"""All that a report says, as plain data: the answer, its guarantee, and where both come from.
+"""The content of a report as plain data: the answer, its guarantee, and their origin.
 
-Nothing here depends on the records but the released numbers themselves.
+Only the released numbers depend on the records.
 """
 
 import math
@@ -67,7 +67,7 @@ class Matrix:
     start: Any = None
 
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Return a row of cells for each state that is left, six digits each."""
+        """Return a row of cells of six digits for each state."""
         pairs = zip(self.states, self.low, self.high, strict=True)
         return tuple(
             (str(state), *(_cell(*ends) for ends in zip(low, high, strict=True)))
@@ -75,7 +75,7 @@ class Matrix:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description, every digit of it."""
+        """Return a JSON-ready description with all digits."""
         start = {} if self.start is None else {"start": self.start}
         if self.low == self.high:
             return {"transition": [list(row) for row in self.low]} | start
@@ -118,23 +118,23 @@ def parameters(model: AnyModel) -> Parameters:
 
 
 def reach(model: AnyModel) -> str | None:
-    """Return how far back the guarantee looks, None where records have no order.
+    """Return the memory of the model in words, None if records have no order.
 
     >>> from undertow import MarkovChain
     >>> reach(MarkovChain([[.9, .1], [.3, .7]]))
     'the guarantee holds as long as each record depends on those before it through the last one'
     """
-    found = dict.fromkeys(member.reach() for member in model.members() if member.reach())
-    if not found:
+    memories = dict.fromkeys(member.reach() for member in model.members() if member.reach())
+    if not memories:
         return None
     return (
         "the guarantee holds as long as each record depends on those before it through "
-        + ", or ".join(found)
+        + ", or ".join(memories)
     )
 
 
 def found_in(fingerprint: str | None) -> str:
-    """Return where the model stands with every digit.
+    """Return the place of the exact parameters in words.
 
     >>> found_in("0f5c")
     'the plan file with the hash 0f5c'
@@ -193,7 +193,7 @@ BETA = 0.05
 """All error bars of a report hold together with probability 1 - BETA."""
 
 _PATIENCE = 3e4
-"""Effort that a report puts into a method: about a second."""
+"""The effort of a method in a report: about a second."""
 
 _SLOW = (
     "its noise takes long to find where records far apart depend on each other, and is left to "
@@ -222,7 +222,7 @@ class Number:
         return ", ".join(str(name) for name in (self.group, self.state) if name is not None)
 
     def shown(self) -> str:
-        """Return the value without digits that the noise has made meaningless.
+        """Return the value without digits below the noise.
 
         >>> Number(None, None, 1234.56789, 12.0).shown(), Number(None, None, 7, 3.0).shown()
         ('1234.57', '7')
@@ -268,7 +268,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a report says about a release."""
+    """The content of a report of a release."""
 
     release: "Release"
     numbers: tuple[Number, ...]
@@ -278,7 +278,7 @@ class Facts:
 
     @property
     def plan(self) -> Plan[Any]:
-        """The plan that was carried out."""
+        """The plan of the release."""
         return self.release.plan
 
     @property
@@ -362,15 +362,15 @@ def _approximate(plan: Plan[Any]) -> dict[str, Any]:
     return fields
 
 
-def occasion_fields(told: Any) -> dict[str, Any]:
+def occasion_fields(facts: Any) -> dict[str, Any]:
     """Return for programs which records a release or a series is about, and when it was drawn."""
     return {
-        "records": told.rows,
-        "persons": told.persons,
-        "window": None if told.window is None else list(map(plain, told.window)),
-        "groups": None if told.groups is None else list(map(plain, told.groups)),
-        "made": told.made or None,
-        "recorded_earlier": told.replayed,
+        "records": facts.rows,
+        "persons": facts.persons,
+        "window": None if facts.window is None else list(map(plain, facts.window)),
+        "groups": None if facts.groups is None else list(map(plain, facts.groups)),
+        "made": facts.made or None,
+        "recorded_earlier": facts.replayed,
     }
 
 
@@ -420,13 +420,13 @@ def proof_method(release: "Release") -> str:
 
 def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:
     """Return the model for programs: its matrices if they are small, else where they are."""
-    found = parameters(plan.model)
+    numbers = parameters(plan.model)
     return {
         "words": plan.model.describe(),
         "memory": reach(plan.model),
         "states": [plain(state) for state in plan.states],
-        "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
-        "size": found.size,
+        "parameters": [matrix.to_dict() for matrix in numbers.matrices] or None,
+        "size": numbers.size,
         "found_in": found_in(fingerprint),
         "records": replace(plan.model.records, source=None).to_dict() or None,
         "origin": plan.model.origin,
@@ -483,7 +483,8 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     if plan.unit == "person":  # there is one method for persons
         return
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, plan.leakage.secret, delta=plan.delta, releases=plan.releases, missing=plan.missing,
+        plan.noise.query, plan.model, plan.limit, plan.against, plan.leakage.secret,
+        delta=plan.delta, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     for method in known.values():
         if method is own or not method.quick or not method.suits(plan.model):

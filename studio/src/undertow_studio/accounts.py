@@ -11,7 +11,7 @@ from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.reporting import scope
-from undertow.reporting.report import csv_bytes
+from undertow.reporting.formats import csv_bytes
 from undertow.rounding import above, below
 from undertow.secrets import Person, Window
 from undertow_studio.reading import PrivateTable, Reading, naming

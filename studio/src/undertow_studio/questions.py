@@ -148,9 +148,9 @@ class AskedQuestion:
         elif self.against != "any":
             parts += ["--against", self.against]
         if self.unit == "person":
-            parts += ["--unit", "person"]
+            parts += ["--secret", "person"]
         if self.unit == "window":
-            parts += ["--protect-window", self.window]
+            parts += ["--secret", self.window]
             parts += [] if self.window.isdigit() else ["--every", self.every]
         if self.accept:
             parts += ["--accept", ",".join(self.accept)]
@@ -233,7 +233,7 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))
     >>> asked_of(calibrate(Count("active"), chain, limit=2.0, secret=Window(3))).options()
-    '--count active --limit 2 --protect-window 3'
+    '--count active --limit 2 --secret 3'
     """
     told: dict[str, Any] = {
         "limit": plan.limit, "length": plan.length, "accept": plan.accepted

@@ -498,6 +498,10 @@ def _solve_pairs(
             return
 
 
+_WIDTHS = (GAP, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
+"""Widths of the interval that are tried in turn on sides that forget slowly (cost)."""
+
+
 def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -> None:
     """Maximise over two open sides of unbounded length, and some pairs.
 
@@ -538,13 +542,20 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -
     lengthen(alive, steps)
     while True:
         (leaders, first), far = leading(alive), steps
-        while far < longest and not dismissed(first, gains[:, first] + GAP / 4).all():
+        while True:
+            # a chain that forgets slowly is not steady at the longest side: a wider interval holds
+            widths = _WIDTHS if far >= longest else _WIDTHS[:1]
+            narrow = (w for w in widths if dismissed(first, gains[:, first] + w / 4).all())
+            width = next(narrow, None)
+            if width is not None or far >= longest:
+                break
             far = min(4 * far, longest)
             lengthen(leaders, far)
+        width = GAP if width is None else width
         # given the target the sides are independent: gains add
         reached = _choices(gains[None], None if alone else np.ones_like(gains[None], dtype=bool))[0]
         best = found.own + float(reached.sum(axis=0).max())
-        goal = best + GAP * max(1.0, best) / 2
+        goal = best + width * max(1.0, best) / 2
         spare = (goal - found.own - reached[:, alive].sum(axis=0)) / 2
         # both sides capped: together they stay below the goal
         alive = alive[~dismissed(alive, reached[:, alive] + spare)]

@@ -417,14 +417,19 @@ def capped(problems: Problems, gain: Array) -> Bools:
     signed = (one - mu * two) + 4 * ROUNDOFF * (one + mu * two)  # (N, k): c_1, rounded up
     for which in np.unique(problems.which):
         here = np.flatnonzero(problems.which == which)
-        result[here] = _falls(signed[here], problems.side_laws.kernel(1)[which], problems.epsilon)
+        laws = problems.side_laws
+        result[here] = _falls(
+            signed[here], laws.kernel(1)[which], laws.weights[which], problems.epsilon
+        )
     return result
 
 
-def _falls(signed: Array, kernel: Array, epsilon: float) -> Bools:
-    """Return for which rows (N, k) the sweep is nowhere positive at some step, and so ever after.
+def _falls(signed: Array, kernel: Array, weights: Array, epsilon: float) -> Bools:
+    """Return for which rows (N, k) the sweep ends below 0 at every length from some step on.
 
-    Positive and negative parts are widened by what a product errs by, so one product will do.
+    Either c is nowhere positive, and stays so, or its open sum is negative and the growth test
+    holds (`_shrinks`). Positive and negative parts are widened by what a product errs by, so one
+    product will do.
     """
     result = np.zeros(len(signed), dtype=bool)
     slack = (2 * len(kernel) + 16) * ROUNDOFF
@@ -434,16 +439,39 @@ def _falls(signed: Array, kernel: Array, epsilon: float) -> Bools:
     rescale = max(1, min(8, int(200 / (epsilon - math.log(kernel[kernel > 0].min())))))
     while active.size and step <= _LONGEST:
         spend(signed.size * (signed.shape[1] + 4), 0.3)
-        if step % rescale == 0:
+        look = step % rescale == 0
+        if look:
             fallen = signed.max(axis=1) <= 0
             result[active[fallen]] = True
             left = ~fallen & (signed.min(axis=1) < 0)  # nowhere negative stays so: hopeless
             active, signed = active[left], signed[left]
             exponent = np.frexp(np.abs(signed).max(axis=1))[1]
             signed = np.ldexp(signed, -exponent[:, None])
-        signed = np.maximum(gained * signed, spent * signed) @ kernel + _TINY
-        step += 1
+        weighed = np.maximum(gained * signed, spent * signed)
+        following = weighed @ kernel + _TINY
+        if look:
+            total = weighed @ weights
+            settled = (total < 0) & _shrinks(signed, following)
+            result[active[settled]] = True
+            # the mirrored test: an open sum that is positive stays so, and c never falls
+            left = ~settled & ~((total > 0) & _shrinks(-signed, -following))
+            active, following = active[left], following[left]
+        signed, step = following, step + 1
     return result
+
+
+def _shrinks(signed: Array, following: Array) -> Bools:
+    """Return for which rows c (N, k) of a sweep the next one is certainly at most a multiple of c.
+
+    f(c) <= kappa c with kappa > 0 stays so in all further steps, by monotonicity and homogeneity:
+    f^j(c) <= kappa^j c, and an open sum that is negative stays negative (docs, theory-coupled T1).
+    """
+    with np.errstate(divide="ignore", invalid="ignore"):
+        growth = following / signed
+    most = np.where(signed > 0, growth, 0.0).max(axis=1) * (1 + 4 * ROUNDOFF)
+    least = np.where(signed < 0, growth, np.inf).min(axis=1) * (1 - 4 * ROUNDOFF)
+    still = ((signed != 0) | (following <= 0)).all(axis=1)
+    return np.asarray(still & (most > 0) & (most <= least))
 
 
 def _open_prior(problems: Problems) -> Array:

@@ -350,7 +350,7 @@ def _bracket(
         level = max(one.upper for one in directions)
         positive = bool((model.transition > 0).all())
         low = max((one.attained or 0.0) for one in directions) if positive else 0.0
-        return _leakage(down(low, 16), level, against, None, ())
+        return _leakage(max(down(low, 16), 0.0), level, against, None, ())
     brackets = _brackets(directions, model) if against == "any" else {}
     lower, witness = _leakages_attained(directions, model, against, mechanism, brackets)
     upper, said = math.inf, (NO_BOUND,)

@@ -123,7 +123,7 @@ def test_bad_settings_are_refused(setting, words):
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     truth = [0, 1] * 20
-    with pytest.raises(NotSupported, match=r"undertow\[neural\]"):
+    with pytest.raises(NotSupported, match=r"undertow-papers\[neural\]"):
         lstm_probabilities(truth, truth, (0, 1), training=TINY)
 
 
