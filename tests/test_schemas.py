@@ -10,8 +10,8 @@ from referencing import Registry, Resource
 
 import undertow as ut
 from tests import plan_gallery
-from undertow.models import SecondOrderChain
 from undertow.models.registry import KINDS
+from undertow.models.second_order import SecondOrderChain
 
 SCHEMAS = {
     name: json.loads(files("undertow.schemas").joinpath(f"{name}.json").read_text("utf-8"))

@@ -16,6 +16,7 @@ from undertow.bounds.memory.missing import over_patterns, over_patterns_as_compl
 from undertow.certificate import WIDTHS, Leakage, ValidFor, check_valid_for
 from undertow.curves import check_delta
 from undertow.errors import (
+    Contradiction,
     EffortSpent,
     IncompleteSeries,
     InvalidInput,
@@ -26,7 +27,7 @@ from undertow.errors import (
 )
 from undertow.labels import along
 from undertow.mechanisms import Flips, Noise, Redaction
-from undertow.methods import BEST, METHODS, Method, find_method, methods_for
+from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
@@ -60,7 +61,6 @@ __all__ = [
     "shaped",
     "shapes_of",
     "solve",
-    "unknown",
 ]
 
 
@@ -126,14 +126,10 @@ def _told(solution: Solution, question: Question[Any]) -> Solution:
 
 def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
     """Return the ways of a method, each with the part of the question that it answers."""
-    if not method.suits(question.model):
-        others = methods_for(question.model, method.task)
-        raise MethodRefused(
-            f"'{method.name}' has nothing to say about {question.model.describe()}; use "
-            f"method='{next(iter(others), 'best')}'"
-        )
-    _check_history(method, question)
-    ways = method.solver if question.shape == "laplace" else method.normal or method.solver
+    method.check(question)
+    ways = method.solver(question.shape)
+    if ways is None:
+        raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
     found: dict[str, list[SingleModel]] = {}
@@ -146,18 +142,6 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
         )
         for family, models in found.items()
     ]
-
-
-def _check_history(method: Method, question: Question[Any]) -> None:
-    """Refuse a window of records where the method, or the order of the records, is in the way."""
-    method.admit_secret(question.secret)
-    if question.secret.window == 1 or question.families <= {"chain", "groups", "second-order"}:
-        return
-    raise MethodRefused(
-        "what is revealed about a window of records is known for chains of order one and two, "
-        f"their classes and groups, not for {question.model.describe()}; hide one record, or "
-        "plan with Groups"
-    )
 
 
 def _way(solver: str | Way) -> Way:
@@ -308,16 +292,15 @@ def calibrate(
     ('exchange', 14.865)
     """
     question = check_question(
-        query, model, limit, against, secret, objective=objective, valid_for=valid_for,
-        delta=delta, noise=noise, releases=releases,
-        missing=missing, effort=1.0 if effort is None else effort,
+        query, model, limit, against, secret, objective=objective, valid_for=valid_for, delta=delta,
+        noise=noise, releases=releases, missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
     taken = admit(model, accept, lambda: _trial(question), all_of=not question.secret.person)
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
         chosen = find_method(query.task, named)
-    if effort is None and chosen is not None and not chosen.early:
+    if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
     with pointing(model):
         return priced(_planned_by(chosen, question, noise, objective), taken)
@@ -335,11 +318,10 @@ def _planned_by(
             "method='optimal', leave it out here"
         )
     if chosen is not None:
-        known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
-        if not known:
-            raise MethodRefused(unknown(chosen, question, noise))
-        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
-        return _chosen(plans)
+        shapes = [shape for shape in shapes if chosen.solver(shape) is not None]
+        if not shapes:
+            chosen.check(question)
+        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in shapes])
     return _best_of(question, shapes)
 
 
@@ -351,8 +333,7 @@ def _trial(question: Question[Any]) -> Trial:
     def elsewhere(model: AnyModel) -> Leakage:
         other = replace(asked, model=model)
         for method in _candidates(other):
-            with suppress(MethodRefused):
-                method.admit_secret(other.secret)
+            if method.accepts(other):
                 return under(plan, model, quickly=quickly(plan, model))
         raise NotSupported("no method answers this question under this model")
 
@@ -361,7 +342,7 @@ def _trial(question: Question[Any]) -> Trial:
 
 def _first(question: Question[Any]) -> Plan[Any]:
     """Return the plan of the first method that answers, those of a limited effort before others."""
-    for method in sorted(_candidates(question), key=lambda method: not method.early):
+    for method in sorted(_candidates(question), key=lambda method: not method.anytime):
         with suppress(MethodRefused):
             return plan_by(method, question)
     raise NotSupported("no method answers this question")
@@ -378,21 +359,6 @@ def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
 def shaped(question: Question[Any], shape: Shape) -> Question[Any]:
     """Return the question for one kind of noise; Laplace noise keeps a limit without any delta."""
     return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
-
-
-def unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
-    """Return why a method has nothing to say about the noise that was asked for."""
-    if question.releases > 1 and not method.composes:
-        return (
-            f"'{method.name}' is about one answer; {question.releases} releases are accounted by "
-            "their guarantees: use method='exchange', 'sweep' or 'closed'"
-        )
-    if not question.delta:
-        return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
-    return (
-        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian "
-        "noise, 'exchange' for Laplace noise"
-    )
 
 
 def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
@@ -425,7 +391,7 @@ def _far_behind(plans: list[Plan[Any]], question: Question[Any]) -> Plan[Any] | 
     What is sharper than the closed form is slower to find, and never worth a factor of `_FAR`.
     """
     method = METHODS["answer"]["closed"]
-    if not plans or not method.knows(question.shape, question.releases):
+    if not plans or not method.accepts(question):
         return None
     with suppress(MethodRefused):
         quick = plan_by(method, question)
@@ -470,9 +436,8 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         return _planned(method, question.with_missing("none"))
     if question.missing == "any" and not covers_missing(method, question):
         raise IncompleteSeries(_COMPLETE.format(method.name))
-    method.admit(question.against)
-    method.admit_secret(question.secret)
-    _check_shape(method.name, method.valid_for, question)
+    method.check(question)
+    _check_shape(method.name, method.scope.valid_for, question)
     found = solve(method, question)
     mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
     leak = found.leakage or prove(method, question, question.together(mechanism))
@@ -508,7 +473,7 @@ _COMPLETE = (
 
 def covers_missing(method: Method, question: Question[Any]) -> bool:
     """Return whether the proof of a method may hold for every pattern of missing records."""
-    if method.valid_for == "any" or method.task != "answer":
+    if method.scope.valid_for == "any" or method.task != "answer":
         return True
     if method.tabulated or question.query.selects:
         return False
@@ -607,13 +572,8 @@ def _candidates(question: Question[Any]) -> list[Method]:
         method
         for method in METHODS[question.query.task].values()
         if method.certified
-        and not method.whole
-        and not method.asked
-        and (method.persons or not question.secret.person)
-        and (method.histories or question.secret.window == 1)
-        and method.guards(question.against)
-        and method.suits(question.model)
-        and method.knows(question.shape, question.releases)
+        and method.best == "always"
+        and method.accepts(question)
         and (question.missing != "any" or covers_missing(method, question))
     ]
 
@@ -623,7 +583,7 @@ def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
     if not question.alone:
         return plan
     for method in METHODS[question.query.task].values():
-        if method.asked and method.suits(question.model):
+        if method.best == "alone" and method.accepts(question):
             with suppress(MethodRefused):
                 other = plan_by(method, replace(question, patience=_PATIENCE))
                 if other.expected_error < plan.expected_error * (1 - _WORTH):

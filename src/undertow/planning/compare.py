@@ -31,7 +31,6 @@ from undertow.planning.calibrate import (
     shaped,
     shapes_of,
     solve,
-    unknown,
 )
 from undertow.planning.chains import quilt_effort
 from undertow.planning.coverage import covers_records
@@ -205,8 +204,7 @@ def _tried(work: Callable[[], T]) -> _Tried[T]:
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
     """Return the plan of a method, or refuse; also where it takes more effort than a row may."""
-    if not method.knows(question.shape, question.releases):
-        raise MethodRefused(unknown(method, question, question.shape))
+    method.check(question)
     times = effort_of(method, question) / (EFFORT * allowed)
     if times > 1:
         raise MethodRefused(
@@ -306,7 +304,7 @@ class Comparison(ResultTable):
             row.plan
             for row in self.rows
             if row.certified and row.meets and row.plan and not row.complete
-            if not known[row.method].asked
+            if known[row.method].best == "always"
         ]
         return least_error(plans) if plans else None
 
@@ -494,7 +492,7 @@ def compare(
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
-                named = methods is not None and not method.early
+                named = methods is not None and not method.anytime
                 rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
                 each(rows[-1])
@@ -571,12 +569,12 @@ def error_curves(
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")
-        found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
-    found = [method for method in found if releases == 1 or method.composes]
+        found += [m for m in normal if not m.pure and (methods is not None or m.quick)]
+    found = [method for method in found if releases == 1 or method.scope.releases]
     if methods is None:
-        found = [method for method in found if not method.asked]
-    found = [method for method in found if asked.secret.window == 1 or method.histories]
-    found = [method for method in found if not asked.secret.person or method.persons]
+        found = [method for method in found if method.best != "alone"]
+    found = [method for method in found if asked.secret.window == 1 or method.scope.windows]
+    found = [method for method in found if not asked.secret.person or method.scope.persons]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -585,7 +583,7 @@ def error_curves(
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                shaped(asked, "laplace" if method.laplace else "gaussian"),
+                shaped(asked, "laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -596,7 +594,7 @@ def error_curves(
                 continue
             made = rough.each(together)
             errors[name].append(expected(made, len(rough.model.states))[0])
-            if method.laplace:
+            if method.pure:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
@@ -618,7 +616,7 @@ def _methods(
     else:
         found = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
-    return [method for method in found if alone or method.knows(shape, 1)]
+    return [method for method in found if alone or method.solver(shape) is not None]
 
 
 _MICROSECOND = 1 / 30

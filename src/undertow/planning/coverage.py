@@ -77,14 +77,12 @@ def prove(plan: Plan[Any]) -> Leakage:
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
-        if not method.knows(question.shape, question.releases):
+        if method.solver(question.shape) is None:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
         kind = TabulatedNoise.kind if method.tabulated else question.noise(1.0).kind
         if question.shape == "laplace" and plan.noise.kind != kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
-    if plan.unit == "person" and not method.persons:
-        raise InvalidPlan(f"'{method.name}' hides no person")
-    method.admit(plan.against)
+    method.check(question)
     if task != "answer":
         return methods.prove(method, question, plan.mechanism)
     proved = methods.prove(method, question, question.together(plan.noise))
