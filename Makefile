@@ -110,7 +110,7 @@ soak-lowest:  ## the tests with the oldest versions of everything that pyproject
 	$(LOWEST_VENV)/bin/python -m pip install $(INSTALL_OPTIONS) '$(PIP)'
 	$(LOWEST_VENV)/bin/python -m pip install $(INSTALL_OPTIONS) -r requirements/lowest.txt
 	$(LOWEST_VENV)/bin/python -m pip install $(INSTALL_OPTIONS) --no-deps --editable .
-	$(LOWEST_VENV)/bin/python -m pytest -n $(WORKERS) --dist worksteal -p no:cacheprovider $(SPARE_TESTS) tests
+	$(LOWEST_VENV)/bin/python -m pytest -W ignore::DeprecationWarning -n $(WORKERS) --dist worksteal -p no:cacheprovider $(SPARE_TESTS) tests
 
 soak-newest:  ## the tests with the newest Python here, and the newest versions of everything
 	@test -n "$(NEWEST)" || { echo "no Python newer than 3.11 is here; name one: make NEWEST=/path/to/python3.14 soak" >&2; exit 1; }

@@ -60,7 +60,7 @@ def compare(
     name: str, truth: np.ndarray, chain: ut.MarkovChain, epsilon: float, training: Training
 ) -> float:
     """Print one line, and return how much better than Viterbi the LSTM is."""
-    plan = ut.calibrate(ut.Series(), chain, epsilon, "ignorant", "chakrabarti")
+    plan = ut.calibrate(ut.Series(), chain, epsilon, "ignorant", method="chakrabarti")
     flips = plan.mechanism.matrix
     rng = np.random.default_rng([7, int(100 * epsilon)])
     shown = (rng.random(len(truth)) < flips[truth, 1]).astype(np.int64)

@@ -15,7 +15,6 @@ import numpy as np
 from scipy.optimize import linprog
 
 from benchmarks.rows import Row, beside, grown, show
-from undertow.adversaries import Secrets
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.bounds.trees.leakages import tree_leakage
@@ -26,6 +25,7 @@ from undertow.models.pedigrees import Pedigree
 from undertow.planning.calibrate import solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram
+from undertow.secrets import ONE_RECORD
 
 PART = "Networks and families"
 COUNT = Laplace(Count("BB"), 1.0)
@@ -117,7 +117,9 @@ def plain_tree(network: BayesianNetwork, epsilon: float) -> float:
 
 def calibrated(method: str, query: Count | Histogram, model: Any) -> object:
     """Return the noise of one method for a leakage of 1."""
-    return solve(METHODS["answer"][method], Question(query, model, 1.0, "any", Secrets())).mechanism
+    return solve(
+        METHODS["answer"][method], Question(query, model, 1.0, "any", ONE_RECORD)
+    ).mechanism
 
 
 def rows(quick: bool = False) -> Iterator[Row]:

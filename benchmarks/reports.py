@@ -5,11 +5,12 @@ from functools import partial
 
 import undertow as ut
 from benchmarks.rows import Row, beside, show
+from undertow.releasing.request import Release
 
 PART = "Reports"
 
 
-def made(out: ut.Release, form: str) -> str:
+def made(out: Release, form: str) -> str:
     """Return the report in one of its forms, from nothing."""
     return str(getattr(out.report(), form)())
 

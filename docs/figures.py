@@ -251,14 +251,6 @@ def renewals() -> "Figure":
     return draw_renewals(by_persistence(levels=(0.5, 1.0, 2.0), persistences=kept, limit=1.0))
 
 
-def releases() -> "Figure":
-    """Noise against the number of releases on the same records."""
-    from undertow.figures.releases import draw_releases
-    from undertow.planning.releases import noise_by_releases
-
-    return draw_releases(noise_by_releases(chain(), limit=1.0, delta=1e-6))
-
-
 def sleep() -> "Figure":
     """A night of sleep stages, and how much a stage says about the next."""
     stages = ("wake", "N1", "N2", "N3", "REM")
@@ -387,7 +379,7 @@ SLEEP = (
 FIGURES: dict[str, Callable[[], "Figure"]] = {
     made.__name__: made
     for made in (
-        bars, growth, adversaries, exchange, certificates, odds, units, weeks, renewals, releases,
+        bars, growth, adversaries, exchange, certificates, odds, units, weeks, renewals,
         sleep, meters, family, flips, audits,
     )
 }  # fmt: skip

@@ -4,11 +4,11 @@
     python soak/mutants.py --only 3 17     these numbers, printed and not written
     python soak/mutants.py --check         only whether every text is found once
 
-A mutant names a file, a text that occurs in it once, what takes its place, and the tests to try,
-in which the gate, `-m "not soak"`, is run until the first failure; the test that noticed it the
-last time comes before them. One that survives them is tried against all such tests with --wide. A
-text that is not found is an error: the sources have moved on, and so must the mutant. The sources
-themselves are never touched.
+A mutant names a file of a distribution, a text that occurs in it once, what takes its place, and
+the tests to try, in which the gate, `-m "not soak"`, is run until the first failure; the test that
+noticed it the last time comes before them. One that survives them is tried against all such tests
+with --wide. A text that is not found is an error: the sources have moved on, and so must the
+mutant. The sources themselves are never touched.
 """
 
 import argparse
@@ -25,7 +25,11 @@ from pathlib import Path
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "mutants-result.md"
-COPIED = ("src", "tests", "examples", "docs", "pyproject.toml", "README.md", "ARCHITECTURE.md")
+SOURCES = ("src", "papers/src", "studio/src")
+COPIED = (
+    "src", "papers", "studio", "tests", "examples", "docs", "pyproject.toml", "README.md",
+    "ARCHITECTURE.md",
+)  # fmt: skip
 PATIENCE = 1200.0
 SELECTION = ("-x", "-q", "--assert=plain", "-m", "not soak", "-p", "no:cacheprovider")
 
@@ -43,10 +47,17 @@ class Verdict:
     seconds: float
 
 
+def place(tree: Path, file: str) -> Path:
+    """Return the path of a module of one of the distributions."""
+    return next(
+        (path for source in SOURCES if (path := tree / source / file).is_file()), tree / file
+    )
+
+
 def problems() -> Iterator[str]:
     """Yield what is wrong with the list itself."""
     for number, (file, old, new, tests) in enumerate(MUTANTS):
-        path = ROOT / "src" / "undertow" / file
+        path = place(ROOT, file)
         found = path.read_text("utf-8").count(old) if path.is_file() else 0
         if found != 1:
             yield f"{number}: {file} has {old!r} {found} times"
@@ -71,7 +82,7 @@ def copied(folder: Path) -> Path:
 def run(tree: Path, tests: Sequence[str]) -> tuple[int | None, str]:
     """Run tests in the copy; the exit code, None where they did not end, and who failed first."""
     environment = os.environ | {
-        "PYTHONPATH": f"{tree / 'src'}{os.pathsep}{tree}",
+        "PYTHONPATH": os.pathsep.join(str(tree / name) for name in (*SOURCES, ".")),
         "PYTHONDONTWRITEBYTECODE": "1",  # a changed file of the same length and second
     }
     command = [sys.executable, "-m", "pytest", *SELECTION, *tests]
@@ -99,7 +110,7 @@ def killers() -> dict[str, str]:
 def tried(tree: Path, number: int, wide: bool, first: str | None) -> Verdict:
     """Put a mutant into the copy, run its tests, and take it out again."""
     file, old, new, tests = MUTANTS[number]
-    path = tree / "src" / "undertow" / file
+    path = place(tree, file)
     text = path.read_text("utf-8") if path.is_file() else ""
     if text.count(old) != 1:
         return Verdict(number, "error", f"the text is there {text.count(old)} times", 0.0)

@@ -8,6 +8,7 @@ import uuid
 from pathlib import Path
 
 import pytest
+from hypothesis import settings
 
 # Matrices here are small and the workers already take every core: threads of their own only wait
 # for each other. Read when numpy and torch are first loaded.
@@ -16,6 +17,10 @@ os.environ.setdefault("OMP_NUM_THREADS", "1")
 
 ROOT = Path(__file__).parents[1]
 RESULT = ROOT / "soak" / "last-result.md"
+# No test looks at the clock: other processes may take the machine for seconds.
+settings.register_profile("undertow", deadline=None)
+settings.load_profile("undertow")
+
 STATE = tempfile.TemporaryDirectory(prefix="undertow-state-")
 os.environ["UNDERTOW_STATE"] = STATE.name  # what is remembered of ledgers stays in this run
 

@@ -14,13 +14,15 @@ import pytest
 from _pytest.mark.structures import ParameterSet
 from hypothesis import given, settings
 
+from tests.contracts.covering import covering
+
 Name = str | tuple[str, ...]  # a tuple where the values of one axis are tuples
 
 
 def pairwise(
     names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = ()
 ) -> pytest.MarkDecorator:
-    """All combinations; those that the gate needs to see every pair of values are no soak.
+    """Parametrize a test by all combinations; in the gate every pair of values occurs.
 
     >>> mark = pairwise(("x", "y", "z"), "ab", "cd", "ef")
     >>> [case.id for case in mark.args[1] if not case.marks]
@@ -50,7 +52,7 @@ def each(
     names: Sequence[Name], *axes: Iterable[Any], indirect: Sequence[str] = (),
     few: int | None = None,
 ) -> pytest.MarkDecorator:  # fmt: skip
-    """All combinations; the gate sees every value of every axis once, and the soak all.
+    """Parametrize a test by all combinations; in the gate every value of every axis occurs once.
 
     For axes that hardly interact, such as kinds of models and sizes. ``few`` where so many do:
     seeds, or sizes that only repeat each other.
@@ -63,9 +65,9 @@ def each(
 
 
 def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
-    """A property of what is drawn: ``few`` random cases in the gate, as many as ``whole`` in soak.
+    """Draw ``few`` random cases of a property in the gate, as many as ``whole`` says in the soak.
 
-    What has no strategy comes from fixtures and other marks.
+    Parameters without a strategy come from fixtures and other marks.
     """
 
     def wrap(test: Callable[..., None]) -> Callable[..., None]:
@@ -88,7 +90,7 @@ def law(whole: settings, few: int, **strategies: Any) -> Callable[[Any], Any]:
 
 
 def _named(name: Name, axis: Iterable[Any]) -> list[ParameterSet]:
-    """The values of an axis as parameters with ids."""
+    """Return the values of an axis as parameters with ids."""
     found = []
     for number, case in enumerate(axis):
         param = case
@@ -106,21 +108,11 @@ def _soaked(case: ParameterSet, kept: bool) -> ParameterSet:
 
 
 def _once(sizes: Sequence[int], few: int | None) -> set[tuple[int, ...]]:
-    """As many combinations as the longest axis has values, or few; shorter axes start again."""
+    """Choose as many combinations as the longest axis has values; shorter axes start again."""
     return {tuple(number % size for size in sizes) for number in range(few or max(sizes))}
 
 
-def _pairs(place: tuple[int, ...]) -> set[tuple[tuple[int, int], ...]]:
-    return set(itertools.combinations(enumerate(place), 2))
-
-
 def _covering(sizes: Sequence[int]) -> set[tuple[int, ...]]:
-    """Combinations in which all pairs occur; each time the first that brings the most new ones."""
-    every = {place: _pairs(place) for place in itertools.product(*map(range, sizes))}
-    missing = set().union(*every.values())
-    chosen = set(every) if len(sizes) < 2 else set()
-    while missing:
-        best = max(every, key=lambda place: len(every[place] & missing))
-        chosen.add(best)
-        missing -= every[best]
-    return chosen
+    """Choose combinations in which all pairs of places occur; all of them along a single axis."""
+    every = list(itertools.product(*map(range, sizes)))
+    return set(every) if len(sizes) < 2 else {every[number] for number in covering(every)}

@@ -92,25 +92,39 @@ ASKED: dict[str, tuple[Any, ...]] = {
 """What is asked of `calibrate`, by name."""
 
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
-    "person": ((ACTIVE, SHORT, 0.5), {"unit": "person"}),
-    "person informed": ((ut.Sum(0, 1, ends(0, 1)), SHORT, 1.0, "informed"), {"unit": "person"}),
+    "person": ((ACTIVE, SHORT, 0.5), {"secret": ut.Person()}),
+    "person informed": (
+        (ut.Sum(0, 1, ends(0, 1)), SHORT, 1.0, "informed"), {"secret": ut.Person()}
+    ),
     "quilt secrets": (
         (ut.Histogram(), ut.MarkovChain(THREE.transition, THREE.states, length=9), 2.0, "any",
          "quilt"),
-        {"pairs": [("a", "b")], "protect": [0, 4]},
+        {"secret": ut.Pairs([("a", "b")], [0, 4])},
     ),
-    "wasserstein secrets": ((ACTIVE, SHORT, 1.0, "ignorant", "wasserstein"), {"protect": [2]}),
-    "quilt-approx secrets": ((ACTIVE, SHORT, 3.0, "ignorant", "quilt-approx"), {"protect": [0]}),
+    "wasserstein secrets": (
+        (ACTIVE, SHORT, 1.0, "ignorant", "wasserstein"), {"secret": ut.Records([2])}
+    ),
+    "quilt-approx secrets": (
+        (ACTIVE, SHORT, 3.0, "ignorant", "quilt-approx"), {"secret": ut.Records([0])}
+    ),
 }  # fmt: skip
+
+
+def calibrated(asked: tuple[Any, ...], **options: Any) -> Any:
+    """Return the plan of a query, a model, a limit, and perhaps an adversary and a method."""
+    query, model, limit, *rest = asked
+    against: Any = rest[0] if rest else "any"
+    method = rest[1] if len(rest) > 1 else "best"
+    return ut.calibrate(query, model, limit, against, method=method, **options)
 
 
 @cache
 def plan(name: str) -> "ut.Plan[Any]":
     """The plan of that name."""
     if name in ASKED:
-        return ut.calibrate(*ASKED[name])
+        return calibrated(ASKED[name])
     args, options = MORE[name]
-    return ut.calibrate(*args, **options)
+    return calibrated(args, **options)
 
 
 EVERY = (*ASKED, *MORE)

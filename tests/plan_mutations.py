@@ -92,7 +92,7 @@ def mutated(body: dict[str, Any], draw: random.Random, others: list[dict[str, An
     body = copy.deepcopy(body)
     for _ in range(draw.choice([1, 1, 1, 2, 3])):
         if draw.random() < 0.15:  # a part of another plan
-            key = draw.choice(["model", "leakage", "method", "limit", "scale", "query", "unit"])
+            key = draw.choice(["model", "leakage", "method", "limit", "scale", "query"])
             other = draw.choice(others)
             if key in other:
                 body[key] = copy.deepcopy(other[key])

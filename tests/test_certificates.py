@@ -352,8 +352,8 @@ def test_plans_have_certificates_within_their_limits(program):
     others = (
         (replace(plan, delta=1e-6), "at a delta"),
         (replace(plan, releases=52), "of several releases"),
-        (replace(plan, unit="person"), "of a person"),
-        (ut.calibrate(ut.Count(1), ACTIVITY, 1.0, protect=ut.Window(3)), "about a window"),
+        (replace(plan, leakage=replace(plan.leakage, secret=ut.Person())), "of a person"),
+        (ut.calibrate(ut.Count(1), ACTIVITY, 1.0, secret=ut.Window(3)), "about a window"),
     )
     for other, said in others:
         with pytest.raises(NotSupported, match=said):

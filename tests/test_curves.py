@@ -161,5 +161,5 @@ def test_two_steps_of_concentrated_guarantees_on_a_chain():
     guarantee = ut.ZCDP(0.125, neighbours="add-remove")
     with pytest.raises(NotSupported, match="leakage is infinite at delta"):
         ut.leakage(guarantee, chain)
-    leak = ut.leakage(guarantee, chain, protect=ut.Window(720), delta=1e-6)
+    leak = ut.leakage(guarantee, chain, secret=ut.Window(720), delta=1e-6)
     assert leak.upper == math.inf  # nothing is proved of so long a window; no error either

@@ -12,7 +12,7 @@ import undertow as ut
 from tests.cli.calls import call, call_json
 from tests.oracles.samples import laplace_p_value
 from undertow.errors import InvalidInput, NotSupported
-from undertow.integrations import to_opendp
+from undertow.integrations import from_opendp, from_tumult, plan_to_opendp, to_opendp
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(P, states=("inactive", "active"))
@@ -49,28 +49,28 @@ def test_every_distance_means_one_replaced_record():
     summed = changed >> dp.t.then_clamp((0, 1)) >> dp.t.then_sum()
     aligned = dp.t.make_unordered(sized, dp.hamming_distance()) >> dp.t.then_metric_unbounded()
     aligned = aligned >> dp.t.then_clamp((0, 1)) >> dp.t.then_sum()
-    found = [ut.from_opendp(noisy(one)) for one in (symmetric, ordered, summed, aligned)]
+    found = [from_opendp(noisy(one)) for one in (symmetric, ordered, summed, aligned)]
     # OpenDP cannot see that a replaced record moves a count by 1, where it may be added or removed
     assert [one.level_upper() for one in found] == [2.0, 2.0, 1.0, 1.0]
 
 
 def test_queries_and_contexts():
     pure = context(dp.unit_of(contributions=1), dp.loss_of(epsilon=1.0))
-    assert ut.from_opendp(pure.query().count().laplace()) == ut.PureDP(1.0)
-    assert ut.from_opendp(pure) == ut.PureDP(2.0)
-    assert ut.from_opendp(pure, unit="person") == ut.PureDP(2.0, unit="person")
+    assert from_opendp(pure.query().count().laplace()) == ut.PureDP(1.0)
+    assert from_opendp(pure) == ut.PureDP(2.0)
+    assert from_opendp(pure, unit="person") == ut.PureDP(2.0, unit="person")
     several = context(dp.unit_of(contributions=3), dp.loss_of(epsilon=1.0))
-    assert ut.from_opendp(several) == ut.PureDP(1.0)  # three contain one removed and one added
-    assert ut.from_opendp(several, unit="person") == ut.PureDP(2.0, unit="person")
+    assert from_opendp(several) == ut.PureDP(1.0)  # three contain one removed and one added
+    assert from_opendp(several, unit="person") == ut.PureDP(2.0, unit="person")
     rough = context(dp.unit_of(contributions=1), dp.loss_of(rho=0.1))
-    assert ut.from_opendp(rough) == ut.ZCDP(0.1, neighbours="add-remove")
-    assert ut.from_opendp(rough, "person") == ut.ZCDP(0.1, unit="person", neighbours="add-remove")
+    assert from_opendp(rough) == ut.ZCDP(0.1, neighbours="add-remove")
+    assert from_opendp(rough, "person") == ut.ZCDP(0.1, unit="person", neighbours="add-remove")
     both = context(dp.unit_of(contributions=2), dp.loss_of(epsilon=1.0, delta=1e-6))
-    assert ut.from_opendp(both) == ut.ApproximateDP(1.0, 1e-6)
+    assert from_opendp(both) == ut.ApproximateDP(1.0, 1e-6)
     with pytest.raises(NotSupported, match="contributes"):
-        ut.from_opendp(pure.query().count().laplace(), unit="person")
+        from_opendp(pure.query().count().laplace(), unit="person")
     with pytest.raises(InvalidInput, match="a Context or one of its queries"):
-        ut.from_opendp("laplace")
+        from_opendp("laplace")
 
 
 # --- Tumult in ------------------------------------------------------------------------------------
@@ -108,26 +108,26 @@ class AddRowsWithID:
 
 
 def test_budgets_of_tumult():
-    just = ut.from_tumult(PureDPBudget(0.5), AddOneRow())
+    just = from_tumult(PureDPBudget(0.5), AddOneRow())
     assert 1.0 <= just.level_upper() <= 1.0 + 1e-15
-    assert ut.from_tumult(PureDPBudget(0.5)) == just
-    assert ut.from_tumult(ApproxDPBudget(0.5, 0), AddMaxRows(3)) == just
-    person = ut.from_tumult(PureDPBudget(0.5), AddRowsWithID(), unit="person")
+    assert from_tumult(PureDPBudget(0.5)) == just
+    assert from_tumult(ApproxDPBudget(0.5, 0), AddMaxRows(3)) == just
+    person = from_tumult(PureDPBudget(0.5), AddRowsWithID(), unit="person")
     assert (person.unit, person.level_upper()) == ("person", just.level_upper())
-    rough = ut.from_tumult(RhoZCDPBudget(0.1), AddRowsWithID)
+    rough = from_tumult(RhoZCDPBudget(0.1), AddRowsWithID)
     assert (rough.neighbours, rough.unit) == ("add-remove", "record")
     assert 0.1 <= rough.rho <= 0.1 + 1e-15
-    both = ut.from_tumult(ApproxDPBudget(1.0, 1e-6), AddMaxRows(3), unit="person")
+    both = from_tumult(ApproxDPBudget(1.0, 1e-6), AddMaxRows(3), unit="person")
     assert both.one_step().delta(1.0 + 1e-12) >= 1e-6
     assert both.curve().delta(1.5) > 1e-6  # one replaced is twice as much
     with pytest.raises(InvalidInput, match="AddRowsWithID or AddMaxRows"):
-        ut.from_tumult(PureDPBudget(0.5), AddOneRow(), unit="person")
+        from_tumult(PureDPBudget(0.5), AddOneRow(), unit="person")
     with pytest.raises(InvalidInput, match="found 'AddTable'"):
-        ut.from_tumult(PureDPBudget(0.5), "AddTable")
+        from_tumult(PureDPBudget(0.5), "AddTable")
     with pytest.raises(InvalidInput, match="found float"):
-        ut.from_tumult(0.5)
+        from_tumult(0.5)
     with pytest.raises(InvalidInput, match="without its numbers"):
-        ut.from_tumult(PureDPBudget)
+        from_tumult(PureDPBudget)
 
 
 def test_the_command_line_says_which_neighbours_it_assumed():
@@ -162,16 +162,16 @@ def test_gaussian_noise_is_a_measurement_of_the_same_rho():
         noise = ut.DiscreteGaussian(query, sigma=7.3)
         found = to_opendp(noise, CHAIN.states)
         assert found.map(1) == pytest.approx(noise.rho_upper(), rel=1e-12)
-        assert ut.from_opendp(found) == ut.ZCDP(found.map(1))
+        assert from_opendp(found) == ut.ZCDP(found.map(1))
 
 
 @pytest.mark.parametrize(("query", "model"), OUT)
 def test_a_plan_is_a_measurement_of_the_same_level(query, model):
     plan = ut.calibrate(query, model, 1.0, method="exchange")
-    found = plan.to_opendp()
+    found = plan_to_opendp(plan)
     assert str(found.input_metric) == "ChangeOneDistance()"
     assert found.map(1) == pytest.approx(plan.dp_epsilon, rel=1e-12)
-    assert ut.from_opendp(found) == ut.PureDP(found.map(1))
+    assert from_opendp(found) == ut.PureDP(found.map(1))
     records = list(model.states) * 50
     answer = found(records)
     here = ut.release(plan, records).value
@@ -181,7 +181,7 @@ def test_a_plan_is_a_measurement_of_the_same_level(query, model):
 def test_its_noise_has_the_law_of_the_plan():
     """Null: discrete Laplace noise of the plan's scale; 5,000 draws, false alarms below 1e-9."""
     plan = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
-    found, records = plan.to_opendp(), ["inactive", "active", "unknown"] * 10
+    found, records = plan_to_opendp(plan), ["inactive", "active", "unknown"] * 10
     noise = [found(records) - 10 for _ in range(5000)]
 
     assert laplace_p_value(noise, plan.noise.scale) > 1e-9
@@ -206,11 +206,11 @@ def test_what_has_no_measurement_says_why():
     ]  # fmt: skip
     for plan, reason in refusals:
         with pytest.raises(NotSupported, match=reason):
-            plan.to_opendp()
+            plan_to_opendp(plan)
     plan = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
     dp.disable_features("honest-but-curious")
     with pytest.raises(NotSupported, match="enable_features"):
-        plan.to_opendp()
+        plan_to_opendp(plan)
     assert math.isclose(plan.rho, plan.dp_epsilon**2 / 2, rel_tol=1e-12)
 
 
@@ -221,6 +221,6 @@ def test_without_opendp_plans_and_reports_work_and_the_rest_names_the_extra(monk
     monkeypatch.setitem(sys.modules, "opendp.prelude", None)
     report = ut.release(plan, ["active", "inactive"] * 20).report()
     assert "opendp" not in (report.text() + report.html() + report.to_json()).lower()
-    for use in (lambda: ut.from_opendp(measurement), plan.to_opendp):
+    for use in (lambda: from_opendp(measurement), lambda: plan_to_opendp(plan)):
         with pytest.raises(NotSupported, match=r"pip install 'undertow\[opendp\]'$"):
             use()

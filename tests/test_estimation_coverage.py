@@ -21,7 +21,7 @@ from tests.test_estimation import (
     sticky,
 )
 from undertow.releasing.estimate import estimate, estimate_transitions
-from undertow.releasing.series import redact, sanitize
+from undertow.releasing.series import sanitize
 
 DRAWS = 400
 MOST = int(stats.binom.ppf(1 - 1e-6, DRAWS, 0.05))
@@ -79,8 +79,8 @@ def test_intervals_from_redacted_series_cover_the_truth():
     pairs = sum(pairs_of(one[:3]) + pairs_of(one[4:]) for one in series)
     plan = plan_for(ERASURES, length=7)
     shares = pairs / pairs.sum(axis=1, keepdims=True)
-    counted, moved = misses(plan, redact, series, truth, shares)
+    counted, moved = misses(plan, sanitize, series, truth, shares)
     assert counted.max() <= MOST
     assert moved.max() <= MOST
-    counted, _ = misses(plan, redact, series, truth, shares, 0.6)
+    counted, _ = misses(plan, sanitize, series, truth, shares, 0.6)
     assert counted.max() > MOST

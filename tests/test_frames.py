@@ -5,9 +5,8 @@ import sys
 import pytest
 
 import undertow as ut
-from undertow.diagnostics.orders import compare_orders
-from undertow.diagnostics.persons import person_budgets
-from undertow.diagnostics.robustness import robustness
+from undertow.diagnostics import orders, persons
+from undertow.diagnostics.other_models import robustness
 from undertow.diagnostics.windows import budget_by_window
 from undertow.errors import NotSupported
 
@@ -24,10 +23,10 @@ def attacked():
 
 TABLES = {
     "compare": lambda: ut.compare(ut.Count(1), CHAIN, limit=2.0),
-    "orders": lambda: compare_orders(SERIES, orders=(1, 2), hidden=(), public=True),
+    "orders": lambda: orders(SERIES, orders=(1, 2), hidden=(), public=True),
     "robustness": lambda: robustness(PLAN, factors=(0.5, 1.0)),
     "windows": lambda: budget_by_window(CHAIN, limit=1.0),
-    "persons": lambda: person_budgets(ut.MarkovChain.fit([SERIES, SERIES[::-1]], public=True)),
+    "persons": lambda: persons(ut.MarkovChain.fit([SERIES, SERIES[::-1]], public=True)),
     "attack": attacked,
 }  # fmt: skip
 

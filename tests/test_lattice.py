@@ -119,25 +119,25 @@ def test_real_plans_travel():
 
 
 def test_a_person_is_hidden_by_noise_for_all_its_records():
-    plan = ut.calibrate(ut.Count(1), DAY, limit=2.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), DAY, limit=2.0, secret=ut.Person())
     assert plan.mechanism.scale == 12.0
     assert (plan.unit, plan.method, plan.leakage.method) == ("person", "group", "person")
     assert plan.leakage.proves(2.0)
     assert "between any two histories of one person" in plan.guarantee()
     assert ut.Plan.from_json(plan.to_json()) == plan
-    informed = ut.calibrate(ut.Count(1), DAY, 2.0, "informed", unit="person")
+    informed = ut.calibrate(ut.Count(1), DAY, 2.0, "informed", secret=ut.Person())
     assert informed.mechanism.scale == 12.0
-    assert ut.calibrate(ut.Histogram(), DAY, 2.0, unit="person").mechanism.scale == 24.0
+    assert ut.calibrate(ut.Histogram(), DAY, 2.0, secret=ut.Person()).mechanism.scale == 24.0
 
 
 def test_what_a_person_plan_refuses():
     with pytest.raises(MethodRefused, match="give the chain a length"):
-        ut.calibrate(ut.Count(1), CHAIN, 1.0, unit="person")
+        ut.calibrate(ut.Count(1), CHAIN, 1.0, secret=ut.Person())
     with pytest.raises(MethodRefused, match="leave method"):
-        ut.calibrate(ut.Count(1), DAY, 1.0, method="exact", unit="person")
+        ut.calibrate(ut.Count(1), DAY, 1.0, method="exact", secret=ut.Person())
     with pytest.raises(InvalidInput, match="'record' or 'person'"):
         ut.calibrate(ut.Count(1), DAY, 1.0, unit="family")  # type: ignore[call-overload]
-    plan = ut.calibrate(ut.Count(1), DAY, 1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), DAY, 1.0, secret=ut.Person())
     assert isinstance(ut.release(plan, [1] * 20).value, int)  # fewer records are covered
     with pytest.raises(InvalidInput, match="at most 24 records of a person, and one has 25"):
         ut.release(plan, [1] * 25)

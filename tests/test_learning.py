@@ -18,6 +18,7 @@ from undertow.errors import (
     LedgerConflict,
     NotSupported,
 )
+from undertow.models import PrivateFit
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
@@ -47,7 +48,7 @@ def fit(ledger, records=RECORDS, private=0.06, **more):
 
 def test_a_fit_is_paid_for_and_repeated_for_nothing(ledger):
     first = fit(ledger)
-    assert isinstance(first, ut.PrivateFit)
+    assert isinstance(first, PrivateFit)
     assert first.private <= 0.06
     assert ledger.level() == pytest.approx(0.06)
     again = fit(ledger)
@@ -108,7 +109,9 @@ def test_a_narrowed_account_pays_for_fit_and_answer_together(ledger, tmp_path):
 
 def test_persons_need_no_region(tmp_path):
     box = ut.MarkovChain.box(WIDE.lower, WIDE.upper, NAMES, length=30)
-    ledger = ut.Ledger(tmp_path / "p.db", "p", model=box, limit=1.0, unit="person", memory=False)
+    ledger = ut.Ledger(
+        tmp_path / "p.db", "p", model=box, limit=1.0, secret=ut.Person(), memory=False
+    )
     series = [ut.MarkovChain(ACTIVITY, NAMES).simulate(30, seed=s) for s in range(300)]
     found = fit(ledger, series, private=0.5)
     assert found.scale >= 58 / 0.5
@@ -189,7 +192,7 @@ def test_a_confidence_is_not_chosen_afterwards(ledger):
 
 
 def test_a_state_that_is_never_left_leaves_the_class_as_it_was():
-    stuck = ut.PrivateFit(
+    stuck = PrivateFit(
         [[9000, 700], [0, 0]], NAMES, level=0.06, scale=66.7, sample_size=10_000, within=WIDE
     )
     region = stuck.region()
@@ -199,7 +202,7 @@ def test_a_state_that_is_never_left_leaves_the_class_as_it_was():
 
 
 def test_a_fit_outside_the_class_is_refused():
-    wrong = ut.PrivateFit(
+    wrong = PrivateFit(
         [[100, 5000], [4900, 50]], NAMES, level=1.0, scale=4.0, sample_size=10_000, within=WIDE
     )
     with pytest.raises(InvalidModel, match="exclude each other"):
@@ -226,13 +229,13 @@ def test_narrowing_asks_for_a_fit_that_tells_more(ledger, tmp_path):
 
 def test_an_account_for_a_window_is_narrowed_for_that_window(tmp_path):
     hour = ut.Window(12)
-    book = ut.Ledger(tmp_path / "h.db", "h", WIDE, 4.0, protect=hour, memory=False)
+    book = ut.Ledger(tmp_path / "h.db", "h", WIDE, 4.0, secret=hour, memory=False)
     region = book.narrow(fit(book, private=0.1).release_id)
-    assert book.budget == ut.dp_budget(region, 4.0, protect=hour) < ut.dp_budget(region, 4.0)
+    assert book.budget == ut.dp_budget(region, 4.0, secret=hour) < ut.dp_budget(region, 4.0)
     plan = book.plan(ut.Count("active"))
-    assert plan.leakage.secrets.window == 12
+    assert plan.leakage.secret.window == 12
     ut.release(plan, RECORDS, ledger=book)
-    assert book.leakage().secrets.window == 12
+    assert book.leakage().secret.window == 12
     assert book.leakage().proves(4.0)
     assert book.verify()
 

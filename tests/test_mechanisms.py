@@ -8,6 +8,7 @@ import pytest
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
+from undertow.integrations import from_opendp
 from undertow.mechanisms import MetricDP
 
 dp.enable_features("contrib")
@@ -152,23 +153,23 @@ def test_weaker_guarantees_are_refused(reason):
 
 def test_guarantees_of_every_kind_are_read():
     """Adding and removing are composed: (2e, d (1 + e^e)), never (2e, 2d)."""
-    zcdp = ut.from_opendp(gaussian())
+    zcdp = from_opendp(gaussian())
     assert (zcdp.rho, zcdp.neighbours) == (0.03125, "add-remove")
     # two steps of Gaussian noise are one of twice the mu, and group zCDP says 4 rho at most
     for epsilon in (0.5, 1.0, 3.0):
         assert zcdp.curve().delta(epsilon) <= ut.ZCDP(4 * 0.03125).curve().delta(epsilon) * 1.001
         assert zcdp.curve().delta(epsilon) >= ut.GDP(0.5).curve().delta(epsilon)
-    profile = ut.from_opendp(dp.c.make_zCDP_to_approxDP(gaussian()))
+    profile = from_opendp(dp.c.make_zCDP_to_approxDP(gaussian()))
     assert isinstance(profile, ut.Profile)
     assert profile.curve().delta(2.0) < 1e-2
-    point = ut.from_opendp(dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(gaussian()), 1e-6))
+    point = from_opendp(dp.c.make_fix_delta(dp.c.make_zCDP_to_approxDP(gaussian()), 1e-6))
     level = point.epsilon
     assert point.curve().delta(2.0001 * level) == pytest.approx(
         1e-6 * (1 + math.exp(level)), rel=1e-3
     )
-    both = ut.from_opendp(dp.c.make_approximate(gaussian()))
+    both = from_opendp(dp.c.make_approximate(gaussian()))
     assert both.curve().delta(2.0) == pytest.approx(zcdp.curve().delta(2.0), rel=1e-9)
-    assert ut.from_opendp(noisy_count()) == ut.PureDP.from_opendp(noisy_count())
+    assert from_opendp(noisy_count()) == ut.PureDP.from_opendp(noisy_count())
 
 
 class Losses:
@@ -192,7 +193,7 @@ def test_a_library_that_is_asked_for_the_budget_keeps_the_limit():
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
     budget = ut.dp_budget(chain, limit=1.0, delta=1e-6)
     measurement = noisy_count(dp.m.then_gaussian(scale=2.0000001 * budget.sigma))
-    asked = ut.from_opendp(measurement)
+    asked = from_opendp(measurement)
     leak = ut.leakage(ut.GDP(math.sqrt(2 * asked.rho), neighbours="add-remove"), chain, delta=1e-6)
     assert leak.upper <= 1.0
 

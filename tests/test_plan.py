@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.strategies import models
+from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.methods import METHODS
 
@@ -25,7 +26,7 @@ MANY = settings(deadline=None, derandomize=True, database=None, max_examples=80)
 
 PLANS = {
     "count": ut.calibrate(ut.Count("active"), CHAIN, 1.0),
-    "exchange": ut.calibrate(ut.Count(["active"]), LONG, 0.5, "ignorant", "exchange"),
+    "exchange": ut.calibrate(ut.Count(["active"]), LONG, 0.5, "ignorant", method="exchange"),
     "group": ut.calibrate(ut.Count("active"), LONG, 0.5, method="group"),
     "adversary": ut.calibrate(ut.Count("active"), LONG, 2.0, ut.Adversary(1, [0])),
     "histogram": ut.calibrate(ut.Histogram(), CHAIN, 1.0),
@@ -112,7 +113,7 @@ def test_files_restore_every_kind_of_plan(name):
     assert parts(again) == parts(plan)
     assert again.to_json() == text
     body = strict(text)
-    assert (body["format"], body["version"]) == ("undertow-plan", 1)
+    assert (body["format"], body["version"]) == ("undertow-plan", 2)
     if name != "linear":
         assert again == plan
 
@@ -142,15 +143,15 @@ def plans(draw: st.DrawFn) -> ut.Plan:
     places = st.sets(st.integers(1, min(5, length - 1)))
     known = tuple((t, draw(st.sampled_from(states))) for t in draw(places))
     sets = tuple((t, tuple(states[: t % 3])) for t in draw(places))
-    witness = ut.Witness(
+    witness = Witness(
         0, min(6, length), known, states[0], states[1], sets, draw(st.none() | st.integers(-1, 99))
     )
     epsilon = draw(st.floats(1e-9, 1e9))
     upper = draw(st.floats(0, epsilon))
-    leak = ut.Leakage(
+    leak = Leakage(
         draw(st.floats(0, upper)), upper, draw(words), against,
         draw(st.sampled_from([None, witness])), tuple(draw(st.lists(words, max_size=2))),
-        draw(st.none() | words), covers=draw(st.sampled_from(["series", "windows", "any"])),
+        draw(st.none() | words), valid_for=draw(st.sampled_from(["series", "windows", "any"])),
     )  # fmt: skip
     method = draw(st.sampled_from(sorted(METHODS["answer"])))
     return ut.Plan(noise(query, scale), model, epsilon, leak, method)
@@ -286,10 +287,10 @@ def test_other_json_is_refused(text):
         ut.Plan.from_json(text)
 
 
-@pytest.mark.parametrize("version", [0, 2, "1", None, [1]])
+@pytest.mark.parametrize("version", [0, 1, "2", None, [1]])
 def test_other_versions_are_refused_even_if_whole(version):
     body = json.loads(PLANS["count"].to_json())
-    with pytest.raises(InvalidPlan, match="this undertow reads version 1"):
+    with pytest.raises(InvalidPlan, match="this undertow reads version 2"):
         ut.Plan.from_json(signed({**body, "version": version}))
 
 

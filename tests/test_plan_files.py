@@ -13,6 +13,7 @@ from tests.plan_gallery import EVERY, plan
 from tests.plan_mutations import PUBLISHED, mutated, signed
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.planning.coverage import check_proof
+from undertow.secrets import ONE_RECORD
 
 
 @cache
@@ -62,9 +63,8 @@ def test_every_field_is_needed_and_none_is_passed_over(name):
             refused(signed({**body, part: {**body[part], "extra": 1}}), "no field 'extra'")
     for part in ("leakage", "query", "channel"):
         for key in body.get(part, ()):
-            if key != "covers":  # an older file has none: it claims the least
-                less = {k: v for k, v in body[part].items() if k != key}
-                refused(signed({**body, part: less}))
+            less = {k: v for k, v in body[part].items() if k != key}
+            refused(signed({**body, part: less}))
 
 
 NOT_NUMBERS: list[Any] = [True, False, None, "1.0", [1.0], {}, 10**400, "NaN"]
@@ -114,7 +114,7 @@ def test_numbers_that_json_does_not_have_are_refused(value):
         ("exact adversary", "leakage.against.known.0"),
         ("exact adversary", "leakage.witness.target"),
         ("exact adversary", "leakage.witness.length"),
-        ("quilt secrets", "leakage.protect.0"),
+        ("quilt secrets", "leakage.secret.records.0"),
         ("groups", "model.size"),
         ("redaction", "channel.protect.0"),
         ("exchange sum", "query.steps"),
@@ -127,9 +127,9 @@ def test_what_is_no_record_or_count_is_refused(name, path, value):
 WRONG: dict[str, tuple[str, str, Any]] = {
     "a record beyond the series": ("exact adversary", "leakage.against.known", [0, 5]),
     "the target among the known": ("exact adversary", "leakage.against.known", [0, 1]),
-    "a protected record beyond the series": ("quilt secrets", "leakage.protect", [9]),
-    "a pair of one state": ("quilt secrets", "leakage.pairs", [["a"]]),
-    "a pair of unknown states": ("quilt secrets", "leakage.pairs", [["a", "z"]]),
+    "a protected record beyond the series": ("quilt secrets", "leakage.secret.records", [9]),
+    "a pair of one state": ("quilt secrets", "leakage.secret.pairs", [["a"]]),
+    "a pair of unknown states": ("quilt secrets", "leakage.secret.pairs", [["a", "z"]]),
     "a state that is counted but unknown": ("exact", "query.states", ["running"]),
     "a state that is a list": ("exact", "query.states", [["active"]]),
     "states of one name": ("exact", "model.states", ["active", "active"]),
@@ -150,12 +150,12 @@ WRONG: dict[str, tuple[str, str, Any]] = {
     "an unknown method": ("exact", "method", "magic"),
     "a method for series": ("exact", "method", "xor"),
     "a method for answers": ("flips", "method", "quilt"),
-    "a person's plan by another method": ("exact", "unit", "person"),
-    "a person's series": ("flips", "unit", "person"),
-    "an unknown unit": ("exact", "unit", "family"),
+    "a person's plan by another method": ("exact", "leakage.secret", {"kind": "person"}),
+    "a person's series": ("flips", "leakage.secret", {"kind": "person"}),
+    "an unknown secret": ("exact", "leakage.secret.kind", "family"),
     "continuous noise on a count": ("exact", "noise", "laplace"),
     "discrete noise on a sum": ("exchange sum", "noise", "discrete-laplace"),
-    "an unknown shape": ("exact", "leakage.covers", "everything"),
+    "an unknown shape": ("exact", "leakage.valid_for", "everything"),
     "escapes in an assumption": ("exact", "leakage.assumptions", ["\x1b[31mtrust me"]),
     "a text without end": ("exact", "leakage.citation", "x" * 10**6),
     "assumptions in one text": ("exact", "leakage.assumptions", "none"),
@@ -194,10 +194,10 @@ def test_files_that_are_too_large_or_too_deep_are_refused():
     refused(changed("exact", "model.transition", table))
 
 
-def test_an_older_file_claims_the_least():
-    body = json.loads(json.dumps(body_of("group")))
-    del body["leakage"]["covers"]
-    assert ut.Plan.from_json(signed(body)).leakage.covers == "series"
+def test_an_older_file_is_refused_by_its_version():
+    refused(
+        signed({**body_of("group"), "version": 1}), "version '1', this undertow reads version 2"
+    )
 
 
 # --- many places at random ------------------------------------------------------------------------
@@ -226,7 +226,7 @@ def examine(seed: int, count: int) -> tuple[int, int]:
         if found.method in PUBLISHED:
             continue
         assert max(proved.upper, found.leakage.upper) <= found.limit
-        if found.unit == "record" and found.leakage.secrets.everything:
+        if found.unit == "record" and found.leakage.secret == ONE_RECORD:
             try:
                 attack = ut.leakage(found.mechanism, found.model, found.against)
             except (NotSupported, InvalidInput):  # no bound, or a channel that says nothing at all

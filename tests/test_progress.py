@@ -99,8 +99,8 @@ def test_ends_without_a_search_hold_the_leakage():
         for against in ("any", "ignorant", "informed"):
             for window in (1, 2):
                 level = ut.PureDP((0.1, 1.0, 4.0)[draw % 3])
-                truth = ut.leakage(level, chain, against, protect=ut.Window(window))
-                assert at_most(level, chain, against, window) >= truth.lower
+                truth = ut.leakage(level, chain, against, secret=ut.Window(window))
+                assert at_most(level, chain, against, ut.Window(window)) >= truth.lower
                 assert at_least(level, chain, against) <= truth.upper
         noise = ut.Laplace(ut.Count(1), 1.5)
         truth = ut.leakage(noise, chain)

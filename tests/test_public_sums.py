@@ -19,6 +19,7 @@ from undertow.accuracy import accuracy, errors
 from undertow.auditing.attackers import read_answers
 from undertow.errors import InvalidInput, InvalidPlan, UnknownState
 from undertow.plan import checksum
+from undertow.queries import BinaryHistogram
 from undertow.sampling.apply import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.totals import totalled
@@ -43,7 +44,7 @@ def test_two_states_are_one_count():
     plan = planned(PAIR, CHAIN, 1.0)
     count = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
     apart = ut.calibrate(ut.Histogram(), CHAIN, 1.0)
-    assert plan.query == ut.BinaryHistogram("active", rest="inactive")
+    assert plan.query == BinaryHistogram("active", rest="inactive")
     assert plan.mechanism.scale == count.mechanism.scale == pytest.approx(3.994794, rel=1e-6)
     assert apart.mechanism.scale == pytest.approx(7.989588, rel=1e-6)
     assert plan.leakage.upper == count.leakage.upper
@@ -89,8 +90,8 @@ def test_groups_windows_and_gaps():
         "what": ["active", "inactive", None, "asleep", "active", *ODD[:3], "active"],
     })  # fmt: skip
     asked: dict[str, Any] = {"person": "who", "time": "at", "value": "what", "every": 1}
-    plan = planned(PAIR, CHAIN, 1.0, covers="any")
-    three = planned(PAIR, THREE, 1.0, missing="b", covers="any")
+    plan = planned(PAIR, CHAIN, 1.0, valid_for="any")
+    three = planned(PAIR, THREE, 1.0, missing="b", valid_for="any")
     for gaps, rows in (("split", {"one": 5, "two": 4}), ("inactive", {"one": 6, "two": 4})):
         data = ut.Data(frame, by="cohort", gaps=gaps, **asked)
         out = ut.release(plan, data)
@@ -264,10 +265,10 @@ def test_refusals():
     with pytest.raises(UnknownState, match="a state of the model"):
         planned(PAIR, CHAIN, 1.0, missing="asleep")
     with pytest.raises(UnknownState, match="needs a model with these two states"):
-        ut.calibrate(ut.BinaryHistogram("a", rest="b"), THREE, 1.0)
+        ut.calibrate(BinaryHistogram("a", rest="b"), THREE, 1.0)
     for states, rest in (("a", "a"), (["a", "b"], "c"), ("a", None)):
         with pytest.raises(InvalidInput, match="counts one"):
-            ut.BinaryHistogram(states, rest=rest)
+            BinaryHistogram(states, rest=rest)
     named: Any = "inactive"
     with pytest.raises(InvalidInput, match="totalled"):
         ut.Histogram(named)

@@ -82,7 +82,7 @@ def test_the_wrong_series_is_refused():
     model = ut.MarkovChain(ACTIVITY["transition"], NAMES, length=ACTIVITY["observed_length"])
     plan = ut.calibrate(ut.Count("active"), model, limit=1.0)
     out = ut.release(plan, ["inactive"] * 17_568)  # the noise suffices for any length
-    assert out.proof.covers in ("windows", "any")
+    assert out.proof.valid_for in ("windows", "any")
     short = ut.MarkovChain(ACTIVITY["transition"], NAMES, length=12)
     plan = ut.calibrate(ut.Count("active"), short, limit=1.0)
     with pytest.raises(NotSupported, match=r"17568 records.* of 12 records"):

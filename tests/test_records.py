@@ -134,7 +134,7 @@ def test_models_by_hand_may_say_the_step():
         ut.MarkovChain.periodic([rows, rows], length=9, every="5m"),
         ut.MarkovChain.by_context({"a": rows}, "aaa", every="5m"),
         ut.HiddenChain(rows, symbols=("a", "b"), every="5m"),
-        ut.SecondOrderChain([rows, rows], every="5m"),
+        ut.MarkovChain.second_order([rows, rows], every="5m"),
         ut.ModelSet([ut.MarkovChain(rows, every="5m"), ut.MarkovChain(rows)]),
     ):
         assert model.records == RecordDescription(every="5m")
@@ -344,7 +344,7 @@ def test_every_nth_record_is_refused_where_it_is_no_such_chain(fit):
     for model in (
         ut.MarkovChain(rows, start=[1, 0]),
         ut.MarkovChain.periodic([rows, rows], length=9),
-        ut.SecondOrderChain([rows, rows]),
+        ut.MarkovChain.second_order([rows, rows]),
         ut.HiddenChain(rows, symbols=("a", "b")),
         ut.Groups(3),
     ):

@@ -39,7 +39,7 @@ def data(frame=None, **words):
 
 def test_groups_within_a_series_are_several_answers():
     plan = ut.calibrate(ut.Count(1), ut.MarkovChain(SWITCHING), limit=2.0, method="exact")
-    with pytest.raises(NotSupported, match="covers='any'"):  # 3.5696
+    with pytest.raises(NotSupported, match="valid_for='any'"):  # 3.5696
         ut.release(plan, data(by="odd"))
 
 
@@ -50,7 +50,7 @@ def test_groups_within_a_series_are_several_answers():
 def test_a_count_of_a_window_is_not_the_whole_count(rows, limit, window):
     plan = ut.calibrate(ut.Count(0), ut.MarkovChain(rows), limit=limit, missing="none")
     assert plan.method == "exact"
-    with pytest.raises(NotSupported, match="covers='windows'"):
+    with pytest.raises(NotSupported, match="valid_for='windows'"):
         ut.release(plan, data().window(*window))
     wide = covering("windows", rows, limit)
     assert wide.mechanism.scale > plan.mechanism.scale
@@ -101,8 +101,8 @@ def test_gaps_need_a_proof_for_any_part():
     gappy = table().filter(pl.col("t") != 2)
     with pytest.raises(NotSupported, match="gaps"):
         ut.release(plan, data(gappy, every=1))
-    wide = ut.calibrate(ut.Count(1), chain, limit=2.0, covers="any")
-    assert ut.release(wide, data(gappy, every=1)).proof.covers == "any"
+    wide = ut.calibrate(ut.Count(1), chain, limit=2.0, valid_for="any")
+    assert ut.release(wide, data(gappy, every=1)).proof.valid_for == "any"
 
 
 def test_absent_steps_make_a_series_longer_than_its_rows():
@@ -135,10 +135,10 @@ def test_a_window_of_everything_is_the_whole_series():
     assert ut.release(plan, data().window(0, 6)).proof == plan.leakage
 
 
-@pytest.mark.parametrize("covers", ["series", "any"])
-def test_the_exchange_rate_covers_windows_and_groups(covers):
+@pytest.mark.parametrize("valid_for", ["series", "any"])
+def test_the_exchange_rate_covers_windows_and_groups(valid_for):
     chain = ut.MarkovChain(SWITCHING)
-    plan = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exchange", covers=covers)
+    plan = ut.calibrate(ut.Count(1), chain, limit=2.0, method="exchange", valid_for=valid_for)
     for part in (data().window(1, 3), data(by="odd"), data(by="odd").window(0, 5)):
         assert ut.release(plan, part).proof == plan.leakage
 
@@ -171,7 +171,7 @@ def test_chains_whose_steps_differ():
 
 
 def test_persons_have_no_more_records_than_their_plan_hides():
-    plan = ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0, secret=ut.Person())
     with pytest.raises(InvalidInput, match="at most 2 records of a person"):
         ut.release(plan, data())
     assert ut.release(plan, data().window(0, 2)).plan is plan
@@ -190,29 +190,29 @@ def test_groups_smaller_than_the_series_of_a_person():
 
 
 @cache
-def covering(covers, rows=CYCLE, limit=5.0):
+def covering(valid_for, rows=CYCLE, limit=5.0):
     chain = ut.MarkovChain(rows)
-    return ut.calibrate(ut.Count(0), chain, limit=limit, covers=covers, missing="none")
+    return ut.calibrate(ut.Count(0), chain, limit=limit, valid_for=valid_for, missing="none")
 
 
 def test_a_method_that_does_not_cover_what_is_asked():
     chain = ut.MarkovChain(SWITCHING)
-    with pytest.raises(NotSupported, match="covers"):
-        ut.calibrate(ut.Count(1), chain, limit=2.0, method="exact", covers="any")
-    with pytest.raises(NotSupported, match="covers"):
+    with pytest.raises(NotSupported, match="valid_for"):
+        ut.calibrate(ut.Count(1), chain, limit=2.0, method="exact", valid_for="any")
+    with pytest.raises(NotSupported, match="valid_for"):
         ut.calibrate(
             ut.Count(1), chain, limit=2.0, against="ignorant", method="wasserstein",
-            covers="windows",
+            valid_for="windows",
         )  # fmt: skip
-    with pytest.raises(InvalidInput, match="covers must be"):
-        ut.calibrate(ut.Count(1), chain, limit=2.0, covers="some")  # type: ignore[call-overload]
+    with pytest.raises(InvalidInput, match="valid_for must be"):
+        ut.calibrate(ut.Count(1), chain, limit=2.0, valid_for="some")  # type: ignore[call-overload]
 
 
 def test_plans_keep_what_they_cover():
-    for covers in ("series", "windows", "any"):
-        plan = covering(covers)
+    for valid_for in ("series", "windows", "any"):
+        plan = covering(valid_for)
         again = ut.Plan.from_json(plan.to_json())
-        assert again.leakage.covers == plan.leakage.covers == covers
+        assert again.leakage.valid_for == plan.leakage.valid_for == valid_for
 
 
 # --- what a release says of itself ----------------------------------------------------------------

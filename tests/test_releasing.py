@@ -174,13 +174,13 @@ def test_the_wrong_number_of_records_is_refused(records):
 @pytest.mark.parametrize("records", [1, 9])
 def test_fewer_records_are_a_part_of_the_series(records):
     """What all algorithms of a level leak on ten records bounds any that looks at fewer."""
-    assert COUNT_TEN.leakage.covers == "any"
+    assert COUNT_TEN.leakage.valid_for == "any"
     assert ut.release(COUNT_TEN, ["idle"] * records).proof == COUNT_TEN.leakage
     whole = ut.calibrate(ut.Count("active"), TEN, limit=1.0, method="exact")
     quieter = ut.calibrate(ut.Count("active"), TEN, limit=0.9, method="exact")
     quieter = dataclasses.replace(quieter, limit=1.0)
     for plan in (quieter, whole):
-        assert ut.release(plan, ["idle"] * records).proof.covers in ("windows", "any")
+        assert ut.release(plan, ["idle"] * records).proof.valid_for in ("windows", "any")
 
 
 # --- real answers on a lattice --------------------------------------------------------------------

@@ -33,7 +33,7 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.releasing import series as sanitizing
-from undertow.releasing.series import redact, sanitize, stream
+from undertow.releasing.series import sanitize, stream
 from undertow.sampling import keyed
 
 # --- forms of data --------------------------------------------------------------------------------
@@ -63,17 +63,10 @@ def test_every_plan_has_its_verb():
     with pytest.raises(NotSupported, match=r"release\(plan"):
         sanitize(CURATOR, SERIES)
     with pytest.raises(NotSupported, match=r"release\(plan"):
-        redact(CURATOR, SERIES)
-    with pytest.raises(NotSupported, match=r"release\(plan"):
         stream(CURATOR)
-    with pytest.raises(NotSupported, match=r"redact\(plan"):
-        sanitize(ERASE, SERIES)
-    with pytest.raises(NotSupported, match=r"sanitize\(plan"):
-        redact(FLIPS, SERIES)
     text: Any = "plan"
-    for verb in (sanitize, redact):
-        with pytest.raises(InvalidInput, match="a Plan is required"):
-            verb(text, SERIES)
+    with pytest.raises(InvalidInput, match="a Plan is required"):
+        sanitize(text, SERIES)
 
 
 def test_states_of_plan_and_model_must_agree():
@@ -82,7 +75,7 @@ def test_states_of_plan_and_model_must_agree():
         with pytest.raises(InvalidPlan, match="2 states"):
             sanitize(plan_for(mechanism, three), [0, 1])
     with pytest.raises(InvalidPlan, match="2 states"):
-        redact(replace(ERASE, model=three), [0, 1])
+        sanitize(replace(ERASE, model=three), [0, 1])
     with pytest.raises(InvalidPlan, match="nothing to say about independent groups"):
         sanitize(plan_for(FLIPS.mechanism, ut.Groups(3)), [0, 1])
 
@@ -127,55 +120,55 @@ def test_forked_workers_flip_differently():
 
 
 def test_erased_records_of_a_list_are_none():
-    seen = {tuple(redact(ERASE, SERIES)) for _ in range(60)}
+    seen = {tuple(sanitize(ERASE, SERIES)) for _ in range(60)}
     assert seen == {("idle", "active", None, None), ("idle", None, None, None)}
-    assert {tuple(redact(ERASE, ["idle", "idle", "idle", "active"])) for _ in range(60)} == {
+    assert {tuple(sanitize(ERASE, ["idle", "idle", "idle", "active"])) for _ in range(60)} == {
         ("idle", "idle", None, "active"),
         ("idle", None, None, "active"),
     }
 
 
 def test_erased_records_of_an_array_are_masked_with_nothing_below():
-    made = redact(ERASE, np.array([["active"] * 4] * 300))
+    made = sanitize(ERASE, np.array([["active"] * 4] * 300))
     assert made.shape == (300, 4)
     assert made.mask[:, 2].all()
     assert not made.mask[:, 0].any()
     assert set(made.data[made.mask].tolist()) == {""}
     numbers = plan_for(ERASE.mechanism, ut.MarkovChain(P, length=4))
-    under = redact(numbers, np.ones((300, 4), dtype=np.uint8))
+    under = sanitize(numbers, np.ones((300, 4), dtype=np.uint8))
     assert under.dtype == np.uint8
     assert not under.data[under.mask].any()
-    (nested,) = redact(numbers, [np.ones(4, dtype=int)])
+    (nested,) = sanitize(numbers, [np.ones(4, dtype=int)])
     assert not nested.data[nested.mask].any()
-    objects = redact(ERASE, np.array(["active"] * 4, dtype=object))
+    objects = sanitize(ERASE, np.array(["active"] * 4, dtype=object))
     assert "active" not in objects.data[objects.mask].tolist()
 
 
 def test_erased_records_of_columns_are_missing():
-    made = redact(ERASE, pd.Series(["active"] * 4))
+    made = sanitize(ERASE, pd.Series(["active"] * 4))
     assert made.isna().tolist()[2]
     assert made.tolist()[0] == "active"
     numbers = plan_for(ERASE.mechanism, ut.MarkovChain(P, length=4))
-    assert redact(numbers, pd.Series([1, 1, 1, 1])).tolist()[0] == 1
-    assert redact(ERASE, pl.Series(["active"] * 4)).to_list()[2] is None
+    assert sanitize(numbers, pd.Series([1, 1, 1, 1])).tolist()[0] == 1
+    assert sanitize(ERASE, pl.Series(["active"] * 4)).to_list()[2] is None
 
 
 def test_a_redaction_is_of_whole_series():
     for data in (SERIES[:3], [*SERIES, "idle"], [SERIES, SERIES[:2]]):
         with pytest.raises(InvalidInput, match="exactly 4 records"):
-            redact(ERASE, data)
+            sanitize(ERASE, data)
 
 
 def test_the_protected_record_never_appears(monkeypatch):
     """Not for any data, in any form, and not even if the drawn erasures were wrong."""
     everything = [[a, b, c, d] for a in STATES for b in STATES for c in STATES for d in STATES]
-    assert all(made[2] is None for _ in range(20) for made in redact(ERASE, everything))
+    assert all(made[2] is None for _ in range(20) for made in sanitize(ERASE, everything))
     assert all(list(stream(ERASE).each(one))[2] is None for one in everything)
     nothing = np.zeros(64, dtype=bool)
     for module in (sanitizing, keyed):
         monkeypatch.setattr(module, "erase", lambda *_: nothing.copy())
     for seed in (None, 1):
-        shown = redact(ERASE, everything, insecure_seed=seed)
+        shown = sanitize(ERASE, everything, insecure_seed=seed)
         assert shown == [[a, b, None, d] for a, b, _, d in everything]
 
 
@@ -194,7 +187,7 @@ def test_a_stream_makes_the_same_as_the_whole_series(plan):
 def test_a_stream_of_erasures_makes_the_same_as_the_whole_series():
     for seed in range(40):
         assert list(stream(ERASE, insecure_seed=seed).each(SERIES)) == (
-            redact(ERASE, SERIES, insecure_seed=seed)
+            sanitize(ERASE, SERIES, insecure_seed=seed)
         )
 
 

@@ -24,14 +24,13 @@ import undertow as ut
 from tests.ledger import soak_work as work
 from tests.ledger.test_keys import run
 from tests.series_plans import ALTERNATING, CHAIN, ERASE, FLIPS, MILD, XOR, P, plan_for
-from undertow.data.codes import Rule, coded
+from undertow.data.codes import Rule, coded, person_labels
 from undertow.data.columns import Column
-from undertow.data.writing import person_labels
 from undertow.errors import InvalidInput, LedgerConflict
 from undertow.mechanisms import RandomizedResponse
 from undertow.releasing import series as sanitizing
 from undertow.releasing.account import reserve
-from undertow.releasing.series import carry_out, draw, prepare, redact, sanitize
+from undertow.releasing.series import carry_out, draw, prepare, sanitize
 from undertow.sampling import keyed
 from undertow.sampling.keyed import Key
 
@@ -135,7 +134,7 @@ def test_redactions_are_repeated_too(ledger):
     records = [ALTERNATING[:4]] * 50
     first = tried(ledger, records, plan)
     assert first == tried(ledger, records, plan)
-    assert redact(plan, records, ledger=ledger, release_id="week 1") == first
+    assert sanitize(plan, records, ledger=ledger, release_id="week 1") == first
 
 
 def test_without_a_ledger_every_call_draws_anew():

@@ -35,7 +35,11 @@ from undertow.errors import (
 )
 from undertow.mechanisms import RandomizedResponse, flips_epsilon_upper
 from undertow.releasing import series as sanitizing
-from undertow.releasing.series import fingerprint, redact, sanitize
+from undertow.releasing.series import fingerprint, sanitize
+
+WHOLE = replace(
+    plan_for(MILD.mechanism), leakage=replace(plan_for(MILD.mechanism).leakage, secret=ut.Person())
+)
 
 
 @pytest.fixture
@@ -103,7 +107,7 @@ def test_nothing_is_reserved_for_what_is_refused(ledger):
         (NotSupported, lambda: sanitize(SURE, SERIES, ledger=ledger)),
         (LedgerConflict, lambda: sanitize(plan_for(MILD.mechanism, ut.MarkovChain(P)), [0, 1],
                                           ledger=ledger)),
-        (InvalidPlan, lambda: sanitize(plan_for(MILD.mechanism, unit="person"), SERIES,
+        (InvalidPlan, lambda: sanitize(WHOLE, SERIES,
                                        ledger=ledger)),
         (BudgetExceeded, lambda: sanitize(plan_for(RandomizedResponse.binary(2.0**-20, 2.0**-20)),
                                           SERIES, ledger=ledger)),
@@ -115,10 +119,12 @@ def test_nothing_is_reserved_for_what_is_refused(ledger):
 
 
 def test_flips_hide_records_and_no_person(tmp_path):
-    book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, unit="person")
-    with pytest.raises(InvalidPlan, match="unit belong to a curator's answers"):
-        sanitize(plan_for(MILD.mechanism, unit="person"), SERIES, ledger=book)
-    with pytest.raises(LedgerConflict, match="unit='person'"):
+    book = ut.Ledger(tmp_path / "p.db", "w25", model=CHAIN, limit=5.0, secret=ut.Person())
+    with pytest.raises(
+        InvalidPlan, match=r"a secret belongs to a curator's answers|hides no person|a person"
+    ):
+        sanitize(WHOLE, SERIES, ledger=book)
+    with pytest.raises(LedgerConflict, match=r"secret=Person\(\)"):
         sanitize(MILD, SERIES, ledger=book)
     assert book.entries() == []
 
@@ -139,26 +145,26 @@ def test_levels_are_never_rounded_down():
 def test_a_redaction_stands_alone(ledger):
     whole = ut.MarkovChain(P, STATES, length=4)
     plan = plan_for(ERASE.mechanism, whole)
-    made = redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
+    made = sanitize(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
     entry = ledger.entry("once")
     assert (entry.kind, entry.level) == ("redaction", None)
     assert entry.leakage == plan.leakage.upper
     assert entry.result["sha256"] == fingerprint(made, plan)
     for call in (
-        lambda: redact(plan, [SERIES], ledger=ledger, release_id="twice"),
+        lambda: sanitize(plan, [SERIES], ledger=ledger, release_id="twice"),
         lambda: sanitize(MILD, SERIES, ledger=ledger),
         lambda: ut.release(CURATOR, SERIES, ledger=ledger),
     ):
         with pytest.raises(LedgerConflict, match="redaction"):
             call()
     with pytest.raises(LedgerConflict, match="second draw"):
-        redact(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
+        sanitize(plan, [SERIES, SERIES], ledger=ledger, release_id="once")
 
 
 def test_a_redaction_must_cover_the_ledgers_adversary(ledger):
     weak = plan_for(ERASE.mechanism, FOUR, "ignorant")
     with pytest.raises(LedgerConflict, match="against='any'"):
-        redact(weak, SERIES, ledger=ledger)
+        sanitize(weak, SERIES, ledger=ledger)
 
 
 def test_a_redaction_is_charged_what_is_proved(tmp_path):
@@ -166,17 +172,17 @@ def test_a_redaction_is_charged_what_is_proved(tmp_path):
     proved = ERASE.leakage.upper
     tight = ut.Ledger(tmp_path / "tight.db", "w25", model=CHAIN, limit=proved / 2)
     with pytest.raises(BudgetExceeded):
-        redact(ERASE, SERIES, ledger=tight)
+        sanitize(ERASE, SERIES, ledger=tight)
     forged = replace(ERASE, limit=0.1, leakage=replace(ERASE.leakage, lower=0.0, upper=0.1))
     for ledger in (tight, None):
         with pytest.raises(InvalidPlan, match="edited"):
-            redact(forged, SERIES, ledger=ledger)
+            sanitize(forged, SERIES, ledger=ledger)
 
 
 def test_a_redaction_may_use_the_whole_limit(tmp_path):
     limit = ERASE.leakage.upper
     book = ut.Ledger(tmp_path / "whole.db", "w25", model=CHAIN, limit=limit)
-    assert redact(ERASE, SERIES, ledger=book)[2] is None
+    assert sanitize(ERASE, SERIES, ledger=book)[2] is None
 
 
 def test_releases_of_other_windows_are_accounted_apart(ledger):

@@ -25,7 +25,7 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Redaction
-from undertow.releasing.series import redact, sanitize, stream
+from undertow.releasing.series import sanitize, stream
 
 # --- records that are no states -------------------------------------------------------------------
 
@@ -53,9 +53,9 @@ def test_a_foreign_record_counts_as_a_state(record):
     busy = replace(SURE, missing="active")
     assert sanitize(busy, ["idle", record]) == ["active", "idle"]
     shown = plan_for(Redaction([[0, 0], [0, 0], [1, 1]]), ut.MarkovChain(P, STATES, length=3))
-    assert redact(shown, ["active", record, "idle"]) == ["active", "idle", None]
+    assert sanitize(shown, ["active", record, "idle"]) == ["active", "idle", None]
     hidden = replace(shown, missing="active")
-    assert redact(hidden, ["idle", record, record]) == ["idle", "active", None]
+    assert sanitize(hidden, ["idle", record, record]) == ["idle", "active", None]
     assert stream(SURE).push(record) == "active"
     assert stream(busy).push(record) == "idle"
 
@@ -69,7 +69,7 @@ def test_a_curator_may_have_a_foreign_record_refused_by_its_place(record):
     with pytest.raises(UnknownState, match="record 1 of series 1"):
         sanitize(FLIPS, [["idle"], ["active", record]], strict=True)
     with pytest.raises(UnknownState, match="record 3 "):
-        redact(ERASE, ["idle"] * 3 + [record], strict=True)
+        sanitize(ERASE, ["idle"] * 3 + [record], strict=True)
     with pytest.raises(UnknownState, match="record 0 "):
         stream(FLIPS, strict=True).push(record)
 
@@ -132,7 +132,7 @@ def test_no_message_quotes_a_record():
         lambda: sanitize(FLIPS, {SECRET: 1}),
         lambda: sanitize(FLIPS, SECRET),
         lambda: sanitize(FLIPS, np.array([[[SECRET]]])),
-        lambda: redact(ERASE, [SECRET] * 4, strict=True),
+        lambda: sanitize(ERASE, [SECRET] * 4, strict=True),
         lambda: sanitize(FLIPS, ut.Data(pl.DataFrame({"x": [SECRET]}), value="x"), strict=True),
     ]
     for call in calls:

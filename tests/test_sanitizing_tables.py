@@ -21,7 +21,7 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.mechanisms import Redaction, XorNoise
-from undertow.releasing.series import redact, sanitize
+from undertow.releasing.series import sanitize
 
 
 def test_a_table_keeps_its_rows_and_public_columns():
@@ -62,7 +62,7 @@ def test_absent_steps_count_in_the_length():
     with pytest.raises(InvalidInput, match=r"at most 4 .*one has 5, absent steps"):
         sanitize(plan_for(SURE.mechanism, FOUR), data_of())
     with pytest.raises(InvalidInput, match=r"series 0.* has 3, and 2 steps are absent"):
-        redact(plan_for(Redaction([[1, 1]] * 5), ut.MarkovChain(P, STATES, length=5)), data_of())
+        sanitize(plan_for(Redaction([[1, 1]] * 5), ut.MarkovChain(P, STATES, length=5)), data_of())
 
 
 def test_filled_gaps_have_no_row():
@@ -88,13 +88,13 @@ def test_redacted_tables():
         Redaction([[0, 0], [1, 1], [1, 0]], protect=1), ut.MarkovChain(P, STATES, length=3)
     )
     whole = table().filter(pl.col("id") == "a")
-    made = redact(plan, data_of(whole))
+    made = sanitize(plan, data_of(whole))
     assert made.columns == ["id", "ts", "steps", "erased"]
     # hours 1, 0, 2 with states active, idle, active
     assert made["steps"].to_list() == [None, "idle", "active"]
     assert made["erased"].to_list() == [True, False, False]
     with pytest.raises(InvalidInput, match="rename"):
-        redact(plan, data_of(whole.rename({"id": "erased"}), person="erased"))
+        sanitize(plan, data_of(whole.rename({"id": "erased"}), person="erased"))
 
 
 # --- windows of longer series ---------------------------------------------------------------------
@@ -133,7 +133,7 @@ def test_a_redaction_of_a_window_is_refused(monkeypatch):
     plan = plan_for(Redaction([[0, 0], [1, 1], [1, 0]]), ut.MarkovChain(P, STATES, length=3))
     window = data_of(table().filter(pl.col("id") == "a")).window("2025-01-06", "2025-01-07")
     shaped(monkeypatch, 3)
-    assert redact(plan, window).height == 3
+    assert sanitize(plan, window).height == 3
     shaped(monkeypatch, 4)
     with pytest.raises(InvalidInput, match="a redaction is of whole series"):
-        redact(plan, window)
+        sanitize(plan, window)

@@ -13,6 +13,7 @@ import pytest
 import undertow as ut
 from tests.cli.calls import call
 from undertow.errors import FailedChecks, InvalidInput, LedgerConflict, RecordsDiffer
+from undertow.models import FittedChain, SecondOrderChain
 from undertow.models.fitting.checks import Check
 from undertow.models.registry import model_from_dict, model_to_dict
 
@@ -20,7 +21,7 @@ _CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 
 
 @pytest.fixture(scope="module")
-def failing() -> ut.FittedChain:
+def failing() -> FittedChain:
     """A fit to records that alternate slowly, so that its checks fail."""
     records = ([0] * 7 + [1] * 5) * 120
     fit = ut.MarkovChain.fit(records, public=True)
@@ -28,7 +29,7 @@ def failing() -> ut.FittedChain:
     return fit
 
 
-_MADE: dict[str, Callable[[ut.FittedChain], Any]] = {
+_MADE: dict[str, Callable[[FittedChain], Any]] = {
     "the region": lambda fit: fit.plausible_region(),
     "the corners": lambda fit: ut.ModelSet(fit.plausible_region().corners()),
     "the chain that lasts": lambda fit: fit.plausible_region().lasting(),
@@ -38,9 +39,9 @@ _MADE: dict[str, Callable[[ut.FittedChain], Any]] = {
     "hidden": lambda fit: ut.HiddenChain.of(fit),
     "hidden, backwards": lambda fit: ut.HiddenChain.of(fit).reverse(),
     "hidden, of order one": lambda fit: ut.HiddenChain.of(fit).first_order(),
-    "of order two": lambda fit: ut.SecondOrderChain.of(fit),
-    "of order two, backwards": lambda fit: ut.SecondOrderChain.of(fit).reverse(),
-    "of order two, of order one": lambda fit: ut.SecondOrderChain.of(fit).first_order(),
+    "of order two": lambda fit: SecondOrderChain.of(fit),
+    "of order two, backwards": lambda fit: SecondOrderChain.of(fit).reverse(),
+    "of order two, of order one": lambda fit: SecondOrderChain.of(fit).first_order(),
     "a bridge": lambda fit: fit.bridge(0, 1, 9),
     "pickled": lambda fit: pickle.loads(pickle.dumps(fit.reverse())),
     "a file": lambda fit: model_from_dict(model_to_dict(fit)).plausible_region(),
@@ -49,7 +50,7 @@ _MADE: dict[str, Callable[[ut.FittedChain], Any]] = {
 
 
 @pytest.mark.parametrize("name", _MADE)
-def test_what_is_made_of_a_fit_has_its_checks(failing: ut.FittedChain, name: str) -> None:
+def test_what_is_made_of_a_fit_has_its_checks(failing: FittedChain, name: str) -> None:
     made = _MADE[name](failing)
     with pytest.raises(FailedChecks):
         ut.calibrate(ut.Count(1), made, limit=1.0)
@@ -142,8 +143,8 @@ def test_an_account_of_a_silent_model_holds_one_kind_of_records(tmp_path: Path) 
 def test_what_is_made_of_a_fit_says_which_records_it_is_about() -> None:
     table = ut.Data(_steps(30), value="steps", state="steps > 0", time="at", every="30m")
     fit = ut.MarkovChain.fit(table, public=True)
-    two = ut.SecondOrderChain.from_fit(fit)
-    for made in (fit.reverse(), ut.HiddenChain.of(fit), ut.SecondOrderChain.of(fit), two):
+    two = SecondOrderChain.from_fit(fit)
+    for made in (fit.reverse(), ut.HiddenChain.of(fit), SecondOrderChain.of(fit), two):
         assert made.records == fit.records
     broken = [check.name for check in fit.reverse().checks if check.outcome == "failed"]
     plan = ut.calibrate(ut.Count(True), fit.reverse(), limit=1.0, accept=broken)
@@ -152,7 +153,7 @@ def test_what_is_made_of_a_fit_says_which_records_it_is_about() -> None:
 
 
 def test_what_a_leakage_means_begins_with_failed_checks(
-    failing: ut.FittedChain, tmp_path: Path
+    failing: FittedChain, tmp_path: Path
 ) -> None:
     path = tmp_path / "model.json"
     path.write_text(json.dumps(model_to_dict(failing)))

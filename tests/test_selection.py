@@ -15,6 +15,7 @@ from tests.contracts.chains import example
 from tests.oracles import chains as oracles
 from tests.oracles.selections import list_law, round_law
 from undertow.errors import NotSupported
+from undertow.mechanisms import Selection
 from undertow.planning.coverage import check_proof
 from undertow.sampling.bits import Insecure
 from undertow.sampling.selection import select
@@ -43,7 +44,7 @@ def test_the_choice_follows_its_law_and_no_other(randomness):
     The twins at 0.7 and 1.3 times the scale are off by more than 190 on average.
     """
     counts, scale = [10, 8, 7, 3], 3.0
-    chosen = ut.Selection(ut.TopK(2, among=4), scale)
+    chosen = Selection(ut.TopK(2, among=4), scale)
     lists = select(chosen, [counts] * DRAWS, randomness)
     assert statistic(lists, list_law(counts, 2, scale)) < 60
     for factor in (0.7, 1.3):
@@ -52,9 +53,9 @@ def test_the_choice_follows_its_law_and_no_other(randomness):
 
 def test_the_sampler_is_exact_where_floats_are_not():
     """Gaps of 2^60 scales, scales without a short fraction, equal counts: no float decides."""
-    sharp = ut.Selection(ut.TopK(1, among=3), 0.1)
+    sharp = Selection(ut.TopK(1, among=3), 0.1)
     assert select(sharp, [[0, 10**18 + 1, 10**18 - 500]]) == [[1]]
-    even = select(ut.Selection(ut.TopK(1, among=2), 1 / 3), [[7, 7]] * 400)
+    even = select(Selection(ut.TopK(1, among=2), 1 / 3), [[7, 7]] * 400)
     assert 100 < sum(place for (place,) in even) < 300  # 10 standard deviations
 
 
@@ -73,7 +74,7 @@ def test_the_level_is_k_plus_one_over_the_scale_and_nothing_less(states, k):
             moved[u], moved[v] = moved[u] - 1, moved[v] + 1
             other = list_law(moved, k, scale)
             worst = max(worst, max(abs(math.log(law[one] / other[one])) for one in law))
-    level = ut.Selection(ut.TopK(k, among=states), scale).level_upper()
+    level = Selection(ut.TopK(k, among=states), scale).level_upper()
     assert worst <= level + 1e-12
     assert worst >= 0.99 * level
     assert level == pytest.approx((k + 1) / scale)
@@ -83,7 +84,7 @@ def test_the_level_is_k_plus_one_over_the_scale_and_nothing_less(states, k):
 def test_no_counts_err_more_than_is_said(states):
     """The tail is attained by counts that are all equally far behind, and exceeded by none."""
     scale = 3.0
-    chosen = ut.Selection(ut.TopK(1, among=states), scale)
+    chosen = Selection(ut.TopK(1, among=states), scale)
     draw = np.random.default_rng(states)
     rows = [[40, *(40 - draw.integers(0, 20, states - 1))] for _ in range(12)]
     rows += [[40, *[40 - behind] * (states - 1)] for behind in range(1, 14)]
@@ -138,10 +139,10 @@ def test_several_releases_windows_and_persons():
     one = ut.calibrate(ut.TopK(1), CHAIN, 1.0).mechanism.scale
     four = ut.calibrate(ut.TopK(1), CHAIN, 1.0, releases=4).mechanism.scale
     assert four == pytest.approx(4 * one, rel=1e-9)
-    hour = ut.calibrate(ut.TopK(1), CHAIN, 1.0, protect=ut.Window(12)).mechanism.scale
+    hour = ut.calibrate(ut.TopK(1), CHAIN, 1.0, secret=ut.Window(12)).mechanism.scale
     assert hour > 2 * one
     whole = ut.MarkovChain(CHAIN.transition, STATES, length=30)
-    person = ut.calibrate(ut.TopK(2), whole, 1.0, unit="person")
+    person = ut.calibrate(ut.TopK(2), whole, 1.0, secret=ut.Person())
     assert person.mechanism.scale == pytest.approx(30 * 3)
 
 
@@ -157,7 +158,7 @@ def test_a_release_through_the_ledger_with_groups_windows_and_missing_values(tmp
         + (["walk"] * 200 + ["flying"] * 90 + ["idle"] * 10),
     }
     data = ut.Data(pl.DataFrame(frame), person="who", time="time", value="did", by="cohort")
-    plan = ut.calibrate(ut.TopK(1), CHAIN, limit=8.0, covers="any")
+    plan = ut.calibrate(ut.TopK(1), CHAIN, limit=8.0, valid_for="any")
     ledger = ut.Ledger(tmp_path / "a.db", dataset="d", model=CHAIN, limit=20.0)
     out = ut.release(plan, data, ledger=ledger)
     assert out.value == {"x": ["run"], "y": ["walk"]}  # 190 behind, at a scale below 2
@@ -167,7 +168,7 @@ def test_a_release_through_the_ledger_with_groups_windows_and_missing_values(tmp
     assert ledger.entries()[0].level == plan.mechanism.level_upper()
     early = ut.release(plan, data.window(0, 50), ledger=ledger)
     assert early.value == {"x": ["run"], "y": ["walk"]}
-    counted = ut.calibrate(ut.TopK(1), CHAIN, limit=8.0, covers="any", missing="idle")
+    counted = ut.calibrate(ut.TopK(1), CHAIN, limit=8.0, valid_for="any", missing="idle")
     assert ut.release(counted, data.window(200, 290)).value == {"x": ["idle"], "y": ["idle"]}
     report = out.report()
     assert "falls short by" in report.text()

@@ -117,8 +117,8 @@ def test_the_error_of_rounding_readings_stands_beside_the_noise():
 
 @pytest.mark.parametrize("query", QUERIES[4:], ids=lambda query: type(query).__name__)
 def test_sensitivities_are_those_of_all_pairs_of_series(query):
-    from undertow.mechanisms import Laplace, lattice_amount
     from undertow.data.readers.lists import one_series
+    from undertow.mechanisms import Laplace, lattice_amount
 
     asked = BINS.valued(query)
     noise = Laplace(asked, 1.7)
@@ -228,7 +228,7 @@ def test_values_on_a_model_without_states_are_refused():
     "model",
     [
         CHAIN,
-        ut.SecondOrderChain(np.full((2, 2, 2), 0.5), states=("rest", "move")),
+        ut.MarkovChain.second_order(np.full((2, 2, 2), 0.5), states=("rest", "move")),
         ut.HiddenChain(CHAIN.transition, ("rest", "move")),
         ut.MarkovChain.box([[0.85, 0.1], [0.2, 0.6]], [[0.9, 0.15], [0.4, 0.8]], ("rest", "move")),
         ut.BayesianNetwork(

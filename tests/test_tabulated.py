@@ -13,19 +13,20 @@ import undertow as ut
 from tests.oracles.samples import chi_square, distance, limit
 from tests.oracles.tables import chain_joint, probability, random_noise
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
+from undertow.mechanisms import TabulatedNoise
 from undertow.sampling.apply import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.tables import tabulated
 
 COUNT = ut.Count("a")
-PLAIN = ut.TabulatedNoise(COUNT, -1, (2**126, 2**127, 2**126), 0.25)
+PLAIN = TabulatedNoise(COUNT, -1, (2**126, 2**127, 2**126), 0.25)
 
 
 def tables():
     rng = np.random.default_rng(5)
     yield PLAIN
-    yield ut.TabulatedNoise(COUNT, 2, (2**127, 2**127), 0.75)  # wholly above 0
-    yield ut.TabulatedNoise(COUNT, -9, (2**127, 2**127), 0.75)  # wholly below
+    yield TabulatedNoise(COUNT, 2, (2**127, 2**127), 0.75)  # wholly above 0
+    yield TabulatedNoise(COUNT, -9, (2**127, 2**127), 0.75)  # wholly below
     for places in (2, 7, 30):
         yield random_noise(rng, COUNT, places, 0.5)
 
@@ -74,7 +75,7 @@ def test_moments_level_and_quantiles_equal_sums(noise):
 )
 def test_bad_tables_are_refused(parts, message):
     with pytest.raises(InvalidInput, match=message):
-        ut.TabulatedNoise(*parts)
+        TabulatedNoise(*parts)
 
 
 def test_a_table_has_one_amount():
@@ -117,7 +118,7 @@ def accepted(sample, noise):
 )
 def test_the_sampler_follows_the_table(randomness):
     """60,000 draws of two tables. Noise that is wide 10% too rarely, or too often, is rejected."""
-    flat = ut.TabulatedNoise(COUNT, -2, (2**125, 2**126, 2**126, 2**126, 2**125), 0.5)
+    flat = TabulatedNoise(COUNT, -2, (2**125, 2**126, 2**126, 2**126, 2**125), 0.5)
     for noise in (PLAIN, flat):
         size = 60_000
         assert accepted(tabulated(noise, size, randomness), noise)

@@ -43,10 +43,10 @@ def test_all_records_of_a_person_move_the_table_by_two_for_each_pair():
     worst = max(np.abs(a - b).sum() for a, b in itertools.product(tables_of, repeat=2))
     assert worst == asked.person_upper(4) == 6
     chain = ut.MarkovChain(ACTIVITY, NAMES, length=30)
-    plan = ut.calibrate(asked, chain, limit=1.0, unit="person")
+    plan = ut.calibrate(asked, chain, limit=1.0, secret=ut.Person())
     assert plan.noise.scale == 58.0
     assert plan.leakage.upper == 1.0
-    assert ut.calibrate(ut.Histogram(), chain, limit=1.0, unit="person").noise.scale == 60.0
+    assert ut.calibrate(ut.Histogram(), chain, limit=1.0, secret=ut.Person()).noise.scale == 60.0
 
 
 def test_a_series_is_counted_pair_by_pair():
@@ -125,7 +125,7 @@ def test_windows_and_groups_of_a_table_are_covered_by_the_level():
     frame = pl.DataFrame({"t": range(40), "v": chain.simulate(40, seed=2), "g": [0, 1] * 20})
     table = ut.Data(frame, value="v", time="t", every=1, by="g").window(5, 30)
     assert covering(plan, table.shape()).proves(1.0)
-    assert prepare(plan, table).proof.covers == "any"
+    assert prepare(plan, table).proof.valid_for == "any"
 
 
 def test_gaussian_noise_takes_the_euclidean_sensitivity():

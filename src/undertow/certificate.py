@@ -6,22 +6,23 @@ from dataclasses import dataclass, field, replace
 from json import dumps, loads
 from typing import Any, Literal
 
-from undertow.adversaries import EVERYTHING, Against, Secrets
+from undertow.adversaries import Against
 from undertow.errors import Contradiction, InvalidInput
 from undertow.numerics import GAP, check_choice, check_number
 from undertow.progress import SPENT
 from undertow.queries import State
+from undertow.secrets import ONE_RECORD, Secret
 
 __all__ = [
     "DEEPEST",
     "UNSURE",
     "WIDTHS",
-    "Covers",
     "Leakage",
+    "ValidFor",
     "Witness",
     "canonical",
-    "check_covers",
     "check_order",
+    "check_valid_for",
     "depth",
     "is_unicode",
     "meet",
@@ -29,7 +30,7 @@ __all__ = [
 ]
 
 
-Covers = Literal["series", "windows", "any"]
+ValidFor = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
 
 *series*: one answer on whole series. *windows*: also one answer on any window of each series,
@@ -40,7 +41,7 @@ series: windows, gaps, groups within a series, several answers on disjoint recor
 _SHOWN = 6
 """Values of a history that a line shows."""
 
-WIDTHS: tuple[Covers, ...] = ("series", "windows", "any")
+WIDTHS: tuple[ValidFor, ...] = ("series", "windows", "any")
 """The shapes from the fewest to the most."""
 
 
@@ -54,13 +55,13 @@ UNSURE = (
 """What is said of every set and class of models."""
 
 
-def check_covers(covers: object) -> Covers:
-    """Return ``covers`` if it names shapes of data.
+def check_valid_for(valid_for: object) -> ValidFor:
+    """Return ``valid_for`` if it names shapes of data.
 
-    >>> check_covers("windows")
+    >>> check_valid_for("windows")
     'windows'
     """
-    wanted = check_choice(covers, "covers", WIDTHS)
+    wanted = check_choice(valid_for, "valid_for", WIDTHS)
     return next(known for known in WIDTHS if known == wanted)
 
 
@@ -195,8 +196,8 @@ class Leakage:
 
     ``upper`` is what a guarantee may claim: it is rounded up throughout. ``inf`` means that
     the leakage diverges, or that nothing finite could be proved (then ``lower`` is finite).
-    ``secrets`` says which values of which records it is about, by default all of them, and
-    ``covers`` which shapes of data the proof is good for. With a ``delta`` above 0 it is the
+    ``secret`` is what it is about, by default any two values of any one record, and
+    ``valid_for`` which shapes of data the proof is good for. With a ``delta`` above 0 it is the
     leakage at that delta, and ``curve`` holds further pairs (epsilon, delta) that are proved.
 
     >>> Leakage(1.0, 1.0, "exchange", "any").proves(2.0)
@@ -210,8 +211,8 @@ class Leakage:
     witness: Witness | None = None
     assumptions: tuple[str, ...] = ()
     citation: str | None = None
-    secrets: Secrets = EVERYTHING
-    covers: Covers = "series"
+    secret: Secret = ONE_RECORD
+    valid_for: ValidFor = "series"
     delta: float = 0.0
     curve: tuple[tuple[float, float], ...] = ()
 
@@ -234,14 +235,14 @@ class Leakage:
         """
         return replace(self, lower=0.0, witness=None)
 
-    def reaches(self, covers: Covers) -> bool:
+    def reaches(self, valid_for: ValidFor) -> bool:
         """Return whether the proof covers these shapes of data too.
 
-        >>> Leakage(1.0, 1.0, "exchange", "any", covers="any").reaches("windows")
+        >>> Leakage(1.0, 1.0, "exchange", "any", valid_for="any").reaches("windows")
         True
         """
-        check_covers(covers)
-        return WIDTHS.index(self.covers) >= WIDTHS.index(covers)
+        check_valid_for(valid_for)
+        return WIDTHS.index(self.valid_for) >= WIDTHS.index(valid_for)
 
     @property
     def unfinished(self) -> bool:
@@ -281,7 +282,7 @@ def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) ->
             *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
             *((UNSURE,) if unsure else ()),
         ),
-        covers=min((leak.covers for leak in found), key=WIDTHS.index),
+        valid_for=min((leak.valid_for for leak in found), key=WIDTHS.index),
         curve=_together([leak.curve for leak in found]),
     )  # fmt: skip
 

@@ -1,16 +1,53 @@
-"""Plans as measurements of OpenDP: the same answer with noise of the same law, run by OpenDP."""
+"""Integrations with other libraries: OpenDP, Tumult Analytics and Spark.
+
+`from_opendp` and `from_tumult` read the guarantee of an algorithm of theirs, `plan_to_opendp`
+returns a plan as a measurement that OpenDP runs, `spark_session` starts Spark for tables.
+"""
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from importlib import import_module
+from typing import TYPE_CHECKING, Any
 
 from undertow.errors import InvalidInput, NotSupported
-from undertow.guarantees import require_opendp
+from undertow.guarantees import from_opendp, from_tumult, require_opendp
 from undertow.mechanisms import DiscreteGaussian, Noise, Scaled, Selection, lattice_amount
 from undertow.queries import State, known
 
+if TYPE_CHECKING:
+    from undertow.data.readers.spark import spark_session
+    from undertow.plan import Plan
+
 __all__ = [
-    "to_opendp",
+    "from_opendp",
+    "from_tumult",
+    "plan_to_opendp",
+    "spark_session",
 ]
+
+
+def __getattr__(name: str) -> Any:
+    if name != "spark_session":  # loads the readers of tables
+        raise AttributeError(f"module 'undertow.integrations' has no attribute {name!r}")
+    return import_module("undertow.data.readers.spark").spark_session
+
+
+def plan_to_opendp(plan: "Plan[Any]") -> Any:
+    """Return the OpenDP measurement that does what a plan says: records in, a noisy answer out.
+
+    One replaced record is distance 1 (change-one), at which its map is the level of the plan, or
+    its rho. Discrete Laplace noise for counts, histograms and transitions, and on the lattice for
+    sums and means; discrete Gaussian noise for whole numbers.
+
+    >>> import opendp.prelude as dp
+    >>> from undertow import Count, MarkovChain, calibrate
+    >>> dp.enable_features("contrib", "honest-but-curious")
+    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+    >>> plan = calibrate(Count("active"), chain, limit=1.0)
+    >>> abs(plan_to_opendp(plan).map(1) - plan.dp_epsilon) < 1e-9
+    True
+    """
+    plan.check_accepted()
+    return to_opendp(plan.noise, plan.states, plan.length, plan.rest)
 
 
 _FEATURES = ("contrib", "honest-but-curious")

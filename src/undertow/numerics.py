@@ -252,7 +252,7 @@ def freeze(values: Any) -> Array:
     """
     refuse_labels(values)
     try:
-        array = np.array(values_of(values), dtype=np.float64)
+        array = np.array(values_of(values), dtype=np.float64, order="C")  # sums alike, however held
     except (TypeError, ValueError, OverflowError) as error:
         raise InvalidInput(
             "numbers are required here, found something else, or a number beyond all floats; pass "

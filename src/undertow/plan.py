@@ -9,6 +9,7 @@ import os
 import re
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
+from importlib import import_module
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Generic, Literal
 
@@ -16,10 +17,9 @@ from typing_extensions import TypeVar
 
 from undertow.accuracy import accuracy as _accuracy
 from undertow.accuracy import errors as _errors
-from undertow.adversaries import Adversary, Against, Secrets, Window, check_against, words
+from undertow.adversaries import Adversary, Against, check_against, words
 from undertow.certificate import DEEPEST, Leakage, Witness, depth, is_unicode
 from undertow.curves import check_delta
-from undertow.deprecations import warn
 from undertow.errors import (
     FailedChecks,
     InvalidInput,
@@ -75,9 +75,12 @@ from undertow.queries import (
     rest_of,
 )
 from undertow.rounding import above, below, odds, stated
+from undertow.secrets import ONE_RECORD, Secret, secret_from_dict
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+
+    from undertow.releasing.series import Stream
 
 __all__ = [
     "MEASURES",
@@ -302,7 +305,7 @@ def _records(plan: "Plan[Any]") -> tuple[str, ...]:
 
 
 FORMAT = "undertow-plan"
-VERSION = 1
+VERSION = 2
 
 _LARGEST = 64 * 2**20
 """Characters of a plan file, at most."""
@@ -327,8 +330,8 @@ MEASURES = {
 def parse(content: object) -> dict[str, Any]:
     """Return the JSON object of a plan file, or say why it is none.
 
-    >>> parse('{"format": "undertow-plan", "version": 1}')
-    {'format': 'undertow-plan', 'version': 1}
+    >>> parse('{"format": "undertow-plan", "version": 2}')
+    {'format': 'undertow-plan', 'version': 2}
     """
     if isinstance(content, str | bytes) and len(content) > _LARGEST:
         raise InvalidPlan("this is not a plan file: it is larger than 64 MiB")
@@ -526,19 +529,16 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
         if isinstance(against, Adversary)
         else against
     )
-    pairs, records = leakage.secrets.pairs, leakage.secrets.records
     return {
         "lower": leakage.lower,
         "upper": leakage.upper,
         "method": leakage.method,
         "against": named,
-        "pairs": None if pairs is None else [list(pair) for pair in pairs],
-        "protect": None if records is None else list(records),
-        **({"protect_window": leakage.secrets.window} if leakage.secrets.window > 1 else {}),
+        "secret": leakage.secret.to_dict(),
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
         "citation": leakage.citation,
-        "covers": leakage.covers,
+        "valid_for": leakage.valid_for,
         **(
             {"delta": leakage.delta, "curve": [list(pair) for pair in leakage.curve]}
             if leakage.delta
@@ -548,12 +548,12 @@ def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
 
 
 def leakage_from_dict(description: Any) -> Leakage:
-    """Return the certificate described by `leakage_to_dict`; ``covers`` is "series" if left out."""
+    """Return the certificate described by `leakage_to_dict`."""
     needed = (
-        "lower", "upper", "method", "against", "pairs", "protect", "witness", "assumptions",
-        "citation",
+        "lower", "upper", "method", "against", "secret", "witness", "assumptions", "citation",
+        "valid_for",
     )  # fmt: skip
-    read = fields(description, "a leakage", needed, ("covers", "delta", "curve", "protect_window"))
+    read = fields(description, "a leakage", needed, ("delta", "curve"))
     lower, upper = (float(number(read[end], f"the {end} end")) for end in ("lower", "upper"))
     if not 0 <= lower <= upper:
         raise InvalidPlan("the ends of a leakage must be ordered, 0 <= lower <= upper")
@@ -568,8 +568,8 @@ def leakage_from_dict(description: Any) -> Leakage:
         witness=None if read["witness"] is None else _witness(read["witness"]),
         assumptions=tuple(text(note, "an assumption") for note in read["assumptions"]),
         citation=None if citation is None else text(citation, "a citation"),
-        secrets=_secrets(read["pairs"], read["protect"], read.get("protect_window", 1)),
-        covers=_covers(read.get("covers", "series")),
+        secret=_secret(read["secret"]),
+        valid_for=_valid_for(read["valid_for"]),
         delta=check_delta(number(read.get("delta", 0.0), "delta")),
         curve=_curve(read.get("curve", [])),
     )
@@ -595,18 +595,24 @@ def _against(named: Any) -> Against:
     raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
 
 
-def _secrets(pairs: Any, protect: Any, window: Any) -> Secrets:
+def _secret(description: Any) -> Secret:
+    """Return the secret of a certificate, its records and states in the form that files have."""
+    read = fields(description, "a secret", ("kind",), ("records", "pairs"))
+    records, pairs = read.get("records"), read.get("pairs")
+    if isinstance(records, list):
+        _places_from_list(records, "the records of a secret")
+    elif records is not None:
+        whole(records, "the records of a window")
     if pairs is not None:
         if not isinstance(pairs, list):
             raise InvalidPlan("pairs must be a list of pairs of states")
         for pair in pairs:
             if not isinstance(pair, list) or len(names(pair, "states")) != 2:
                 raise InvalidPlan("pairs must be a list of pairs of states")
-    size = whole(window, "the window that is protected")
-    return Secrets(pairs, None if protect is None else _places_from_list(protect, "protect"), size)
+    return secret_from_dict(read)
 
 
-def _covers(name: object) -> Literal["series", "windows", "any"]:
+def _valid_for(name: object) -> Literal["series", "windows", "any"]:
     if name in ("series", "windows", "any"):
         return name
     raise InvalidPlan("a proof covers 'series', 'windows' or 'any' shapes of data, found another")
@@ -690,7 +696,7 @@ _PRIME = 2**255 - 19
 _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = {1, _PRIME - 1, 0, _EIGHTH, _PRIME - _EIGHTH}
 """The y of the points whose order divides 8: under such a key anybody can sign anything."""
-_WHAT = b"undertow plan, version 1, sha256 of its content: "
+_WHAT = b"undertow plan, version 2, sha256 of its content: "
 
 
 def new_key(path: str | Path) -> str:
@@ -872,9 +878,9 @@ class Plan(Generic[M]):
 
     Made by `calibrate`; holds no solver and no records. ``origin`` says where its model comes from,
     and ``audience`` who may see it: not every plan may be published. ``limit`` is what was asked
-    for, ``leakage.upper`` what is proved. ``unit`` says what is protected: one record, or all
-    records of one person. ``measures`` are named numbers about a local plan: how much of the series
-    stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
+    for, ``leakage.upper`` what is proved about ``leakage.secret``. ``measures`` are named numbers
+    about a local plan: how much of the series stays, and how much could. With a ``delta`` the
+    leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
     ``checks`` are what was tested of a fitted model, with what each failure costs this plan;
     ``accepted`` names the failed ones that the caller took upon themselves. ``missing`` says what
@@ -893,7 +899,6 @@ class Plan(Generic[M]):
     limit: float
     leakage: Leakage
     method: str
-    unit: Unit = "record"
     measures: tuple[tuple[str, float], ...] = ()
     delta: float = 0.0
     releases: int = 1
@@ -926,10 +931,9 @@ class Plan(Generic[M]):
         found: Any = self.mechanism
         if self.task == "answer":
             return found  # type: ignore[no-any-return]
-        verb = "redact" if self.task == "redact" else "sanitize"
         raise NotSupported(
-            f"this plan randomises a series record by record, it answers no query with noise; use "
-            f"{verb}(plan, data)"
+            "this plan randomises a series record by record, it answers no query with noise; use "
+            "sanitize(plan, data)"
         )
 
     @property
@@ -943,10 +947,9 @@ class Plan(Generic[M]):
         return self.mechanism.task
 
     @property
-    def epsilon(self) -> float:
-        """The limit, by the name that it had."""
-        warn("plan.epsilon", "plan.limit")
-        return self.limit
+    def unit(self) -> Unit:
+        """What its secret is a part of: one ``"record"`` or more, or all of a ``"person"``."""
+        return "person" if self.leakage.secret.person else "record"
 
     @property
     def against(self) -> Against:
@@ -1002,16 +1005,22 @@ class Plan(Generic[M]):
             return float(found.rho_upper(self.length))
         return up(self.noise.level_upper(self.length) ** 2 / 2)
 
-    def to_opendp(self) -> Any:
-        """Return the OpenDP measurement that does the same: records in, a noisy answer out.
+    def stream(self, *, strict: bool = False, insecure_seed: int | None = None) -> "Stream":
+        """Return what randomises one series record by record, for a device that holds no more.
 
-        One replaced record is distance 1 (change-one), at which its map is the level of the plan,
-        or its rho. See `undertow.integrations` for what has none.
+        Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
+        come from the operating system for each record. ``strict`` is that of `sanitize`; with the
+        same ``insecure_seed`` that returns the same outputs of the whole series.
+
+        >>> from undertow import MarkovChain, Series, calibrate
+        >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
+        >>> plan = calibrate(Series(), chain, limit=3.0)
+        >>> list(plan.stream(insecure_seed=1).each(["idle", "active", "active", "idle"]))
+        ['idle', 'idle', 'active', 'idle']
         """
-        from undertow.integrations import to_opendp
-
-        self.check_accepted()
-        return to_opendp(self.noise, self.states, self.length, self.rest)
+        series = import_module("undertow.releasing.series")  # a layer above plans: it draws noise
+        begun: Stream = series.stream(self, strict=strict, insecure_seed=insecure_seed)
+        return begun
 
     @property
     def rest(self) -> State | None:
@@ -1087,10 +1096,8 @@ class Plan(Generic[M]):
 
     def _gain(self) -> str:
         """Return who can learn what, and from how many releases."""
-        what = self.leakage.secrets.words()
-        if self.unit == "person":
-            what = "between any two histories of one person"
-        who = words(self.against, self.leakage.secrets.window)
+        what = self.leakage.secret.words()
+        who = words(self.against, self.leakage.secret.window)
         several = f"{self.releases} releases together: " if self.releases > 1 else ""
         return f"{several}{who} can raise the odds {what}"
 
@@ -1105,13 +1112,13 @@ class Plan(Generic[M]):
 
     def __repr__(self) -> str:
         """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
-        protect = self.leakage.secrets.protect
+        secret = self.leakage.secret
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
             f"{f'delta={self.delta:g}, ' if self.delta else ''}"
             f"{f'releases={self.releases}, ' if self.releases > 1 else ''}"
-            f"{f'protect={protect!r}, ' if isinstance(protect, Window) else ''}"
-            f"against={self.against!r}, method={self.method!r}, unit={self.unit!r})"
+            f"{'' if secret == ONE_RECORD else f'secret={secret!r}, '}"
+            f"against={self.against!r}, method={self.method!r})"
         )
 
     def __str__(self) -> str:
@@ -1121,7 +1128,7 @@ class Plan(Generic[M]):
             ("question", self.query.words()),
             ("guarantee", self.guarantee()),
             *_randomisation(self),
-            ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.covers]}"),
+            ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
             ("protects", _protected(self)),
             ("model", self.model.describe()),
             *(("checked", check.said()) for check in self.checks),
@@ -1148,7 +1155,6 @@ class Plan(Generic[M]):
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
             "method": self.method,
-            "unit": self.unit,
             "leakage": leakage_to_dict(self.leakage),
             **({"measures": dict(self.measures)} if "channel" in described else {}),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
@@ -1224,7 +1230,7 @@ _UNITS = {
 
 def _protected(plan: Plan[Any]) -> str:
     """Return what is protected, in words."""
-    window = plan.leakage.secrets.window
+    window = plan.leakage.secret.window
     if window == 1:
         return _UNITS[plan.unit]
     return f"the history of any {window} records in a row, with all that other records say about it"
@@ -1255,14 +1261,12 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
 _UNSAID: dict[Task, str] = {"answer": "any", "flip": "none", "redact": "none"}
 """What a file that says nothing of missing records has: flips and erasures need their state."""
 
-_ALWAYS = ("format", "version", "model", "limit", "method", "unit", "leakage", "checksum")
+_ALWAYS = ("format", "version", "model", "limit", "method", "leakage", "checksum")
 _MORE = ("signature", "audience", "delta", "releases", "checks", "accepted", "missing")
 
 
 def _read(body: dict[str, Any]) -> Plan[Any]:
     """Return the plan of a file whose checksum is right, if its parts fit together."""
-    if "epsilon" in body and "limit" not in body:  # as files of version 0.1 have it
-        body = {"limit": body["epsilon"], **{k: v for k, v in body.items() if k != "epsilon"}}
     local = "channel" in body
     amount = next((name for name in ("sigma", "table") if name in body), "scale")
     own = ("channel", "measures") if local else ("query", "noise", amount)
@@ -1272,15 +1276,12 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     model = model_from_dict(body["model"])
     if checks:  # plans on the model of this plan are asked about them too
         model = model.with_checks([replace(check, leakage=None) for check in checks])
-    if body["unit"] not in ("record", "person") or (local and body["unit"] != "record"):
-        raise InvalidPlan("unit must be 'record', or 'person' for a curator's answer")
     plan: Plan[Any] = Plan(
         mechanism=mechanism,
         model=model,
         limit=check_epsilon(number(body["limit"], "limit"), "limit"),
         leakage=leakage_from_dict(body["leakage"]),
         method=text(body["method"], "method"),
-        unit=body["unit"],
         measures=measures_from_dict(body["measures"]) if local else (),
         delta=check_delta(number(body.get("delta", 0.0), "delta")),
         releases=whole(body.get("releases", 1), "releases", 10**9),
@@ -1292,7 +1293,9 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     if body.get("audience", "public") != plan.audience:
         raise InvalidPlan("it is the curator's by what its model was fitted to, or says so wrongly")
     method = METHODS[plan.task].get(plan.method)
-    if method is None or (plan.unit == "person" and not method.persons):
+    if local and (plan.leakage.secret.person or plan.leakage.secret.window > 1):
+        raise InvalidPlan("a window or a person is the secret of a curator's answer alone")
+    if method is None or (plan.unit == "person" and not method.scope.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if plan.leakage.delta != plan.delta or (local and (plan.delta or plan.releases > 1)):
         raise InvalidPlan("its leakage is at another delta than its guarantee")
@@ -1331,7 +1334,7 @@ def _check_records(plan: Plan[Any]) -> None:
     leak, places = plan.leakage, [0]
     if isinstance(leak.against, Adversary):
         places += [leak.against.target, *leak.against.known]
-    places += [*(leak.secrets.records or ()), leak.secrets.window - 1]
+    places += [*(leak.secret.targets or ()), leak.secret.window - 1]
     if leak.witness is not None:
         places.append(leak.witness.length - 1)
     if length is not None and max(places) >= length:
@@ -1364,7 +1367,7 @@ def _named_states(plan: Plan[Any]) -> Iterator[State]:
     """Yield every state that a plan names beside its model."""
     witness = plan.leakage.witness
     yield from plan.query.named
-    for pair in plan.leakage.secrets.pairs or ():
+    for pair in plan.leakage.secret.value_pairs or ():
         yield from pair
     if witness is not None:
         yield from (witness.value, witness.other)

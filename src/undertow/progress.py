@@ -1,20 +1,8 @@
-"""What long work says of itself: what it does, how far it is, and what it has shown so far.
+"""Progress, interrupts and counted effort of searches.
 
-Searches call `doing` where a stage or a round begins, and `attained` where something can be said of
-their question before they end. Without a watch both do nothing. `watching` listens, to print it or
-to be able to interrupt: an interrupted leakage leaves in the watch an interval that holds the
-answer, its lower end attained, its upper end proved.
-
-A question is named by the one who asks it (`asking`), and a search by the question that it answers:
-what a search says counts only where the two names are equal. Leakages ask others on their way, of
-other levels or against other adversaries, and what is attained there is not attained here.
-
-Work is counted, not timed: kernels call `spend`, and `allowing` ends what is done inside with
-`EffortSpent` once more was spent than allowed. The same question ends at the same place on every
-machine, whatever was computed before: what is kept (`metered`) costs as much as when it was worked
-out.
-
-Nothing said here depends on private values: models and mechanisms are public.
+Searches report stages with `doing` and lower ends with `attained`; `watching` receives them, and
+after an interrupt has the interval reached. Kernels count work with `spend`, and `allowing` limits
+it, so that a search ends at the same place on every machine. Nothing here is a private value.
 """
 
 import math
@@ -62,7 +50,7 @@ SPENT = (
     "the search ended with its effort spent: the upper end is proved, the truth may be lower; "
     "effort=10 allows ten times as much, effort=math.inf searches to the end"
 )
-"""What is said of an interval whose search ended early."""
+"""The note of an interval whose search ended early."""
 
 _LATE = 3e3
 """Work that an end of an interval may take once the effort is spent: about a tenth of a second."""
@@ -73,7 +61,7 @@ R = TypeVar("R")
 
 @dataclass(frozen=True, slots=True)
 class Step:
-    """What is being done: in words, and how much of how many where that is known."""
+    """A stage of work: its words, and the steps done and in total if they are known."""
 
     words: str
     done: int | None = None
@@ -92,28 +80,28 @@ class Step:
 
 
 End = Callable[[], float]
-"""How an end of an interval is worked out, if it should be asked for."""
+"""The deferred evaluation of an end of an interval."""
 
 
 class Question:
-    """A question that is worked on, and what was shown of it: ends that are worked out if asked."""
+    """An open question and the ends reached so far, evaluated on demand."""
 
     def __init__(self, name: Hashable, lower: End, upper: End) -> None:
         """Take a question with ends that need no search."""
         self.name, self._lower, self._upper = name, [lower], upper
 
     def reached(self) -> tuple[float, float]:
-        """Return what is attained and what is proved of the question."""
+        """Return the attained lower end and the proved upper end."""
         lower, upper = max(map(_worked, self._lower)), self._upper()
         return min(lower, upper), upper
 
     def say(self, lower: End) -> None:
-        """Take what a search attains."""
+        """Add a lower end that a search attains."""
         self._lower.append(lower)
 
 
 def _worked(end: End) -> float:
-    """Return a lower end, 0 where to work it out takes too long itself."""
+    """Return a lower end, 0 if its evaluation takes too long."""
     with unmetered(_LATE):
         try:
             return end()
@@ -122,7 +110,7 @@ def _worked(end: End) -> float:
 
 
 class Watch:
-    """Who listens, and the question that was asked when the work was interrupted.
+    """A receiver of progress, with the open question at an interrupt.
 
     >>> with watching() as watch, asking("how far", upper=lambda: 8.0):
     ...     attained("how far", lambda: 3.0)
@@ -133,17 +121,16 @@ class Watch:
     True
     """
 
-    def __init__(self, told: Callable[[Step], object]) -> None:
-        """Listen with a callback."""
-        self.told = told
+    def __init__(self, callback: Callable[[Step], object]) -> None:
+        """Receive steps with a callback."""
+        self.callback = callback
         self.outer: list[Step] = []
         self.question: Question | None = None
 
     def reached(self) -> tuple[float, float] | None:
-        """Return what is attained and what is proved of the question that was interrupted.
+        """Return the ends reached of the interrupted question, None without one.
 
-        None where there is no such question, or it was answered. Ends are worked out when they are
-        asked for.
+        Ends are evaluated on demand.
         """
         return None if self.question is None else self.question.reached()
 
@@ -152,16 +139,16 @@ _WATCH: ContextVar[Watch | None] = ContextVar("watch", default=None)
 
 
 @contextmanager
-def watching(told: Callable[[Step], object] | None = None) -> Iterator[Watch]:
-    """Listen to the work inside: each `Step` is given to ``told``, by default to nobody.
+def watching(callback: Callable[[Step], object] | None = None) -> Iterator[Watch]:
+    """Receive the steps of the work inside with a callback.
 
-    What ``told`` raises ends the work. Nested watches replace each other.
+    An exception of the callback ends the work. Nested watches replace each other.
 
     >>> with watching(print) as watch:
     ...     doing("counting", 1, 2)
     counting (1 of 2)
     """
-    watch = Watch(told or (lambda _: None))
+    watch = Watch(callback or (lambda _: None))
     before = _WATCH.set(watch)
     try:
         yield watch
@@ -170,16 +157,16 @@ def watching(told: Callable[[Step], object] | None = None) -> Iterator[Watch]:
 
 
 def doing(words: str, done: int | None = None, total: int | None = None) -> None:
-    """Say what is being done, to whoever watches; the words never contain a private value."""
+    """Report a stage to the watch; its words never contain a private value."""
     watch = _WATCH.get()
     if watch is not None:
         before = "".join(f"{outer}: " for outer in watch.outer)
-        watch.told(Step(before + words, done, total))
+        watch.callback(Step(before + words, done, total))
 
 
 @contextmanager
 def inside(words: str, done: int | None = None, total: int | None = None) -> Iterator[None]:
-    """Say what is being done, and what all that is said inside is part of.
+    """Report a stage, and prefix the stages inside with it.
 
     >>> with watching(print), inside("asking exact", 1, 11):
     ...     doing("levels tried", 4)
@@ -205,19 +192,20 @@ _ASKED: ContextVar[tuple[Question, ...]] = ContextVar("asked", default=())
 def asking(
     question: Hashable, lower: End = lambda: 0.0, upper: End = lambda: math.inf
 ) -> Iterator[Question]:
-    """Name the question that is worked on inside, and give what is shown of it.
+    """Name the question of the work inside, and yield it.
 
-    ``lower`` and ``upper`` give ends that are known without a search. An interrupt leaves the
-    outermost question in the watch; otherwise it is forgotten.
+    ``lower`` and ``upper`` give ends without a search. Lower ends count only for the question of
+    their name: leakages use others, of other levels or adversaries, on their way. An interrupt
+    leaves the outermost question in the watch.
     """
-    asked, watch, before = Question(question, lower, upper), _WATCH.get(), _ASKED.get()
-    token = _ASKED.set((*before, asked))
+    current, watch, before = Question(question, lower, upper), _WATCH.get(), _ASKED.get()
+    token = _ASKED.set((*before, current))
     outermost = watch is not None and watch.question is None
     stopped = False
     if watch is not None and outermost:
-        watch.question = asked
+        watch.question = current
     try:
-        yield asked
+        yield current
     except KeyboardInterrupt:
         stopped = True
         raise
@@ -228,16 +216,16 @@ def asking(
 
 
 def attained(question: Hashable, lower: End) -> None:
-    """Say how a search would work out what it has attained of its question, if it were stopped."""
-    for asked in _ASKED.get():
-        if asked.name == question:
-            asked.say(lower)
+    """Report the deferred evaluation of the lower end that a search has attained."""
+    for outer in _ASKED.get():
+        if outer.name == question:
+            outer.say(lower)
 
 
 class _Work(threading.local):
-    """What was spent in this thread, and the allowances that hold at present (ends of ``used``).
+    """The work of this thread, and the current limits on it (ends of ``used``).
 
-    ``late`` is what may still be spent after the end of an effort.
+    ``late`` is the work allowed after the end of an effort.
     """
 
     used = 0.0
@@ -251,7 +239,7 @@ _WORK = _Work()
 def spend(multiplications: float, calls: float = 1.0) -> None:
     """Count work: multiplications in arrays, and calls of some 30 microseconds each.
 
-    Raises `EffortSpent` where that is more than is allowed.
+    Raises `EffortSpent` beyond the limit.
     """
     _charge(calls + multiplications / 3e4)
 
@@ -268,23 +256,23 @@ def _charge(units: float) -> None:
 
 
 def granted() -> bool:
-    """Return whether this is part of a search that was granted an effort."""
+    """Tell whether this is part of a search with a limited effort."""
     return bool(_WORK.ends)
 
 
 def spent() -> float:
-    """Return how much work was counted so far in this thread, in units of some 30 microseconds."""
+    """Return the work of this thread, in units of some 30 microseconds."""
     return _WORK.used
 
 
 def left() -> float:
-    """Return how much work is still allowed, in units of some 30 microseconds; inf if any."""
+    """Return the work still allowed, in units of some 30 microseconds; inf without a limit."""
     return max(min(_WORK.ends, default=math.inf) - _WORK.used, 0.0)
 
 
 @contextmanager
 def allowing(units: float) -> Iterator[None]:
-    """Allow so much work inside, and no more than is allowed outside.
+    """Limit the work inside, within the limit outside.
 
     >>> with allowing(10.0):
     ...     spend(0, 4)
@@ -301,7 +289,7 @@ def allowing(units: float) -> Iterator[None]:
 
 @contextmanager
 def granting(effort: float) -> Iterator[None]:
-    """Allow an effort inside, unless this is part of a search that was granted one.
+    """Limit the effort inside, unless an outer search has a limit.
 
     >>> with granting(1.0), granting(math.inf):
     ...     round(left() / EFFORT, 6)
@@ -320,9 +308,9 @@ def granting(effort: float) -> Iterator[None]:
 
 @contextmanager
 def unmetered(units: float = math.inf) -> Iterator[None]:
-    """Allow so much work inside, whatever is allowed outside, and count none of it there.
+    """Limit the work inside, independently of the limit outside, and count none of it there.
 
-    For what must be said once the effort is spent: it has little to do.
+    For the short work after the end of an effort.
     """
     before = _WORK.ends, _WORK.used
     _WORK.ends = (before[1] + units,)
@@ -333,18 +321,16 @@ def unmetered(units: float = math.inf) -> Iterator[None]:
 
 
 class _UnkeptError(Exception):
-    """A result that is not kept."""
+    """A result that is not cached."""
 
     def __init__(self, result: object) -> None:
         self.result = result
 
 
 class Metered(Generic[P, R]):
-    """A pure function that keeps its last results, each at the cost of working it out.
+    """A pure function with a cache, in which a cached result costs as much as its computation.
 
-    What was returned with the effort spent is not kept.
-
-    Arguments without a hash (a query made of a Python object) are worked out each time.
+    Results of a spent effort are not cached, nor those of unhashable arguments.
 
     >>> def square(number: int) -> int:
     ...     spend(0, 5)
@@ -356,7 +342,7 @@ class Metered(Generic[P, R]):
     """
 
     def __init__(self, function: Callable[P, R], most: int = 16) -> None:
-        """Keep the function, and room for its last results."""
+        """Wrap a function with a cache of its last results."""
         self.__doc__ = function.__doc__
         self._function = function
 

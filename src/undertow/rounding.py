@@ -1,4 +1,4 @@
-"""Numbers and names for people: few digits rounded to the safe side, no hidden characters."""
+"""Numbers rounded to the safe side, and names with control characters escaped."""
 
 import math
 import re
@@ -8,7 +8,7 @@ from decimal import ROUND_CEILING, ROUND_FLOOR, Context, Decimal
 __all__ = ["DIGITS", "above", "below", "columns", "odds", "stated", "visible"]
 
 DIGITS = 7
-"""Digits shown to people; the last is rounded to the safe side."""
+"""The digits of printed numbers; the last is rounded to the safe side."""
 
 _LN10_BELOW = Context(prec=60, rounding=ROUND_FLOOR).ln(Decimal(10)) - Decimal("1e-58")
 """A number just below ln 10."""
@@ -54,12 +54,12 @@ def below(value: float, digits: int = DIGITS) -> str:
 
 
 def stated(value: float) -> str:
-    """Return a number that somebody typed as it was typed: not rounded, and no longer.
+    """Return a number from a user in its shortest form, not rounded.
 
     >>> stated(2e-5), stated(1e-6), stated(0.5)
     ('2e-5', '1e-6', '0.5')
     """
-    return re.sub(r"e([+-])0*", lambda found: f"e{found[1].strip('+')}", f"{value:.15g}")
+    return re.sub(r"e([+-])0*", lambda match: f"e{match[1].strip('+')}", f"{value:.15g}")
 
 
 def odds(leakage: float) -> str:
@@ -78,16 +78,16 @@ def odds(leakage: float) -> str:
 
 
 def visible(text: str, *, lines: bool = False) -> str:
-    r"""Return text in which nothing is hidden: what a terminal would obey or not show is escaped.
+    r"""Return text with control and invisible characters escaped.
 
-    Names come from files, and files from anywhere. Controls, terminal escapes, changes of
-    direction, characters of no width and halves of characters become escapes as Python writes
-    them; all other characters stay. ``lines`` keeps line breaks, and only those.
+    Control characters, terminal escapes, changes of direction, characters of no width and halves
+    of surrogate pairs become Python escapes; all other characters stay. ``lines`` keeps line
+    breaks.
 
     >>> print(visible("idle\x1b[2J"), visible("a\nb"), visible("Zürich, 東京"))
     idle\x1b[2J a\nb Zürich, 東京
     """
-    return _HIDDEN.sub(lambda found: _escaped(found[0], lines), text)
+    return _HIDDEN.sub(lambda match: _escaped(match[0], lines), text)
 
 
 def _escaped(letter: str, lines: bool) -> str:

@@ -13,6 +13,7 @@ import undertow as ut
 from tests.grids import each
 from undertow.auditing.auditor import audit
 from undertow.auditing.statistical import Blanks, approximate_lower, log_ratio_lower
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput
 from undertow.models.groups import Groups
 
@@ -23,7 +24,7 @@ SEEDS = [pytest.param(10, 4, id="10")]
 
 def claimed(mechanism, model=ACTIVITY, epsilon=1.0, delta=0.01, against="any", releases=1):
     """A plan as it is sold, whatever it leaks."""
-    claim = ut.Leakage(epsilon, epsilon, "as sold", against, delta=delta)
+    claim = Leakage(epsilon, epsilon, "as sold", against, delta=delta)
     return ut.Plan(mechanism, model, epsilon, claim, "exact", delta=delta, releases=releases)
 
 

@@ -15,7 +15,7 @@ from undertow.auditing.attacking import Attack, Verdict
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported, UnknownState
-from undertow.reporting.report import strict_json
+from undertow.reporting.formats import strict_json
 
 attack: Any = attacking.attack
 Plan: Any = ut.Plan
@@ -119,7 +119,7 @@ def test_redactions_are_attacked_where_they_protect():
     chain = ut.MarkovChain(CHAIN.transition, NAMES, length=40)
     plan = ut.calibrate(ut.Redacted(protect=17, length=40), chain, 1.0)
     series = [chain.simulate(seed=seed) for seed in range(60)]
-    shown = ut.redact(plan, series, insecure_seed=1)
+    shown = ut.sanitize(plan, series, insecure_seed=1)
     found = attack(shown, plan, series)
     assert found.verdict("correlation-aware").targets == 60
     assert found.verdict("single-bit").accuracy == found.verdict("prior").accuracy
@@ -235,14 +235,14 @@ def test_whom_a_guarantee_covers():
     single = ut.MarkovChain(CHAIN.transition, NAMES, length=9)
     flip = ut.RandomizedResponse.binary(0.3, 0.3)
 
-    def asked(against, attacker, known=(), targets=None, model=single, secrets=None):
+    def asked(against, attacker, known=(), targets=None, model=single, secret=None):
         leak = Leakage(1.0, 1.0, "exact", against)
-        if secrets is not None:
-            leak = Leakage(1.0, 1.0, "exact", against, secrets=secrets)
+        if secret is not None:
+            leak = Leakage(1.0, 1.0, "exact", against, secret=secret)
         plan = Plan(flip, single, 1.0, leak, "exact")
         return covers(plan, attacker=attacker, known=known, targets=targets, model=model)
 
-    from undertow.adversaries import Secrets
+    from undertow.secrets import Pairs, Records
 
     assert asked("any", "viterbi", (3,))
     assert asked("any", "informed")
@@ -258,9 +258,9 @@ def test_whom_a_guarantee_covers():
     assert not asked(one, "viterbi", (), (2,))
     assert asked(one, "single-bit", (), (2,))
     assert not asked("any", "viterbi", model=CHAIN)
-    assert not asked("any", "viterbi", secrets=Secrets(records=[3]))
-    assert asked("any", "viterbi", targets=(3,), secrets=Secrets(records=[3]))
-    assert asked("any", "viterbi", secrets=Secrets(pairs=[NAMES]))
+    assert not asked("any", "viterbi", secret=Records([3]))
+    assert asked("any", "viterbi", targets=(3,), secret=Records([3]))
+    assert asked("any", "viterbi", secret=Pairs([NAMES]))
 
 
 def test_own_attackers():
@@ -365,20 +365,9 @@ def test_foreign_records_count_as_when_they_were_flipped():
     assert found == plain
 
 
-def test_the_neural_attacker_has_a_name():
-    pytest.importorskip("torch", reason="needs the extra neural")
-    chain = ut.MarkovChain([[0.95, 0.05], [0.05, 0.95]])
-    plan = ut.calibrate(ut.Series(), chain, limit=4.0, against="ignorant")
-    truth = chain.simulate(150, seed=1)
-    shown = ut.sanitize(plan, truth, insecure_seed=2)
-    found = ut.attack(shown, plan, truth=truth, attackers=["viterbi", "lstm"])
-    assert [one.attacker for one in found.verdicts] == ["viterbi", "lstm"]
-    assert found.verdict("lstm").accuracy > 0.5
-
-
 def test_plans_with_a_delta_are_for_audits():
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=5)
-    claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+    claim = Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
     noise = ut.Gaussian(ut.Count(1), 4.0)
     plan = ut.Plan(noise, chain, 1.0, claim, "exact", delta=0.01)
     with pytest.raises(NotSupported, match="audit"):

@@ -10,6 +10,7 @@ import undertow as ut
 from undertow.auditing import blackbox
 from undertow.auditing.auditor import Audit, audit
 from undertow.auditing.scenarios import MOST_ATTACKS, DrawnModel, attacks, drawn_models
+from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, InvalidPlan, NothingToProtect, NotSupported
 from undertow.models.classes import MixingClass
 from undertow.models.gaussian import GaussianClass, MultivariateGaussian
@@ -25,10 +26,10 @@ GRAIN = 2.0**-53
 AUDITS = pytest.mark.parametrize(("audits", "alarms"), [pytest.param(8, 3)])
 
 
-def claimed(mechanism, model, epsilon, against="any", secrets=None, witness=None):
+def claimed(mechanism, model, epsilon, against="any", secret=None, witness=None):
     """A plan as it is sold, whatever it leaks."""
-    kept = {} if secrets is None else {"secrets": secrets}
-    claim = ut.Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
+    kept = {} if secret is None else {"secrets": secret}
+    claim = Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
     methods = {ut.RandomizedResponse: "chakrabarti", ut.XorNoise: "chakrabarti"}
     return ut.Plan(mechanism, model, epsilon, claim, methods.get(type(mechanism), "lange"))
 
@@ -198,8 +199,8 @@ def test_attacks_respect_the_adversary():
 
 def test_attacks_respect_the_secrets():
     three = ut.MarkovChain(np.full((3, 3), 1 / 3), states=("a", "b", "c"), length=9)
-    secrets = ut.adversaries.Secrets(pairs=[("a", "c")], records=[2])
-    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secrets=secrets)
+    secret = ut.Pairs([("a", "c")], records=[2])
+    plan = claimed(ut.DiscreteLaplace(ut.Count("a"), 2.0), three, 1.0, secret=secret)
     found = attacks(plan, drawn_models(plan)[0])
     assert {one.target for one in found} == {2}
     assert {frozenset((one.value, one.other)) for one in found} == {frozenset("ac")}
@@ -209,15 +210,15 @@ def test_attacks_respect_the_secrets():
 
 
 def test_the_witness_comes_first():
-    witness = ut.Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
+    witness = Witness(12, 60, ((3, 1), (20, 1)), 0, 1)
     found = attacks(count(witness=witness), DrawnModel(ACTIVITY, 60))
     assert (found[0].target, dict(found[0].known)[3], found[0].value) == (12, 1, 0)
     assert set(dict(found[0].known)) == {*range(4), *range(20, 60)}
     assert found[1].known == witness.known
     assert len(found) <= MOST_ATTACKS
-    local = flips(FLIPS, 4.0, witness=ut.Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
+    local = flips(FLIPS, 4.0, witness=Witness(8, 40, ((0, 1), (16, 1)), 0, 1))
     assert attacks(local, drawn_models(local)[0])[0].known == ((0, 1), (16, 1))
-    foreign = count(witness=ut.Witness(12, 60, (), "x", "y"))
+    foreign = count(witness=Witness(12, 60, (), "x", "y"))
     assert attacks(foreign, DrawnModel(ACTIVITY, 60))[0].target == 30
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import undertow as ut
 from undertow.auditing.auditor import audit
-from undertow.auditing.scores import number_labels, pair_labels
 from undertow.auditing.statistical import choose_labels, try_event
+from undertow.certificate import Leakage
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=60)
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
@@ -16,7 +16,7 @@ SEEDS = [pytest.param(10, 4, id="10")]
 
 
 def claimed(mechanism, model, epsilon):
-    claim = ut.Leakage(epsilon, epsilon, "as sold", "any")
+    claim = Leakage(epsilon, epsilon, "as sold", "any")
     return ut.Plan(mechanism, model, epsilon, claim, "exact")
 
 
@@ -98,40 +98,3 @@ def test_many_labels_without_difference_raise_no_alarms(audits, alarms):
         above += try_event(event, second[0], second[1], 0.05).lower > np.log(2)
         twin += try_event(event, first[0], first[1], 0.05).lower > np.log(2)
     assert above <= alarms < twin
-
-
-# --- labels ---------------------------------------------------------------------------------------
-
-
-def test_numbers_are_labelled_by_their_steps():
-    found = number_labels(10.0, 0.5, (4, 0))
-    labels = found.label(np.array([[12.0, 11.0], [10.5, 1e30]]))
-    assert labels[:, :4].tolist() == [[0, 1, 4, 4], [1, 1, 1, 1]]  # 4 and 1 modulo 2, 3, 5, 7
-    assert labels[:, 4].tolist() == [16, 13]
-    assert labels[:, 9].tolist() == [18, 32]
-    assert found.words(9, (32,)) == "released number 1, in steps, is 16 or more"
-    alone = found.label(np.array([[12.0]]))  # code that answers with one number only
-    assert alone.shape == (1, 10)
-
-
-def test_negative_numbers_have_remainders():
-    assert number_labels(0.0, 1.0, (0,)).label(np.array([[-1.0]]))[0, :4].tolist() == [1, 2, 4, 6]
-
-
-def test_pairs_are_told_apart():
-    found = pair_labels(0, 2, 3)
-    shown = np.array([[a, b] for a in range(3) for b in range(3)], dtype=np.uint8)
-    assert found.label(shown)[:, 0].tolist() == list(range(9))
-    assert [name for name, _ in found.columns] == [
-        "the outputs of records 0, 1 of the 2 looked at are"
-    ]
-    assert found.words(0, (5,)).endswith("are (1, 2)")
-    assert pair_labels(0, 1, 2).label(shown[:, :1]).shape == (9, 0)
-    assert not pair_labels(1, 3, 17).columns
-
-
-def test_labels_that_say_nothing_are_not_chosen():
-    same = np.random.default_rng(1).integers(8, size=(4000, 2)).astype(np.uint8)
-    assert choose_labels(same, same.copy(), 0.05) is None
-    assert choose_labels(same[:, :0], same[:, :0], 0.05) is None
-    assert choose_labels(same[:30], 7 - same[:30], 0.05) is None  # too few

@@ -10,9 +10,10 @@ import undertow as ut
 from undertow.auditing.attackers import answer_posteriors, given_others
 from undertow.auditing.inference import posteriors, viterbi
 from undertow.auditing.scenarios import ChainSource
+from undertow.certificate import Leakage
 from undertow.errors import InvalidInput
 
-SECOND = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])
+SECOND = ut.MarkovChain.second_order([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])
 HIDDEN = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 1, 0), (0, 1))
 MODELS = pytest.mark.parametrize("model", [SECOND, HIDDEN], ids=["second order", "hidden"])
 FLIPS = ut.RandomizedResponse.binary(0.2, 0.3)
@@ -99,7 +100,9 @@ def plan_of(mechanism, model, against="any"):
     return ut.Plan(mechanism, model, leak.upper, leak, "exchange")
 
 
-LIVELY = ut.SecondOrderChain([[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]], length=16)
+LIVELY = ut.MarkovChain.second_order(
+    [[[0.7, 0.3], [0.4, 0.6]], [[0.6, 0.4], [0.3, 0.7]]], length=16
+)
 RISING = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
 
 
@@ -119,7 +122,7 @@ def test_release_attack_and_audit_a_plan(model, against):
 
 def test_a_claim_that_forgets_the_memory_is_refuted():
     flips = ut.RandomizedResponse.binary(0.0625, 0.0625)
-    claimed = ut.Leakage(0.0, 2.71, "informed", "any")  # ln 15: what one record by itself says
+    claimed = Leakage(0.0, 2.71, "informed", "any")  # ln 15: what one record by itself says
     plan = ut.Plan(flips, SECOND, 2.71, claimed, "exchange")
     found = ut.audit(plan, 6000, seed=2)
     assert found.refuted

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from undertow.models import is_attractive
 from undertow.models.attractive import (
     Attractiveness,
     hidden_margin,
@@ -50,7 +51,7 @@ def order_law(table, records):
 
 @pytest.mark.parametrize("name", REAL)
 def test_margins_of_real_fits(name):
-    found = ut.is_attractive(fitted(name))
+    found = is_attractive(fitted(name))
     assert found.margin == pytest.approx(REAL[name][1], abs=1e-4)
     assert bool(found) is (REAL[name][1] >= 0)
     assert bool(found.reason) is not bool(found)
@@ -62,7 +63,7 @@ def test_order_two_agrees_with_the_whole_table(seed):
     rng = np.random.default_rng(seed)
     ones = np.sort(rng.uniform(0.05, 0.95, 4))[[0, 2, 1, 3] if seed % 2 else [0, 1, 2, 3]]
     chain = SecondOrderChain(np.stack([1 - ones, ones], axis=-1).reshape(2, 2, 2))
-    found = ut.is_attractive(chain)
+    found = is_attractive(chain)
     whole = least_difference(chain.joint(8))
     assert (whole >= -1e-9) is bool(found)
     turned = chain.joint(6)
@@ -94,28 +95,28 @@ def test_every_order_agrees_with_the_whole_table(order):
 
 def test_a_margin_of_nothing_is_decided_in_fractions():
     chain = SecondOrderChain.of(ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]))
-    assert ut.is_attractive(chain).margin == 0.0  # the record before last says nothing
-    assert ut.is_attractive(chain)
+    assert is_attractive(chain).margin == 0.0  # the record before last says nothing
+    assert is_attractive(chain)
     table = chain.transition.copy()
     table[0, 1, 1] = math.nextafter(table[0, 1, 1], 1)  # one unit in the last place the wrong way
     assert order_margin(table) < 0
     assert Fraction(table[0, 1, 1]) > Fraction(table[1, 1, 1])
     independent = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]])
-    assert ut.is_attractive(independent).margin == 0.0
+    assert is_attractive(independent).margin == 0.0
 
 
 def test_chains_of_order_one():
-    assert ut.is_attractive(ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]]))
-    turned = ut.is_attractive(ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]]))
+    assert is_attractive(ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]]))
+    turned = is_attractive(ut.MarkovChain([[0.2, 0.8], [0.7, 0.3]]))
     assert not turned
     assert turned.relabelled
     ordered = ut.MarkovChain([[0.6, 0.3, 0.1], [0.3, 0.4, 0.3], [0.1, 0.3, 0.6]])
-    assert ut.is_attractive(ordered)
-    assert ut.is_attractive(ordered).alternating is None
+    assert is_attractive(ordered)
+    assert is_attractive(ordered).alternating is None
     unordered = ut.MarkovChain([[0.7, 0.1, 0.2], [0.1, 0.7, 0.2], [0.25, 0.05, 0.7]])
-    assert not ut.is_attractive(unordered)
+    assert not is_attractive(unordered)
     varying = ut.MarkovChain([[[0.8, 0.2], [0.3, 0.7]], [[0.4, 0.6], [0.5, 0.5]]], start=[0.5, 0.5])
-    assert not ut.is_attractive(varying)
+    assert not is_attractive(varying)
 
 
 @pytest.mark.parametrize(
@@ -130,7 +131,7 @@ def test_chains_of_order_one():
     ids=lambda model: model.kind,
 )
 def test_what_is_not_certain_is_refused_with_a_reason(model):
-    found = ut.is_attractive(model)
+    found = is_attractive(model)
     assert not found
     assert found.margin == -math.inf
     assert found.reason
@@ -151,7 +152,7 @@ def test_networks_agree_with_their_whole_table():
         joint = np.einsum("a,b,abc,cd->abcd", *(np.array(cpds[name]) for name in "abcd"))
         # pairs of records that share no table have 0, up to rounding
         expected = least_difference(joint)
-        found = ut.is_attractive(network)
+        found = is_attractive(network)
         assert bool(found) is (expected >= -1e-12)
         if expected < -1e-9:
             assert found.margin == pytest.approx(expected, abs=1e-9)
@@ -184,4 +185,4 @@ def test_attractiveness_speaks_for_itself():
 
 def test_what_is_no_model_is_refused():
     with pytest.raises(ut.errors.InvalidInput, match="a model is required"):
-        ut.is_attractive(3)  # type: ignore[arg-type]
+        is_attractive(3)  # type: ignore[arg-type]

@@ -13,6 +13,7 @@ from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive import best_case, chain_sums
 from undertow.errors import InvalidInput, NotSupported
+from undertow.models import is_attractive
 from undertow.models.lowered import LoweredLaw
 
 ERROR = 1e-11
@@ -51,7 +52,7 @@ def test_all_likelihoods_of_hidden_chains(seed):
     steps, symbols = totally_positive(seed, *[(2, 2), (1, 2), (3, 1)][seed % 3])
     n, epsilon = 5, [0.3, 1.0, 2.5][seed % 3]
     chain, joint = ut.HiddenChain(steps, symbols, length=n), oracle.hidden_law(steps, symbols, n)
-    assert ut.is_attractive(chain)
+    assert is_attractive(chain)
     for target in range(n) if seed % 4 == 0 else [seed % n]:
         known = some_known(seed, n, target)
         against = ut.Adversary(target, known)
@@ -130,7 +131,7 @@ def test_laws_that_are_not_attractive_have_an_attack_and_a_pairwise_bound(seed):
     steps, n, target = rng.dirichlet(np.ones(4), 4), 4, seed % 4
     symbols, known = [0, 0, 1, 1], some_known(seed, 4, seed % 4)[:2]
     chain = ut.HiddenChain(steps, symbols, length=n)
-    assert not ut.is_attractive(chain)
+    assert not is_attractive(chain)
     joint, against = oracle.hidden_law(steps, symbols, n), ut.Adversary(target, known)
     leak = ut.leakage(ut.PureDP(1.0), chain, against)
     assert not any("no upper end" in note for note in leak.assumptions)

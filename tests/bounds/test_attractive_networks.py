@@ -14,7 +14,6 @@ from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage, network_finding
 from undertow.bounds.networks.counts import count_finding
 from undertow.bounds.networks.leakages import tally_of
-from undertow.bounds.trees.leakages import tree_leakage
 from undertow.errors import NotSupported
 from undertow.models.networks import eliminate
 
@@ -104,26 +103,6 @@ def test_the_theorem_on_whole_tables(seed, n, width, theta):
 
 
 @pytest.mark.parametrize("seed", [0, 1])
-def test_trees_agree_with_their_own_code(seed):
-    """Every positive tree of two states is attractive once some records are relabelled."""
-    network = chordal([3, seed], 7, width=1, signed=True)
-    assert network.is_tree
-    rng = np.random.default_rng(seed)
-    for epsilon in (0.3, 2.0):
-        target = int(rng.integers(0, 7))
-        known = tuple(r for r in range(7) if r != target and rng.random() < 0.4)
-        for against in (ut.Adversary(target, known), "ignorant"):
-            own = tree_leakage(epsilon, network, against)
-            found = theorem(epsilon, network, against)
-            assert found.lower == pytest.approx(own.lower, abs=1e-11)
-            assert found.upper == pytest.approx(own.upper, abs=1e-11)
-    every = tree_leakage(1.0, network, "any")
-    found = theorem(1.0, network, "any")
-    assert every.lower - ERROR <= found.upper
-    assert found.lower <= every.upper + ERROR
-
-
-@pytest.mark.parametrize("seed", [0, 1])
 def test_counts_agree_with_all_outputs(seed):
     """Far answers are the worst ones of a count, and its exact code finds the same number."""
     network = chordal([4, seed], 6, width=2)
@@ -169,29 +148,6 @@ def test_the_attack_attains_the_lower_end():
         )
     first, second = (sums[v, True] / sums[v, False] for v in (attack.value, attack.other))
     assert math.log(first / second) == pytest.approx(leak.lower, abs=1e-10)
-
-
-def test_latent_nodes_and_several_components():
-    """A latent cause of three states in order, and a household that has nothing to do with it."""
-    step = np.array([[0.8, 0.2], [0.5, 0.5], [0.1, 0.9]])
-    pair = [[[0.9, 0.1], [0.6, 0.4]], [[0.5, 0.5], [0.1, 0.9]], [[0.4, 0.6], [0.05, 0.95]]]
-    cpds = {"season": [0.3, 0.4, 0.3], "a": step, "b": pair, "x": [0.4, 0.6],
-            "y": [[0.3, 0.7], [0.8, 0.2]]}  # fmt: skip
-    edges = [("season", "a"), ("season", "b"), ("a", "b"), ("x", "y")]
-    network = ut.BayesianNetwork(edges, cpds, latent=["season"])
-    joint = network.joint()
-    place = {node: number for number, node in enumerate(network.observed)}
-    assert attractive_leakage(Ratios.level(1.0), network, "any") is not None
-    for against in ("any", "ignorant"):
-        leak = ut.leakage(ut.PureDP(1.0), network, against)
-        truth = max(oracle.pure_dp_all(joint, 1.0, against))
-        assert leak.lower - ERROR <= truth <= leak.upper + ERROR
-        assert leak.closed
-    known = (place["b"], place["x"])
-    leak = ut.leakage(ut.PureDP(1.0), network, ut.Adversary(place["a"], known))
-    truth = over_values(joint, 1.0, place["a"], sorted(known))
-    assert leak.lower - ERROR <= truth <= leak.upper + ERROR
-    assert [record for record, _ in leak.witness.known] == [place["b"]]  # x says nothing of a
 
 
 def test_what_is_refused():

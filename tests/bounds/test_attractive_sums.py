@@ -194,8 +194,8 @@ def test_plans_for_sums_whose_steps_are_the_states():
     assert plan.noise.scale < 0.95 * 2 / level
     assert plan.leakage.upper <= 1.0
     assert ut.leakage(ut.Laplace(query, plan.noise.scale * (1 - 1e-6)), chain).lower > 1.0 - 1e-9
-    windows = ut.calibrate(query, chain, limit=1.0, covers="windows", method="exact")
-    assert (windows.method, windows.leakage.covers) == ("exact", "windows")
+    windows = ut.calibrate(query, chain, limit=1.0, valid_for="windows", method="exact")
+    assert (windows.method, windows.leakage.valid_for) == ("exact", "windows")
     again = ut.Plan.from_json(plan.to_json())
     assert ut.release(again, [0, 1, 2, 1] * 5).plan.method == "exact"
     fine = ut.calibrate(ut.Sum(0, 2), chain, limit=1.0)

@@ -1,6 +1,7 @@
 """Leakage over classes of chains and of metric-private algorithms, through the engine."""
 
 import math
+from typing import Any
 
 import numpy as np
 import pytest
@@ -8,6 +9,7 @@ import pytest
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 
+UNTYPED: Any = ut
 ROWS = [[0.882, 0.118], [0.305, 0.695]]
 BOX = ut.MarkovChain.box([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]], length=500)
 MIXING = ut.MarkovChain.mixing(states=3, pi_min=0.1, gap=0.3, length=400)
@@ -115,26 +117,26 @@ def test_metric_privacy_needs_numbers():
 
 
 @pytest.mark.parametrize(
-    ("options", "error", "words"),
+    ("secret", "error", "words"),
     [
-        ({"pairs": [(0, 0)]}, InvalidInput, "same state twice"),
-        ({"pairs": []}, InvalidInput, "empty list"),
-        ({"pairs": "01"}, InvalidInput, "one string"),
-        ({"pairs": ["01"]}, InvalidInput, "no pair"),
-        ({"pairs": [(0, 1, 2)]}, InvalidInput, "no pair"),
-        ({"pairs": 3}, InvalidInput, "something else"),
-        ({"pairs": [(0, 7)]}, UnknownState, "no state 7"),
-        ({"protect": []}, InvalidInput, "protect is empty"),
-        ({"protect": [500]}, InvalidInput, "record 500"),
-        ({"protect": [-1]}, InvalidInput, "at least 0"),
-        ({"protect": [1.5]}, InvalidInput, "whole number"),
-        ({"protect": 3}, InvalidInput, "list of records"),
+        (lambda: UNTYPED.Pairs([(0, 0)]), InvalidInput, "same state twice"),
+        (lambda: UNTYPED.Pairs([]), InvalidInput, "empty list"),
+        (lambda: UNTYPED.Pairs("01"), InvalidInput, "one string"),
+        (lambda: UNTYPED.Pairs(["01"]), InvalidInput, "no pair"),
+        (lambda: UNTYPED.Pairs([(0, 1, 2)]), InvalidInput, "no pair"),
+        (lambda: UNTYPED.Pairs(3), InvalidInput, "something else"),
+        (lambda: UNTYPED.Pairs([(0, 7)]), UnknownState, "no state 7"),
+        (lambda: UNTYPED.Records([]), InvalidInput, "no record is named"),
+        (lambda: UNTYPED.Records([500]), InvalidInput, "record 500"),
+        (lambda: UNTYPED.Records([-1]), InvalidInput, "at least 0"),
+        (lambda: UNTYPED.Records([1.5]), InvalidInput, "whole number"),
+        (lambda: UNTYPED.Records(3), InvalidInput, "list of records"),
     ],
 )
-def test_bad_secrets_are_refused(options, error, words):
+def test_bad_secrets_are_refused(secret, error, words):
     chain = ut.MarkovChain(ROWS, length=500)
     with pytest.raises(error, match=words):
-        ut.calibrate(ut.Count(1), chain, 1.0, **options)
+        ut.calibrate(ut.Count(1), chain, 1.0, secret=secret())
 
 
 def test_secrets_travel_with_the_plan():
@@ -144,14 +146,13 @@ def test_secrets_travel_with_the_plan():
         chain,
         1.0,
         "ignorant",
-        "quilt",
-        pairs=[("b", "a"), ("a", "b")],
-        protect=[4, 2],
+        method="quilt",
+        secret=ut.Pairs([("b", "a"), ("a", "b")], [4, 2]),
     )
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
-    assert again.leakage.secrets.pairs == (("b", "a"),)
-    assert again.leakage.secrets.records == (2, 4)
+    assert again.leakage.secret.value_pairs == (("b", "a"),)
+    assert again.leakage.secret.targets == (2, 4)
     assert "between 'b' and 'a' of record 2 or 4" in plan.guarantee()
     assert (
         "between any two values of one record"

@@ -5,7 +5,6 @@ whoever knows any of the others.
 """
 
 import itertools
-import math
 from decimal import Decimal
 from operator import itemgetter
 
@@ -55,21 +54,6 @@ def test_theorem_3_fails_in_general():
     assert oracle(law, both(yes_or_no(ONE), yes_or_no(TWO)), PAIRS, "ignorant") == together
     table = independent_releases(likelihood(ONE), likelihood(TWO))
     assert mechanism_leakage(JOINT, table).leakage == pytest.approx(float(together), abs=1e-12)
-
-
-def test_theorem_3_fails_for_one_release_twice():
-    """In whole numbers: 3, 0, 5, 1 ninths of the data sets 00, 01, 10, 11."""
-    law = {(0, 0): Decimal(3) / 9, (1, 0): Decimal(5) / 9, (1, 1): Decimal(1) / 9}
-    release = yes_or_no([[0.2, 0.5], [0.8, 0.9]])
-    once = oracle(law, release, (0, 1))
-    twice = oracle(law, both(release, release), PAIRS)
-    assert float(once) == pytest.approx(math.log(48 / 11), abs=1e-15)
-    assert float(twice) == pytest.approx(math.log(53 / 2), abs=1e-15)
-    assert float(once) == pytest.approx(1.473305738109520, abs=1e-14)
-    assert float(twice) == pytest.approx(3.277144732992177, abs=1e-14)
-    assert twice > 2 * once
-    assert oracle(law, release, (0, 1), "ignorant") == once  # nothing need be known
-    assert oracle(law, both(release, release), PAIRS, "ignorant") == twice
 
 
 @pytest.mark.parametrize("epsilon", ["0.5", "1", "2"])

@@ -8,6 +8,7 @@ import pytest
 from scipy.optimize import linprog
 
 import undertow as ut
+from undertow import diagnostics
 from undertow.errors import NotSupported
 from undertow.models.attractive import hidden_margin, is_attractive
 
@@ -22,7 +23,7 @@ REGIMES = [
 
 def second(a, b, c, d):
     """The chain of order two with these probabilities of 1 after 00, 01, 10, 11."""
-    return ut.SecondOrderChain([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
+    return ut.MarkovChain.second_order([[[1 - a, a], [1 - b, b]], [[1 - c, c], [1 - d, d]]])
 
 
 def enumerated(law, likelihoods, target, known=()):
@@ -203,7 +204,7 @@ def test_robustness_tries_longer_memories():
     regimes = [[0.97, 0.02, 0.01, 0], [0.05, 0.6, 0.3, 0.05], [0.05, 0.3, 0.6, 0.05],
                [0, 0.01, 0.02, 0.97]]  # fmt: skip
     others = {"regimes": ut.HiddenChain(regimes, (0, 0, 1, 1)), "two": second(0.1, 0.5, 0.2, 0.8)}
-    table = ut.robustness(plan, factors=(), others=others)
+    table = diagnostics.robustness(plan, factors=(), others=others)
     assert table.verdicts["regimes"] == "broken"
     assert table["regimes"].to_dict()["upper"] is None
     assert table["two"].leakage.lower > 0

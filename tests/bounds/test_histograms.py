@@ -146,7 +146,7 @@ def test_plans_use_it(chain, exchange, exact):
     assert plan.method == "exact"
     assert plan.mechanism.scale == pytest.approx(exact, rel=1e-6)
     assert plan.leakage.proves(1.0)
-    assert plan.leakage.covers == "series"
+    assert plan.leakage.valid_for == "series"
     assert ut.Plan.from_json(plan.to_json()) == plan
     assert ut.release(plan, [0, 1] * 50).proof.proves(1.0)
 
@@ -156,8 +156,8 @@ def test_refusals():
     with pytest.raises(MethodRefused, match="at most 6 states"):
         ut.calibrate(ut.Histogram(), ut.MarkovChain(wide), 1.0, method="exact")
     with pytest.raises(MethodRefused, match="whole series"):
-        ut.calibrate(ut.Histogram(), TURNS, 1.0, method="exact", covers="windows")
-    assert ut.calibrate(ut.Histogram(), TURNS, 1.0, covers="any").method == "exchange"
+        ut.calibrate(ut.Histogram(), TURNS, 1.0, method="exact", valid_for="windows")
+    assert ut.calibrate(ut.Histogram(), TURNS, 1.0, valid_for="any").method == "exchange"
     even = np.full((3, 3), 1 / 3)
     many = ut.ModelSet(
         [ut.MarkovChain((1 - q) * TURNS.transition + q * even) for q in np.linspace(0, 0.1, 9)]

@@ -19,6 +19,7 @@ from tests.oracles.enumeration import law_leakage
 from tests.oracles.exact import normalised, stationary
 from tests.oracles.memory import order_two
 from undertow.errors import InvalidModel, NotSupported
+from undertow.models import SecondOrderChain
 from undertow.models.chains import stationary_law
 
 CASES = 24
@@ -135,11 +136,11 @@ def test_flips(size: int, length: int) -> None:
 
 @pytest.mark.parametrize("seed", range(2))
 def test_chains_of_order_two(seed: int) -> None:
-    def make(rng: np.random.Generator) -> ut.SecondOrderChain | None:
+    def make(rng: np.random.Generator) -> SecondOrderChain | None:
         deepest = float(rng.choice([3.0, 20.0, 33.0]))
         tensor = [[magnitudes(rng, 2, deepest, 0.0) for _ in range(2)] for _ in range(2)]
         try:
-            return ut.SecondOrderChain(tensor, length=4)
+            return ut.MarkovChain.second_order(tensor, length=4)
         except InvalidModel:
             return None
 
@@ -230,8 +231,8 @@ TOO_RARE: dict[str, Callable[[], Any]] = {
     "a state that is left late": lambda: ut.MarkovChain(
         [[0.999, 0.001], [0, 1]], start=[1, 0], length=10**6
     ),
-    "order two": lambda: ut.SecondOrderChain([[[1, 1e-120], [0.4, 0.6]], [[0.8, 0.2]] * 2]),
-    "three in a row": lambda: ut.SecondOrderChain(
+    "order two": lambda: ut.MarkovChain.second_order([[[1, 1e-120], [0.4, 0.6]], [[0.8, 0.2]] * 2]),
+    "three in a row": lambda: ut.MarkovChain.second_order(
         [[[1, 1e-60], [0.5, 0.5]], [[0.5, 0.5], [1, 1e-60]]]
     ),
     "hidden states": lambda: ut.HiddenChain(rare(1e-60), (0, 0, 1, 1)),

@@ -125,7 +125,7 @@ def test_xor_noise_attains_the_level_of_theorem_1(epsilon, xor, independent, mem
 
 def redacted(method, epsilon, against="ignorant", n=10, p=1, alpha=0.01, beta=0.8):
     chain = ut.MarkovChain(rows(alpha, beta), length=n)
-    return calibrate(ut.Redacted(p - 1), chain, epsilon, against, method)
+    return calibrate(ut.Redacted(p - 1), chain, epsilon, against, method=method)
 
 
 TWO_SIDED = [

@@ -17,7 +17,7 @@ from undertow.bounds.memory.two_states import (
     swapped,
 )
 
-DEEP = ut.SecondOrderChain(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
+DEEP = ut.MarkovChain.second_order(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
 """About the order-two chain of deep sleep: states last long."""
 
 
@@ -29,7 +29,7 @@ def drawn(seed):
         if seed % 2:
             ones[0], ones[3] = generator.beta(1, 12) + 1e-3, generator.beta(12, 1) - 1e-3
         ones = np.clip(ones, 1e-3, 1 - 1e-3)
-        chain = ut.SecondOrderChain(oracle.tensor(ones))
+        chain = ut.MarkovChain.second_order(oracle.tensor(ones))
         if law_of(chain) == "attractive":
             return chain, float(np.exp(generator.uniform(math.log(0.005), math.log(4.0))))
 

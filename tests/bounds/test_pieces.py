@@ -117,7 +117,7 @@ def test_no_window_leaks_more_than_the_upper_end(seed, against):
     for n in (2, 3, 5 if k == 2 else 4):
         assert oracle(chain, counted, scale, n, against)[0] <= leak.upper + ROUNDING
     assert 0 <= leak.lower <= leak.upper
-    assert (leak.method, leak.covers, leak.against) == ("exact", "windows", against)
+    assert (leak.method, leak.valid_for, leak.against) == ("exact", "windows", against)
 
 
 @pytest.mark.parametrize("seed", range(1))
@@ -184,25 +184,6 @@ def test_a_window_may_be_the_whole_series_and_is_a_dp_algorithm(chain, scale, ag
     assert leak.closed
 
 
-@law(SOME, 2, chain=mixing_chains(), scale=scales, factor=st.floats(1.01, 2.0), against=ANYONE)
-def test_more_noise_never_leaks_more(chain, scale, factor, against):
-    counted = marked(chain.size, 0)
-    little, much = (window_leakage(s, counted, chain, against) for s in (scale, factor * scale))
-    assert much.lower <= little.upper
-
-
-@law(SOME, 4, chain=mixing_chains(), scale=scales, order=st.permutations(range(3)))
-def test_names_and_lengths_of_series_do_not_matter(chain, scale, order):
-    order = [state for state in order if state < chain.size]
-    start = chain.start if isinstance(chain.start, str) else chain.start[order]
-    other = ut.MarkovChain(chain.transition[np.ix_(order, order)], start=start)
-    leak = window_leakage(scale, marked(chain.size, 0), chain)
-    same = window_leakage(scale, np.array(order) == 0, other)
-    complement = window_leakage(scale, ~marked(chain.size, 0), chain)
-    assert leak.upper == pytest.approx(same.upper, rel=1e-9)
-    assert leak.upper == pytest.approx(complement.upper, rel=1e-9)
-
-
 @pytest.mark.parametrize("scale", [0.3, 2.0, 20.0])
 def test_positive_correlation_leaks_the_exchange_rate(scale):
     chain = ut.MarkovChain(ACTIVITY)
@@ -219,15 +200,6 @@ def test_what_has_no_answer_here():
     assert window_leakage(1.0, marked(2, 0), stack) is None
     chain = ut.MarkovChain(ACTIVITY)
     assert window_leakage(1.0, marked(2, 0), chain, ut.Adversary(3)) is None
-
-
-@pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
-def test_nothing_to_see(against):
-    constant = ut.MarkovChain([[1.0, 0.0], [0.5, 0.5]], start=[1.0, 0.0])
-    assert window_leakage(1.0, marked(2, 0), constant, against).upper == 0
-    chain = ut.MarkovChain(ACTIVITY)
-    for everything in (marked(2), marked(2, 0, 1)):
-        assert window_leakage(1.0, everything, chain, against).upper == 0
 
 
 def test_chains_that_never_forget_are_bounded_by_the_exchange_rate():

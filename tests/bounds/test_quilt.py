@@ -183,6 +183,63 @@ def differing(seed, length, states):
     return ut.MarkovChain(steps / steps.sum(axis=2, keepdims=True), start=start / start.sum())
 
 
+def plain_quilts(chain, against, score):
+    """The worst record's best quilt from joint probabilities, one quilt after another."""
+    length, size = chain.length, chain.size
+    laws = [np.asarray(chain.law(record)) for record in range(length)]
+    between = {(i, j): chain.between(i, j) for i in range(length) for j in range(i, length)}
+
+    def logs(record, far, x, y):
+        """ln Pr[far = u | x] / Pr[far = u | y] up to a constant, over the values u that occur."""
+        if far < record:
+            pair = between[far, record][laws[far] > 0][:, [x, y]].T
+        else:
+            pair = between[record, far][[x, y]]
+        with np.errstate(divide="ignore", invalid="ignore"):
+            found = np.log(pair[0]) - np.log(pair[1])
+        return found[~np.isnan(found)]
+
+    def share(record, quilt, beyond, x, y):
+        if quilt is None:
+            return 0.0
+        prior = np.log(laws[record][x] / laws[record][y]) if quilt < record else 0.0
+        far = [prior]
+        if against == "any" and 0 <= beyond < length:
+            far.append(logs(record, beyond, x, y).min())
+        top = logs(record, quilt, x, y).max()
+        return max(0.0, top - min(far)) if np.isfinite(top) else np.inf
+
+    worst = 0.0
+    for record in range(length):
+        pairs = [(x, y) for x in range(size) for y in range(size)
+                 if x != y and laws[record][x] > 0 and laws[record][y] > 0]  # fmt: skip
+        if not pairs:
+            continue
+        lefts = {a: np.array([share(record, a, (a or 0) - 1, x, y) for x, y in pairs])
+                 for a in [None, *range(record)]}  # fmt: skip
+        rights = {c: np.array([share(record, c, (c or length) + 1, x, y) for x, y in pairs])
+                  for c in [None, *range(record + 1, length)]}  # fmt: skip
+        best = np.inf
+        for a, left in lefts.items():
+            for c, right in rights.items():
+                inside = (length if c is None else c) - (-1 if a is None else a) - 1
+                influence = (left + right).max()
+                best = min(best, float(score.value(np.array(float(inside)), influence)))
+        worst = max(worst, best)
+    return worst
+
+
+@pytest.mark.parametrize("seed", [3, 6, 9, 12, 13])
+def test_differing_steps_equal_the_plain_search(seed):
+    """Every quilt one after another."""
+    chain = differing(seed, 4 + seed % 7, 2 + seed % 2)
+    for against in ("any", "ignorant"):
+        for score in (NoiseScore(0.4), NoiseScore(2.5), Bound(0.05), Bound(0.7)):
+            found = quilt_search(chain, against, score)
+            truth = plain_quilts(chain, against, score)
+            assert truth <= found.value <= truth * (1 + 1e-9) + 1e-12
+
+
 def test_the_quilt_that_is_named_scores_what_is_said():
     """Its own table, looked up at its distances; and no other record of the series is worse."""
     chain = differing(5, 300, 3)

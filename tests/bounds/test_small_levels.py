@@ -21,7 +21,7 @@ from undertow.bounds.levels.replay import replay_count, replay_pure_dp
 from undertow.bounds.levels.sides import build_side_laws
 from undertow.bounds.levels.sweep import Problems, capped, open_gains
 from undertow.bounds.memory.second_order import second_order_leakage
-from undertow.certificate import Witness
+from undertow.certificate import Leakage, Witness
 from undertow.models.second_order import SecondOrderChain
 
 Law = Mapping[tuple[int, ...], Decimal]
@@ -87,7 +87,7 @@ def worst_dp(law: Law, n: int, epsilon: float, against: str) -> Decimal:
     return best.ln()
 
 
-def holds(leak: ut.Leakage, truth: Decimal) -> bool:
+def holds(leak: Leakage, truth: Decimal) -> bool:
     return Decimal(leak.lower) <= truth <= Decimal(leak.upper)
 
 

@@ -72,9 +72,9 @@ def test_a_constant_count_leaks_nothing(start):
         chain = ut.MarkovChain([[0.99, 0.01], [0.004, 0.996]], start=start, length=length)
         leak = ut.leakage(noisy([0, 1], 1.0), chain)
         assert (leak.lower, leak.upper) == (0.0, 0.0)
-        for covers in ("series", "windows"):
+        for valid_for in ("series", "windows"):
             with pytest.raises(ut.errors.NothingToProtect):
-                ut.calibrate(ut.Count([0, 1]), chain, 1.0, covers=covers)
+                ut.calibrate(ut.Count([0, 1]), chain, 1.0, valid_for=valid_for)
     unvisited = ut.MarkovChain([[0.5, 0.5, 0], [0.5, 0.5, 0], [0.2, 0.3, 0.5]], start=[1, 0, 0])
     assert ut.leakage(noisy([2], 1.0), unvisited).upper == 0.0
     assert ut.leakage(noisy([0, 1], 1.0), unvisited).upper == 0.0

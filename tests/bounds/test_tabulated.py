@@ -9,6 +9,7 @@ from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
 from undertow.bounds.counts.tables import table_leakage
 from undertow.errors import NotSupported
+from undertow.mechanisms import TabulatedNoise
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 
@@ -115,7 +116,7 @@ def test_the_discrete_laplace_law_in_a_table_leaks_what_it_leaks():
     inner = [int(share * ratio ** abs(z)) for z in range(-3, 4)]
     tail = (2**128 - sum(inner)) // 2
     weights = (tail, *inner, 2**128 - sum(inner) - tail)
-    noise = ut.TabulatedNoise(ut.Count(1), -4, weights, ratio)
+    noise = TabulatedNoise(ut.Count(1), -4, weights, ratio)
     for against in ("any", "ignorant"):
         chain = ut.MarkovChain(ACTIVITY, length=30)
         expected = ut.leakage(ut.DiscreteLaplace(ut.Count(1), 4.0), chain, against).upper
@@ -176,9 +177,9 @@ def test_other_adversaries_and_models_go_through_the_level():
     assert ut.leakage(noise, ut.Groups(3)).upper == ut.leakage(ut.PureDP(level), ut.Groups(3)).upper
     started = ut.MarkovChain(ACTIVITY, start=[1.0, 0.0], length=400)
     bound = ut.leakage(noise, started)
-    assert bound.covers == "any"
+    assert bound.valid_for == "any"
     assert bound.upper == ut.leakage(ut.PureDP(level), started).upper
-    windows = ut.leakage(noise, chain, covers="windows")
+    windows = ut.leakage(noise, chain, valid_for="windows")
     assert windows.upper == ut.leakage(ut.PureDP(level), chain).upper
     certain = ut.MarkovChain([[1.0, 0.0], [0.0, 1.0]], start=[1.0, 0.0])
     assert ut.leakage(noise, certain).upper == 0

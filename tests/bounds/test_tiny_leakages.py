@@ -111,7 +111,7 @@ def test_redactions_on_chains_that_hardly_ever_step(rare, method, rows, against)
     """A plan that keeps its guarantee, or a reason; such chains used to divide by zero."""
     chain = ut.MarkovChain(RARELY[rows](rare))
     try:
-        plan = ut.calibrate(ut.Redacted(protect=2, length=6), chain, 1.0, against, method)
+        plan = ut.calibrate(ut.Redacted(protect=2, length=6), chain, 1.0, against, method=method)
     except ut.errors.NotSupported:
         return
     assert plan.leakage.proves(1.0)

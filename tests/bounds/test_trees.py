@@ -100,14 +100,6 @@ def test_a_path_is_a_chain(against):
             assert two.upper <= 1.15 * one.upper
 
 
-def test_reference_numbers_of_short_paths():
-    """Theory section 1: activity chain, epsilon 1, n = 3: 2.2024; n = 5: 2.8777."""
-    kernel = [[0.882, 0.118], [0.305, 0.695]]
-    start = MarkovChain(kernel).initial
-    assert tree_leakage(1.0, path(kernel, start, 3)).upper == pytest.approx(2.2024, abs=5e-5)
-    assert tree_leakage(1.0, path(kernel, start, 5)).upper == pytest.approx(2.8777, abs=5e-5)
-
-
 def test_thin_and_wide_trees_agree():
     thin = random_tree(400, 2, "path")
     for against in WHOM[:2]:
@@ -130,28 +122,6 @@ def test_zeros_and_certain_records():
     truth = oracle.level_leakage(oracle.joint_of(three), 3, 1.0, "any")
     leak = tree_leakage(1.0, three)
     assert leak.lower - 1e-7 <= truth <= leak.upper + 1e-7
-
-
-def test_latent_nodes_cost_nothing():
-    """Two children of a latent parent: one step to it, one from it."""
-    kernel = [[0.9, 0.1], [0.2, 0.8]]
-    star = BayesianNetwork([(0, 1), (0, 2)], {0: COIN, 1: kernel, 2: kernel}, latent=[0])
-    truth = oracle.level_leakage(oracle.joint_of(star), 2, 1.0, "any")
-    assert tree_leakage(1.0, star).upper == pytest.approx(truth, abs=1e-7)
-    assert truth < tree_leakage(1.0, BayesianNetwork(
-        [(0, 1), (0, 2)], {0: COIN, 1: kernel, 2: kernel}
-    )).upper  # fmt: skip
-
-
-def test_several_trees_side_by_side():
-    kernel = [[0.9, 0.1], [0.2, 0.8]]
-    one = path(kernel, COIN, 4)
-    two = BayesianNetwork(
-        [(0, 1), (1, 2), (2, 3), (4, 5)], {n: COIN if n in (0, 4) else kernel for n in range(6)}
-    )
-    for against in WHOM:
-        first, second = (tree_leakage(1.0, model, against) for model in (one, two))
-        assert first.upper == pytest.approx(second.upper, abs=1e-9)
 
 
 def test_what_is_not_a_tree_is_refused():

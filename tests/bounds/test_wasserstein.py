@@ -66,17 +66,6 @@ def test_sticky_chains(rows, lengths, distance):
         assert found == Distance(distance, distance)
 
 
-def test_independent_records_move_the_count_by_one():
-    chain = ut.MarkovChain([[0.4, 0.6], [0.4, 0.6]], length=5000)
-    assert count_distance(chain, ONE) == Distance(1, 1)
-    assert count_distance(chain, np.array([True, True])) == Distance(0, 0)
-
-
-def test_copies_move_together():
-    copies = ut.MarkovChain(np.eye(2), start=[0.5, 0.5], length=30)
-    assert count_distance(copies, ONE) == Distance(30, 30)
-
-
 def test_secret_pairs_and_records():
     rows = [[0.8, 0.15, 0.05], [0.2, 0.7, 0.1], [0.05, 0.15, 0.8]]
     for length in (60, 3000):
@@ -139,10 +128,3 @@ def test_what_enumeration_refuses():
         query_distance(ut.MarkovChain(ACTIVITY, length=40), ut.Query(sum))
     with pytest.raises(MethodRefused, match="length"):
         query_distance(ut.MarkovChain(ACTIVITY), ut.Query(sum))
-
-
-def test_ties_are_exact():
-    """Uniform independent bits: the laws agree exactly but for the target itself."""
-    chain = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=6)
-    assert query_distance(chain, ut.Query(sum)) == 1.0
-    assert query_distance(chain, ut.Query(max)) == 1.0

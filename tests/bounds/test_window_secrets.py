@@ -14,7 +14,10 @@ from tests.grids import each
 from tests.oracles.windows import histories_leak, window_leak
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_pure_dp
+from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NotSupported
+from undertow.models import ChainBox
+from undertow.secrets import Records
 from undertow.testing.enumeration import chain_joint
 
 UNTYPED: Any = ut  # for what a type checker would refuse first
@@ -126,12 +129,12 @@ def test_records_that_are_certain_leak_nothing():
 def test_the_window_needs_no_room_in_a_long_chain():
     # two states: the sides of the worst window are those of the worst record
     one = ut.leakage(ut.PureDP(1.0), ACTIVITY)
-    assert ut.leakage(ut.PureDP(1.0), ACTIVITY, protect=ut.Window(1)) == one
+    assert ut.leakage(ut.PureDP(1.0), ACTIVITY, secret=ut.Window(1)) == one
     for window in (2, 12, 288):
-        found = ut.leakage(ut.PureDP(1.0), ACTIVITY, protect=ut.Window(window))
+        found = ut.leakage(ut.PureDP(1.0), ACTIVITY, secret=ut.Window(window))
         assert found.upper == pytest.approx(one.upper + window - 1, rel=1e-11)
-        assert found.covers == "any"
-        assert found.secrets.window == window
+        assert found.valid_for == "any"
+        assert found.secret.window == window
 
 
 def test_reference_numbers():
@@ -170,7 +173,7 @@ def test_a_window_leaves_its_sides_the_rest_of_the_series(against, window):
 def test_independent_records_add_up():
     coins = ut.MarkovChain([[0.3, 0.7], [0.3, 0.7]])
     for window in (1, 2, 7):
-        found = ut.leakage(ut.PureDP(0.2), coins, protect=ut.Window(window))
+        found = ut.leakage(ut.PureDP(0.2), coins, secret=ut.Window(window))
         assert found.upper == pytest.approx(0.2 * window, rel=1e-9)
 
 
@@ -180,7 +183,7 @@ def test_the_witness_attains_the_lower_end():
         witness: Any = found.witness
         assert replay_pure_dp(witness, SLOW, 0.5) >= found.lower - 1e-12
         assert len(witness.histories[0]) == 3
-        assert ut.Witness.from_dict(witness.to_dict()) == witness
+        assert Witness.from_dict(witness.to_dict()) == witness
 
 
 def test_groups_may_hold_one_record_of_the_window_each():
@@ -189,20 +192,20 @@ def test_groups_may_hold_one_record_of_the_window_each():
     for a, b in np.ndindex(2, 2):
         joint[a, a, b, b] = 0.25
     truth = histories_leak(joint, 0.5, 1, {}, (0, 0), (1, 1))
-    found = ut.leakage(ut.PureDP(0.5), ut.Groups(2), protect=ut.Window(2))
+    found = ut.leakage(ut.PureDP(0.5), ut.Groups(2), secret=ut.Window(2))
     assert found.upper == pytest.approx(truth, abs=1e-9)
-    informed = ut.leakage(ut.PureDP(0.5), ut.Groups(2), "informed", protect=ut.Window(2))
+    informed = ut.leakage(ut.PureDP(0.5), ut.Groups(2), "informed", secret=ut.Window(2))
     assert informed.upper == pytest.approx(1.0)
 
 
 def test_a_box_holds_its_chains():
     box = ut.MarkovChain.box([[0.87, 0.11], [0.29, 0.68]], [[0.89, 0.13], [0.32, 0.71]])
     for length in (None, 6):
-        wide = ut.ChainBox(box.lower, box.upper, length=length)
-        found = ut.leakage(ut.PureDP(0.7), wide, protect=ut.Window(3))
+        wide = ChainBox(box.lower, box.upper, length=length)
+        found = ut.leakage(ut.PureDP(0.7), wide, secret=ut.Window(3))
         for rows in (box.lower, box.upper):
             chain = ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=length)
-            inside = ut.leakage(ut.PureDP(0.7), chain, protect=ut.Window(3))
+            inside = ut.leakage(ut.PureDP(0.7), chain, secret=ut.Window(3))
             assert inside.lower <= found.upper
         assert found.upper - found.lower < 2e-3 * found.upper
 
@@ -210,48 +213,48 @@ def test_a_box_holds_its_chains():
 def test_noise_goes_through_its_level():
     query = ut.Sum(0, 1, {"inactive": 0, "active": 1})
     noise = ut.Laplace(ut.Count("active"), scale=2.0)
-    level = ut.leakage(ut.PureDP(noise.level_upper()), ACTIVITY, protect=ut.Window(4))
-    found = ut.leakage(noise, ACTIVITY, protect=ut.Window(4))
+    level = ut.leakage(ut.PureDP(noise.level_upper()), ACTIVITY, secret=ut.Window(4))
+    found = ut.leakage(noise, ACTIVITY, secret=ut.Window(4))
     assert found.upper == level.upper
     assert found.upper - found.lower < 1e-9  # two states that follow themselves: a count attains it
-    total = ut.leakage(ut.Laplace(query, scale=2.0), ACTIVITY, protect=ut.Window(4))
+    total = ut.leakage(ut.Laplace(query, scale=2.0), ACTIVITY, secret=ut.Window(4))
     assert (total.upper, total.lower, total.witness) == (level.upper, 0.0, None)
     flips = ut.RandomizedResponse.binary(0.3, 0.3)
-    flipped = ut.leakage(flips, ACTIVITY, protect=ut.Window(4))
+    flipped = ut.leakage(flips, ACTIVITY, secret=ut.Window(4))
     assert flipped.upper >= ut.leakage(flips, ACTIVITY).upper
 
 
 def test_a_delta_goes_through_the_closed_exchange():
     guarantee, window = ut.ApproximateDP(0.2, 1e-9), ut.Window(3)
-    pure = ut.leakage(ut.PureDP(0.2), ACTIVITY, protect=window)
+    pure = ut.leakage(ut.PureDP(0.2), ACTIVITY, secret=window)
     delta = 1.01e-9 * (np.exp(pure.upper) - 1) / (np.exp(0.2) - 1)
-    found = ut.leakage(guarantee, ACTIVITY, delta=float(delta), protect=window)
+    found = ut.leakage(guarantee, ACTIVITY, delta=float(delta), secret=window)
     assert found.method == "closed"
     assert found.upper == pytest.approx(pure.upper, rel=1e-6)
-    assert found.secrets.window == 3
+    assert found.secret.window == 3
 
 
 def test_the_budget_is_the_inverse():
     for window in (1, 2, 12):
-        level = ut.dp_budget(ACTIVITY, 1.0, protect=ut.Window(window))
-        found = ut.leakage(ut.PureDP(level), ACTIVITY, protect=ut.Window(window))
+        level = ut.dp_budget(ACTIVITY, 1.0, secret=ut.Window(window))
+        found = ut.leakage(ut.PureDP(level), ACTIVITY, secret=ut.Window(window))
         assert 1 - 1e-9 < found.upper <= 1.0
-    assert ut.dp_budget(ACTIVITY, 1.0, protect=ut.Window(1)) == ut.dp_budget(ACTIVITY, 1.0)
-    at_delta = ut.dp_budget(ACTIVITY, 1.0, delta=1e-6, protect=ut.Window(12))
-    assert at_delta.epsilon == ut.dp_budget(ACTIVITY, 1.0, protect=ut.Window(12))
+    assert ut.dp_budget(ACTIVITY, 1.0, secret=ut.Window(1)) == ut.dp_budget(ACTIVITY, 1.0)
+    at_delta = ut.dp_budget(ACTIVITY, 1.0, delta=1e-6, secret=ut.Window(12))
+    assert at_delta.epsilon == ut.dp_budget(ACTIVITY, 1.0, secret=ut.Window(12))
     assert 0 < at_delta.delta < 1e-6
 
 
 def test_a_set_is_as_bad_as_its_worst_chain():
     both = ut.ModelSet([ACTIVITY, ut.MarkovChain([[0.6, 0.4], [0.4, 0.6]], ACTIVITY.states)])
-    found = ut.leakage(ut.PureDP(1.0), both, protect=ut.Window(3))
-    worst = ut.leakage(ut.PureDP(1.0), ACTIVITY, protect=ut.Window(3))
+    found = ut.leakage(ut.PureDP(1.0), both, secret=ut.Window(3))
+    worst = ut.leakage(ut.PureDP(1.0), ACTIVITY, secret=ut.Window(3))
     assert found.upper == worst.upper
-    assert found.secrets.window == 3
+    assert found.secret.window == 3
 
 
 def test_a_whole_person_covers_every_window():
-    found = ut.leakage(ut.PureDP(1.0, unit="person"), ACTIVITY, protect=ut.Window(5))
+    found = ut.leakage(ut.PureDP(1.0, unit="person"), ACTIVITY, secret=ut.Window(5))
     assert found.upper == 1.0
 
 
@@ -268,20 +271,20 @@ def test_a_whole_person_covers_every_window():
         (lambda: ut.Window("0h", every="5m"), "the window must be a duration such as"),
         (lambda: ut.Window(3, every="5m"), "every belongs to a duration"),
         (
-            lambda: ut.leakage(ut.PureDP(1), _chain(1, 2, 4)[0], protect=ut.Window(5)),
+            lambda: ut.leakage(ut.PureDP(1), _chain(1, 2, 4)[0], secret=ut.Window(5)),
             "the window has 5 records, but a series has 4",
         ),
         (
-            lambda: UNTYPED.leakage(ut.PureDP(1), ACTIVITY, protect=[3]),
-            "protect must be a Window here, found list",
+            lambda: UNTYPED.leakage(ut.PureDP(1), ACTIVITY, secret=Records([3])),
+            "secret must be a Window or a Person here, found Records",
         ),
         (
-            lambda: ut.leakage(ut.PureDP(1), ACTIVITY, ut.Adversary(3, [4]), protect=ut.Window(2)),
+            lambda: ut.leakage(ut.PureDP(1), ACTIVITY, ut.Adversary(3, [4]), secret=ut.Window(2)),
             "the adversary knows record 4 of the window that it wants, records 3 to 4",
         ),
         (
             lambda: ut.leakage(
-                ut.PureDP(1), _chain(1, 2, 4)[0], ut.Adversary(3), protect=ut.Window(2)
+                ut.PureDP(1), _chain(1, 2, 4)[0], ut.Adversary(3), secret=ut.Window(2)
             ),
             "ends at record 4, but there are 4 records",
         ),
@@ -296,12 +299,12 @@ def test_bad_windows_are_refused_in_one_line(ask, said):
 def test_what_has_no_proof_is_refused():
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]])
     with pytest.raises(NotSupported, match="order one and two, their classes and groups"):
-        ut.leakage(ut.PureDP(1.0), pair, protect=ut.Window(2))
+        ut.leakage(ut.PureDP(1.0), pair, secret=ut.Window(2))
     with pytest.raises(NotSupported, match="XorNoise leaks about a window"):
-        ut.leakage(ut.XorNoise(0.1, 0.1), ACTIVITY, protect=ut.Window(2))
+        ut.leakage(ut.XorNoise(0.1, 0.1), ACTIVITY, secret=ut.Window(2))
     mixing = ut.MarkovChain.mixing(states=2, pi_min=0.2, gap=0.5, length=None)
     with pytest.raises(NotSupported, match="says nothing about a window"):
-        ut.leakage(ut.PureDP(1.0), mixing, "ignorant", protect=ut.Window(2))
+        ut.leakage(ut.PureDP(1.0), mixing, "ignorant", secret=ut.Window(2))
 
 
 def test_durations_count_every_record_that_they_touch():
@@ -320,9 +323,9 @@ def test_windows_on_chains_of_order_two_bound_what_flips_show():
     level = math.log(right / (1 - right))
     for _ in range(4):
         tensor = randomness.uniform(0.1, 0.9, (2, 2))
-        chain = ut.SecondOrderChain(np.stack([tensor, 1 - tensor], axis=2), length=n)
+        chain = ut.MarkovChain.second_order(np.stack([tensor, 1 - tensor], axis=2), length=n)
         joint = chain.joint(n)
-        bound = ut.leakage(ut.PureDP(level), chain, protect=ut.Window(window)).upper
+        bound = ut.leakage(ut.PureDP(level), chain, secret=ut.Window(window)).upper
         assert bound > window * level
         worst = 0.0
         flips = np.array([[right, 1 - right], [1 - right, right]])

@@ -26,7 +26,7 @@ PLANS = {
     "large": ut.calibrate(ut.Count("active"), CHAIN, 2.0, method="exchange"),
     "person": ut.calibrate(
         ut.Count("active"), ut.MarkovChain(CHAIN.transition, CHAIN.states, length=HOURS), 0.5,
-        unit="person",
+        secret=ut.Person(),
     ),
 }  # fmt: skip
 

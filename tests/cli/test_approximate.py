@@ -77,7 +77,7 @@ def test_a_person_is_protected_by_the_curve_itself():
 @pytest.mark.parametrize(
     ("arguments", "words"),
     [
-        (("--epsilon", 1, "--rho", 1), "once: --epsilon or --rho"),
+        (("--epsilon", 1, "--rho", 1), "one guarantee of the algorithm: --epsilon or --rho"),
         (("--guarantee-delta", 1e-6, "--rho", 1), "--guarantee-delta goes with --epsilon"),
         (("--count", 1, "--neighbours", "replace", "--scale", 1), "--neighbours goes with"),
         (("--count", 1), "needs --scale, the scale of its Laplace noise, or --sigma"),
@@ -85,7 +85,7 @@ def test_a_person_is_protected_by_the_curve_itself():
         (("--count", 1, "--scale", 1, "--noise", "gaussian"), "gaussian goes with --sigma"),
         (("--count", 1, "--sigma", 1, "--noise", "laplace"), "laplace goes with --scale"),
         (("--mu", 1, "--sigma", 1), "--sigma goes with a noisy answer, not with --mu"),
-        (("--limit", 1, "--mu", 1), "ask one question"),
+        (("--limit", 1, "--mu", 1), "give one question"),
         (("--limit", 1, "--scale", 1), "not with --limit"),
         (("--mu", 1, "--figure", "a.png"), "it needs --delta"),
         (("--limit", 1, "--delta", 1e-6, "--figure", "a.png"), "leave --delta out"),

@@ -10,6 +10,7 @@ from tests.cli.calls import call, strict
 from tests.cli.local_scenario import LOCAL, refused, run, scenario, studio, truth
 from tests.cli.scenario import ACTIVE, HOURS, SERIES, release
 from undertow.auditing.attacking import attack as compute
+from undertow.certificate import Leakage
 
 __all__ = ["scenario", "studio"]
 
@@ -36,7 +37,7 @@ def found(*arguments, **options):
 
 def rows(result):
     """The labelled rows above the table."""
-    lines = result.stdout.partition("\nHow the attackers fared")[0].splitlines()[1:]
+    lines = result.stdout.partition("\nSuccess of the attackers")[0].splitlines()[1:]
     return dict(line.strip().split("  ", 1) for line in lines)
 
 
@@ -64,7 +65,7 @@ def test_a_broken_guarantee_is_said_aloud():
     Path("bare.csv").write_text("\n".join([lines[0], *told]) + "\n")
     sold = ut.Plan(
         ut.RandomizedResponse.binary(0.25, 0.25), LOCAL["few"].model, 0.1,
-        ut.Leakage(0.1, 0.1, "exact", "any"), "exact",
+        Leakage(0.1, 0.1, "exact", "any"), "exact",
     )  # fmt: skip
     Path("sold.plan").write_text(sold.to_json())
     said = found(data="bare.csv", plan="sold.plan")
@@ -73,7 +74,7 @@ def test_a_broken_guarantee_is_said_aloud():
 
 
 def test_redactions_and_noise_in_runs():
-    assert run("redact", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
+    assert run("sanitize", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
     said = found(data="shown.csv", plan="erasures.plan")
     assert said["verdicts"][0]["targets"] == 4
     assert not said["broken"]

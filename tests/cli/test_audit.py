@@ -6,6 +6,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, rows, strict
+from undertow.certificate import Leakage
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"), length=20)
 
@@ -14,7 +15,7 @@ MIXING = ut.MarkovChain.mixing(["idle", "active"], 0.1, 0.2, 50)
 
 def written(path, scale, model=CHAIN, query=None):
     noise = ut.DiscreteLaplace(query or ut.Count("active"), scale)
-    plan = ut.Plan(noise, model, 1.0, ut.Leakage(1.0, 1.0, "as sold", "any"), "exact")
+    plan = ut.Plan(noise, model, 1.0, Leakage(1.0, 1.0, "as sold", "any"), "exact")
     path.write_text(plan.to_json())
     return path
 
@@ -67,7 +68,7 @@ def test_json(kept, broken):
 
 def test_a_guarantee_with_a_delta(tmp_path):
     for sigma, code in ((6.8649, 0), (2.0, 1)):
-        claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+        claim = Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
         noise = ut.Gaussian(ut.Count("active"), sigma)
         plan = ut.Plan(noise, CHAIN, 1.0, claim, "exact", delta=0.01, releases=2 - code)
         path = tmp_path / f"{code}.json"

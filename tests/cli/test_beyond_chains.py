@@ -79,7 +79,7 @@ def test_a_pedigree_file_is_a_model(trio):
         ((), "a pedigree needs --frequency"),
         (("--frequency", "0.1,0.2,0.3"), "one number or two"),
         (("--frequency", "half"), "--frequency needs numbers"),
-        (("--frequency", 0.5, "--length", 3), "a pedigree says who is in it"),
+        (("--frequency", 0.5, "--length", 3), "a pedigree has its own"),
     ],
 )
 def test_wrong_usage_of_pedigrees(trio, more, message):

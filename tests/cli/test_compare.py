@@ -14,7 +14,11 @@ ASKED = ("compare", *SHORT, "--count", "active", "--limit", 1)
 CHAIN_10 = ut.MarkovChain(
     [[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"), length=10
 )
-SECTIONS = ("These keep the guarantee", "These DO NOT keep the guarantee", "These do not apply")
+SECTIONS = (
+    "Methods that keep the guarantee",
+    "Methods that DO NOT keep the guarantee",
+    "Methods that do not apply",
+)
 
 
 def sections(text):

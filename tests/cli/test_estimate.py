@@ -52,7 +52,7 @@ def test_transitions(flipped):
 
 
 def test_redacted_series():
-    assert run("redact", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
+    assert run("sanitize", "--output", "shown.csv", plan="erasures.plan").exit_code == 0
     said = found(*WHO, data="shown.csv", plan="erasures.plan")
     known = compute(ut.Data("shown.csv", value="steps", person="id", time="ts"), LOCAL["erasures"])
     assert said["value"] == list(known.value.values())

@@ -157,12 +157,12 @@ def test_unseen_transitions_and_what_a_prior_does(tmp_path):
     path = tmp_path / "three.csv"
     path.write_text("x\n" + "\n".join("abcabcaabbcc") + "\n")
     said = call("fit", path, "--value", "x").stdout
-    assert "a to c, b to a, c to b; held to be impossible" in said
+    assert "a to c, b to a, c to b; estimated as impossible" in said
     assert "--prior 0.5 would give the first of them probability 0.091" in said
     assert fit_json(path, "--value", "x")["unseen"] == [["a", "c"], ["b", "a"], ["c", "b"]]
     smoothed = call("fit", path, "--value", "x", "--prior", 0.5).stdout
     assert "made possible by the prior of 0.5" in smoothed
-    assert "held to be impossible" not in smoothed
+    assert "estimated as impossible" not in smoothed
     assert fit_json(path, "--value", "x", "--prior", 0.5)["transition"][0][2] == pytest.approx(
         0.5 / 5.5
     )

@@ -6,9 +6,12 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
+from undertow.models import is_attractive
 from undertow.models.registry import model_from_dict
 
-TRUTH = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("no", "yes"))
+TRUTH = ut.MarkovChain.second_order(
+    [[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("no", "yes")
+)
 
 
 @pytest.fixture(scope="module")
@@ -86,7 +89,7 @@ def test_hidden_states_are_fitted_so_that_plans_can_be_made(table, series, tmp_p
     assert "warning" in found
     written = model_from_dict(json.loads(out.read_text()))
     assert written == chain
-    assert ut.is_attractive(written)
+    assert is_attractive(written)
     said = call("fit", table, *options).stdout
     assert "from yes 2" in said
     assert call("fit", table, *options, "--prior", "1").exit_code == 2

@@ -70,7 +70,7 @@ def test_shuffled_rows_without_their_time_are_refused(nine, tmp_path):
     assert "--person" in several.stderr
 
 
-def test_bins_windows_and_the_old_name_of_value(nine, tmp_path):
+def test_bins_and_windows(nine, tmp_path):
     path = written(tmp_path / "t.csv", nine)
     bins = call("fit", path, "--value", "steps", "--state", "0.5", "--states", "idle,busy", *WHO,
                 "--json")  # fmt: skip
@@ -80,10 +80,6 @@ def test_bins_windows_and_the_old_name_of_value(nine, tmp_path):
     assert "2 bins" in wrong.stderr
     early = fitted(path, *WHO, "--window", "2025-01-01T00:00,2025-01-01T01:00")
     assert early["records"] == 9 * 12
-    old = call("fit", path, "--column", "steps", "--state", "steps > 0", *WHO, "--json")
-    assert old.exit_code == 0
-    assert "--column is deprecated" in old.stderr
-    assert call("fit", path, "--column", "steps", "--value", "steps").exit_code == 2
 
 
 def test_persons_who_differ_are_told_in_leakage(nine, tmp_path):

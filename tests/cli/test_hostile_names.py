@@ -18,7 +18,7 @@ from undertow.cli import output as tables
 from undertow.data.scopes import Scope
 from undertow.ledger.book import Ledger
 from undertow.releasing.request import Release
-from undertow.reporting.report import csv_bytes
+from undertow.reporting.formats import csv_bytes
 
 EVIL = "\x1b]0;owned\x07\x1b[2J\u202eevil\x9b31m\r"
 MARKUP = "[bold red]x[/] [link=http://a.b]y[/link]"
@@ -52,7 +52,7 @@ COMMANDS = [
     ("leakage", "--model", "chain.json", "--count", "none " + EVIL, "--scale", "2"),
     ("leakage", "--model", EVIL + ".json", "--epsilon", "1"),
     ("plan", "--model", "chain.json", "--count", EVIL, "--limit", "1"),
-    ("plan", "--model", "chain.json", "--histogram", "--limit", "1", "--pairs", EVIL),
+    ("plan", "--model", "chain.json", "--histogram", "--limit", "1", "--secret", EVIL),
     ("plan", "--model", "chain.json", "--series", "--limit", "1"),
     ("compare", "--model", "chain.json", "--count", MARKUP, "--limit", "1", "--method", "group",
      "--method", "zhao"),

@@ -9,8 +9,8 @@ import undertow as ut
 from tests.cli.calls import CHAIN, NAMED, call, call_json, rows
 
 FIELDS = {
-    "lower", "upper", "method", "against", "witness", "assumptions", "citation", "covers",
-    "any_length", "conditions", "neighbours", "neighbours_assumed",
+    "lower", "upper", "method", "against", "witness", "assumptions", "citation", "valid_for",
+    "any_length", "secret", "conditions", "neighbours", "neighbours_assumed",
 }  # fmt: skip
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 
@@ -67,13 +67,13 @@ def test_what_renews_without_end_or_without_harm(model, said):
 @pytest.mark.parametrize(
     ("more", "message"),
     [
-        (("--epsilon", 2, "--every", "5m"), "--every goes with --protect-window"),
+        (("--epsilon", 2, "--every", "5m"), "--every goes with a duration"),
         (("--epsilon", 2, "--renew", "day", "--every", "2d"), "2d is longer than a day"),
         (("--epsilon", 2, "--renew", "day", "--unit", "person"), "no --unit"),
-        (("--epsilon", 2, "--renew", "day", "--delta", "1e-6"), "one pure level"),
-        (("--epsilon", 2, "--renew", "day", "--flips", "0.1"), "one pure level"),
-        (("--limit", 2, "--renew", "day"), "one pure level"),
-        (("--mu", 1, "--renew", "day"), "one pure level"),
+        (("--epsilon", 2, "--renew", "day", "--delta", "1e-6"), "--renew needs --epsilon"),
+        (("--epsilon", 2, "--renew", "day", "--flips", "0.1"), "--renew needs --epsilon"),
+        (("--limit", 2, "--renew", "day"), "--renew needs --epsilon"),
+        (("--mu", 1, "--renew", "day"), "--renew needs --epsilon"),
         (("--epsilon", 2, "--renew", "hour"), "--renew"),
     ],
 )

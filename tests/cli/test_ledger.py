@@ -39,6 +39,7 @@ def test_an_account_is_created_with_its_budget():
         "audience": "public",
         "against": "any",
         "unit": "record",
+        "secret": {"kind": "window", "records": 1},
         "limit": 1.0,
         "budget": dp_budget(CHAIN, 1.0),
         "accepted": [],
@@ -53,7 +54,7 @@ def test_an_account_in_words():
     assert said["attacker"].strip() == "an attacker who knows no other record"
     assert "a leakage of 1: a factor 2.72" in said["limit"]
     assert "DP level" in said["budget"]
-    person = rows(call(*CREATE[:4], "p25", *CREATE[5:], "--unit", "person"))
+    person = rows(call(*CREATE[:4], "p25", *CREATE[5:], "--secret", "person"))
     assert person["protects"].strip() == "all records of one person"
 
 
@@ -74,7 +75,7 @@ def test_creation_that_fails_leaves_nothing():
     assert not Path("new.db").exists()
     assert call(*CREATE[:5], "--limit", 1).exit_code == 2
     assert call(*CREATE[:-2]).exit_code == 2
-    assert call(*CREATE, "--unit", "house").exit_code == 2
+    assert call(*CREATE, "--secret", "house").exit_code == 2
 
 
 def test_a_table_of_what_was_released():

@@ -79,8 +79,8 @@ def test_every_method_can_be_named():
     named = method_names()
     assert named[: len(METHODS) + 1] == ["best", *METHODS]
     assert {*named} == {"best", *METHODS, *REGISTRY["flip"], *REGISTRY["redact"]}
-    said = call("plan", "--help").stdout
-    assert all(name in said for name in named)
+    said = call(*ASKED, "--method", "magic").stderr
+    assert all(f"'{name}'" in said for name in named)
     assert len({*named}) == len(named)
 
 
@@ -91,7 +91,7 @@ def test_methods(method):
     found = call_json(*asked)
     assert found["method"] in METHODS
     assert method in ("best", found["method"])
-    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method)
+    plan = ut.calibrate(ut.Count("active"), SHORT, float(limit), "ignorant", method=method)
     told = plan.mechanism.to_dict()
     assert {name: found[name] for name in told} == told
     said = rows(call(*asked))["method"].strip()
@@ -105,11 +105,11 @@ def test_against(against):
     assert found["leakage"]["against"] == against
 
 
-@pytest.mark.parametrize("option", [("--covers", "any"), ("--unit", "person")])
+@pytest.mark.parametrize("option", [("--valid-for", "any"), ("--secret", "person")])
 def test_a_series_has_neither_shape_nor_unit(option):
     result = call("plan", *NAMED, "--series", "--limit", 1, *option)
     assert result.exit_code == 2
-    assert f"{option[0]} goes with a curator's question" in result.output
+    assert f"{option[0]} goes with a query such as --count" in result.output
 
 
 def test_a_file_is_not_replaced_unless_forced(tmp_path):

@@ -7,6 +7,7 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import NAMED, call, call_json, rows, strict
+from undertow.certificate import Leakage
 from undertow.cli.plan import plan_rows
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 
@@ -67,7 +68,7 @@ def test_objectives(objective):
 
 
 def by_hand(mechanism, chain=ACTIVITY, **options):
-    leak = ut.Leakage(1.0, 2.0, "exact", "any")
+    leak = Leakage(1.0, 2.0, "exact", "any")
     return ut.Plan(mechanism, chain, 2.0, leak, "exact", **options)
 
 
@@ -154,7 +155,7 @@ USAGE = {
     "two questions about the series": (*SERIES, "--redacted", "--protect", "1"),
     "nothing to hide": ("plan", *NAMED, "--length", 9, "--redacted", "--limit", 1),
     "protect with a series": (*SERIES, "--protect", "1"),
-    "pairs with a series": (*SERIES, "--pairs", "inactive:active"),
+    "pairs with a series": (*SERIES, "--secret", "inactive:active"),
     "an aim of a redaction": (*REDACTED, "--objective", "flips"),
     "an aim of a count": (
         "plan",

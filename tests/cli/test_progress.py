@@ -99,10 +99,10 @@ def test_an_interrupted_leakage_prints_what_is_known_at_once(monkeypatch):
     chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
     result = call(*LEAKAGE)
     assert result.exit_code == 130
-    assert "What it reveals about one record, as far as the search came" in result.stdout
+    assert "Leakage about one record, at the interrupt" in result.stdout
     upper = output.above(at_most(ut.PureDP(1.0), chain, "any"))
     assert f"  leakage   between 1 and {upper}\n" in result.stdout
-    assert "interrupted: this is what was attained and proved so far" in result.stderr
+    assert "interrupted: the interval attained and proved so far" in result.stderr
 
 
 SIZE, MEMBERS = 8, 300  # some hundredths of a second each, and a signal takes a thousandth
@@ -127,7 +127,7 @@ def test_an_interrupted_process_prints_the_interval_it_has_reached(tmp_path):
             said.append(line)
         out = child.stdout.read()
     assert child.returncode == 130, said
-    assert "interrupted: this is what was attained and proved so far" in said[-1]
+    assert "interrupted: the interval attained and proved so far" in said[-1]
     assert not [line for line in said if not line.startswith("undertow: ")]  # no traceback
     assert [path.name for path in tmp_path.iterdir()] == ["set.json"]
     told, truth = strict(out), ut.leakage(ut.PureDP(1.0), chain)

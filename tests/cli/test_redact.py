@@ -1,4 +1,4 @@
-"""`undertow redact`: erased records stay erased, files come whole, a redaction stands alone."""
+"""`undertow sanitize` with erasures: erased records stay erased, files come whole."""
 
 import errno
 import os
@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+import undertow as ut
 from tests.cli.calls import rows
 from tests.cli.local_scenario import (
     IDS,
@@ -36,7 +37,7 @@ def done(result):
 
 
 def redact(*arguments, plan="erasures.plan", **options):
-    return run("redact", *arguments, plan=plan, **options)
+    return run("sanitize", *arguments, plan=plan, **options)
 
 
 # --- what is written ------------------------------------------------------------------------------
@@ -166,7 +167,7 @@ def test_a_figure_that_cannot_be_written_keeps_the_table_back(monkeypatch):
 
 
 def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch):
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(*given):
         read = real(*given)
@@ -174,7 +175,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch):
             file.write("\n")
         return read
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     assert "changed while it was read" in refused(redact(*OUT, account=WIDE))
     assert not names()
     assert not ledger("wide.db").entries()

@@ -189,7 +189,7 @@ def test_a_dry_run_says_what_a_release_would_refuse():
 
 def test_a_dry_run_without_a_ledger():
     said = rows(release("--dry-run", account=()))
-    assert "there is no ledger" in said["left"]
+    assert "no ledger is given" in said["left"]
     assert released(release("--dry-run", "--json", account=()))["left"] is None
 
 
@@ -202,7 +202,7 @@ def test_a_reservation_left_by_a_crash_is_told(monkeypatch):
         assert release().exit_code == 1
     (entry,) = ledger().entries()
     assert entry.status == "reserved"
-    assert "by a run that did not end" in rows(release("--dry-run"))["spends"]
+    assert "an interrupted run reserved it" in rows(release("--dry-run"))["spends"]
     level = ledger().level()
     assert release().exit_code == 0
     assert ledger().level() == level
@@ -281,15 +281,15 @@ def test_places_are_refused_before_anything_is_spent():
 
 
 def test_a_read_only_folder_is_refused_before_anything_is_spent(monkeypatch):
-    real = Path.open
+    real = os.open
 
-    def read_only(path, mode="r", *rest, **options):
-        if "x" in mode:
+    def read_only(path, flags, *rest, **options):
+        if flags & os.O_EXCL:
             raise PermissionError(errno.EACCES, os.strerror(errno.EACCES))
-        return real(path, mode, *rest, **options)
+        return real(path, flags, *rest, **options)
 
     with monkeypatch.context() as patched:
-        patched.setattr(Path, "open", read_only)
+        patched.setattr(os, "open", read_only)
         result = release(*FILES)
     assert result.exit_code == 1
     assert result.stderr == "undertow: cannot write answer.json: permission denied\n"

@@ -37,7 +37,7 @@ def test_the_table_and_the_figure(files):
     assert "odds of leaving x 0.5, x 2" in said
     assert "check: time" in said
     assert "sticky.json" in said
-    assert "What was checked of the model (computed from public records)" in said
+    assert "Checks of the model (computed from public records)" in said
     assert (files / "other.png").read_bytes().startswith(b"\x89PNG")
     again = call("robustness", "plan.json", "--figure", "other.png")
     assert again.exit_code == 1  # nothing is replaced unasked
@@ -62,7 +62,7 @@ def test_json(files):
     [
         (("plan.json", "--factors", "0,1"), 1, "factor"),
         (("plan.json", "--factors", "a"), 2, "numbers"),
-        (("plan.json", "--factors", "2", "--no-grid"), 2, "--no-grid leaves out"),
+        (("plan.json", "--factors", "2", "--no-grid"), 2, "exclude each other"),
         (("plan.json", "--other", "none.json"), 1, "none.json"),
         (("sticky.json",), 1, "plan"),
         (("plan.json", "--figure", "x.pdf"), 2, ".png or .svg"),

@@ -192,7 +192,6 @@ def test_a_dry_run_refuses_what_a_run_refuses():
         ((), {"plan": "runs.plan", "account": ACCOUNT}),
         ((), {"plan": "other.plan", "account": ACCOUNT}),
         ((), {"plan": "count.plan"}),
-        ((), {"plan": "erasures.plan"}),
         (("--strict",), {"data": "odd.csv"}),
         ((), {"data": "none.csv"}),
         (("--window", "2030-01-01,2030-01-02"), {}),
@@ -217,7 +216,7 @@ def test_a_second_draw_of_a_race_is_never_published(monkeypatch, kept):
     Both have the key of the release, so that their draws are one; without it there are two, and
     this one is refused.
     """
-    from undertow.cli.local import Drafts
+    from undertow.releasing.drafts import Drafts
 
     real, calls = Drafts.compose, []
 

@@ -35,7 +35,7 @@ def test_a_full_disk_leaves_nothing_and_the_same_command_again_is_free(monkeypat
     assert not names()
     assert [entry.status for entry in ledger().entries()] == ["reserved"] * bool(account)
     if account:
-        assert "did not end" in rows(sanitize(*OUT, "--dry-run", account=account))["spends"]
+        assert "interrupted run" in rows(sanitize(*OUT, "--dry-run", account=account))["spends"]
     level = ledger().level()
     done(sanitize(*OUT, account=account))
     assert ledger().level() == level

@@ -204,7 +204,7 @@ def test_drafts_of_a_living_process_are_left_alone(monkeypatch):
 
     Both draw under the key of the release: what they publish is the same.
     """
-    from undertow.cli import local as local_release
+    from undertow.cli import sanitization as local_release
 
     real = local_release.record
     others: list[str] = []
@@ -259,11 +259,11 @@ def test_a_folder_of_drafts_that_is_no_folder_of_ours_is_refused_first():
 @pytest.mark.parametrize("point", ["draft-written", "confirm-committed", "publish-named"])
 def test_redactions_too(point):
     files = (*OUT, "--figure", "f.svg")
-    asked = ("redact", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *WIDE, *files)
+    asked = ("sanitize", "steps.csv", "--plan", "erasures.plan", *ACTIVE, *WIDE, *files)
     assert apart(*asked, prepare=(die_at_checkpoint, point, 1, 0o000)).returncode == 9
     if point != "publish-named":
         assert len(private()) == 1 + (point != "draft-written")
-    done(run("redact", *files, plan="erasures.plan", account=WIDE))
+    done(run("sanitize", *files, plan="erasures.plan", account=WIDE))
     (entry,) = ledger("wide.db").entries()
     assert entry.result is not None
     assert set(entry.result["files"]) == {"output.csv", "figure.svg"}

@@ -22,6 +22,7 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
 from tests.processes import die_in, full_output
+from undertow.certificate import Leakage
 from undertow.releasing.series import fingerprint
 
 __all__ = ["scenario", "studio"]
@@ -53,14 +54,14 @@ def edited():
 @pytest.mark.parametrize("arguments", [(), ("--dry-run",)], ids=["run", "dry run"])
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, arguments, account):
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(*given):
         read = real(*given)
         change()
         return read
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, *arguments, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -70,13 +71,13 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
 @pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
 def test_what_seems_wrong_with_a_table_may_be_the_change(monkeypatch, account):
     """A row that is half written looks like a foreign record."""
-    from undertow.data.codes import coded as real
+    real = ut.Data.coded
 
     def meanwhile(data, rule):
         replaced()
         return real(ut.Data(["canary"]), rule)
 
-    monkeypatch.setattr("undertow.releasing.series.coded", meanwhile)
+    monkeypatch.setattr(ut.Data, "coded", meanwhile)
     said = refused(sanitize(*OUT, account=account))
     assert "steps.csv changed while it was read" in said
     assert not names()
@@ -100,9 +101,9 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
 
 def test_plans_of_another_kind_name_the_right_command():
     assert "use it with 'undertow release'" in refused(sanitize(*OUT, plan="count.plan"))
-    assert "use it with 'undertow redact'" in refused(sanitize(*OUT, plan="erasures.plan"))
+    assert "--figure draws erasures" in refused(sanitize(*OUT, "--figure", "f.png"))
     assert "use 'undertow sanitize'" in refused(release(plan="flips.plan"))
-    assert "use 'undertow redact'" in refused(release(plan="erasures.plan"))
+    assert "use 'undertow sanitize'" in refused(release(plan="erasures.plan"))
     assert "cannot read the plan file none.plan" in refused(sanitize(*OUT, plan="none.plan"))
     edited = json.loads(Path("flips.plan").read_text()) | {"limit": 9.0}
     Path("edited.plan").write_text(json.dumps(edited))
@@ -115,7 +116,7 @@ def test_a_plan_for_other_states_is_refused():
     chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("asleep", "awake"))
     three = ut.MarkovChain([[0.8, 0.1, 0.1]] * 3, states=("a", "b", "c"), length=HOURS)
     Path("two.plan").write_text(ut.calibrate(ut.Series(), chain, 0.5).to_json())
-    leak = ut.Leakage(0.0, 2.0, "exact", "any")
+    leak = Leakage(0.0, 2.0, "exact", "any")
     plan = ut.Plan(ut.RandomizedResponse.symmetric(3, 0.25), three, 2.0, leak, "exact")
     Path("three.plan").write_text(plan.to_json())
     said = refused(sanitize(*OUT, plan="three.plan"))
@@ -190,8 +191,8 @@ ASKED = ("sanitize", "steps.csv", "--plan", "flips.plan", *ACTIVE, *ACCOUNT, *OU
     ("module", "name"),
     [
         ("undertow.releasing.series", "randomised"),
-        ("undertow.cli.local", "write_frames"),
-        ("undertow.cli.local", "record"),
+        ("undertow.cli.sanitization", "write_frames"),
+        ("undertow.cli.sanitization", "record"),
     ],
 )
 def test_a_killed_process_is_repaired_by_the_same_command(module, name):

@@ -72,7 +72,7 @@ def test_commands_say_the_same_in_pieces(data, size, pieces):
         ("estimate", data, "--plan", "flips.plan", *WHO, "--value", "state"),
         ("release", data, "--plan", "count.plan", *ACTIVE, "--by", "cohort", "--dry-run"),
         ("sanitize", data, "--plan", "flips.plan", *ACTIVE, "--dry-run"),
-        ("redact", data, "--plan", "erasures.plan", *ACTIVE, "--dry-run"),
+        ("sanitize", data, "--plan", "erasures.plan", *ACTIVE, "--dry-run"),
     ]
     whole = [said(*one) for one in asked]
     checked = call("validate", data, *ACTIVE, "--plan", "count.plan", "--json")
@@ -96,7 +96,7 @@ def without_files(told):
     return code, body
 
 
-VERBS = [("sanitize", "flips"), ("sanitize", "runs"), ("redact", "erasures")]
+VERBS = [("sanitize", "flips"), ("sanitize", "runs"), ("sanitize", "erasures")]
 OUTPUTS = ["out.csv", "out.csv.gz", "out.parquet"]
 
 
@@ -106,7 +106,7 @@ OUTPUTS = ["out.csv", "out.csv.gz", "out.parquet"]
 )
 def test_outputs_are_the_same_in_pieces(verb, plan, output, sizes, pieces, monkeypatch):
     monkeypatch.setattr(Key, "fresh", classmethod(lambda cls: cls(FIXED)))
-    figure = ("--figure", "first.svg") if verb == "redact" else ()
+    figure = ("--figure", "first.svg") if plan == "erasures" else ()
     found = []
     for size in (None, *sizes):
         if size is not None:
@@ -139,7 +139,7 @@ def test_a_ledger_records_the_same_in_pieces(pieces):
 
 def test_a_redaction_is_accounted_for_in_pieces(pieces):
     pieces(11)
-    result = run("redact", *OUT, plan="erasures.plan", account=WIDE)
+    result = run("sanitize", *OUT, plan="erasures.plan", account=WIDE)
     assert result.exit_code == 0, result.output
     assert len(ledger("wide.db").entries()) == 1
 
@@ -208,7 +208,7 @@ def test_a_file_that_disappears_is_refused(pieces, monkeypatch):
 
 
 def test_a_full_disk_in_the_middle_is_named_and_the_next_run_writes_the_same(pieces, monkeypatch):
-    from undertow.cli import local as local_release
+    from undertow.cli import sanitization as local_release
 
     real, drawn = write_frames, []
 

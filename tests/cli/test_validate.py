@@ -46,7 +46,7 @@ def test_problems_name_column_and_row_and_no_value():
     assert ("steps", 4, "is not a number") in found
     told = call("validate", "odd.csv", *STEPS, "--plan", "range.plan")
     assert told.exit_code == 1
-    assert "for the curator's eyes only" in told.stdout
+    assert "for the curator only" in told.stdout
     assert "is missing" in told.stdout
     assert "canary" not in told.output + result.output
 

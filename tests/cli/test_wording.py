@@ -16,7 +16,7 @@ from undertow.cli.output import in_cli_words
 
 PYTHON = re.compile(
     r"\b(method|against|unit|gaps|time|by|groups|every|model|limit|release_id|missing|state|states|"
-    r"value|person|length|start|protect|known|prior|dataset|covers|pairs|lower|upper)=(?!=)"
+    r"value|person|length|start|protect|known|prior|dataset|valid_for|secret|lower|upper)=(?!=)"
     r"|\b(calibrate|Data|Redacted|Series|set_limit|to_dict|verify|release|sanitize|redact)\("
     r"|\brelease_id\b|\bset_limit\b"
 )
@@ -133,5 +133,5 @@ def test_mistakes_are_told_in_options(scenario, arguments):  # noqa: F811
 
 def test_reasons_of_a_comparison_are_told_in_options():
     result = call("compare", *NAMED, "--length", 30, "--count", "active", "--limit", "1")
-    assert "does not" in result.stdout or "These do not apply" in result.stdout
+    assert "does not" in result.stdout or "Methods that do not apply" in result.stdout
     assert not PYTHON.search(result.stdout), result.stdout

@@ -23,7 +23,6 @@ PROGRAM = 1e-9  # how far the oracle lets a linear program be from its optimum
 CLOSED = 1e-8  # how far apart the ends of an exact method may be
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=12)
 NAMED: tuple[Any, ...] = ("any", "ignorant", "informed")
-ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 
 
 def slack(value):

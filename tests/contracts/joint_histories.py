@@ -5,7 +5,6 @@ package. `joint_runs` puts histories together and compares them with their guara
 """
 
 import dataclasses
-import inspect
 import string
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -16,12 +15,12 @@ import numpy as np
 import polars as pl
 
 import undertow as ut
+from tests.contracts.method_plans import secret_of
 from tests.oracles import joint as oracle
 from tests.oracles.joint import Answer, Noisy
 from undertow.errors import UndertowError
 
 ROOM = 60_000  # most output vectors of a history that are enumerated; else so many at random
-COVERS = "covers" in inspect.signature(ut.calibrate).parameters
 
 TWO: dict[str, Any] = {  # two states, by name
     "activity": [[0.882, 0.118], [0.305, 0.695]],
@@ -131,7 +130,7 @@ class Ask:
     unit: str = "record"
     pairs: tuple[tuple[int, int], ...] | None = None
     protect: tuple[int, ...] | None = None
-    covers: str | None = None
+    valid_for: str | None = None
     missing: Any = None
 
     def plan(self) -> Any:
@@ -151,14 +150,15 @@ class Ask:
 def _plan(ask: Ask) -> Any:
     more: dict[str, Any] = {}
     if not isinstance(ask.query, ut.Series | ut.Redacted):
-        more = {"unit": ask.unit, "pairs": ask.pairs, "protect": ask.protect}
-    if COVERS and ask.covers is not None:
-        more["covers"] = ask.covers
+        whole = ask.unit == "person"
+        more = {"secret": ut.Person() if whole else secret_of(ask.pairs, ask.protect)}
+    if ask.valid_for is not None:
+        more["valid_for"] = ask.valid_for
     if ask.missing is not None:
         more["missing"] = ask.missing
     try:
         model = ask.world.model(ask.length)
-        return ut.calibrate(ask.query, model, ask.epsilon, ask.against, ask.method, **more)
+        return ut.calibrate(ask.query, model, ask.epsilon, ask.against, method=ask.method, **more)
     except UndertowError as refusal:
         return refusal
 
@@ -209,11 +209,13 @@ def ask(
         if length is not None and rng.random() < 0.3:
             protect = (int(rng.integers(length)),)
     level = float(rng.choice(LEVELS)) if epsilon is None else epsilon
-    covers = (None, None, "windows", "any")[rng.integers(4)] if COVERS else None
+    valid_for = (None, None, "windows", "any")[rng.integers(4)]
     missing = (None, None, "any", "none", 0)[rng.integers(5)]
     if where.dependent is not None or isinstance(asked, ut.Series | ut.Redacted):
         missing = None
-    return Ask(where, asked, level, method, length, against, unit, pairs, protect, covers, missing)
+    return Ask(
+        where, asked, level, method, length, against, unit, pairs, protect, valid_for, missing
+    )
 
 
 # --- tables ---------------------------------------------------------------------------------------

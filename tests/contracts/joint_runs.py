@@ -106,7 +106,7 @@ def made(
     if isinstance(plan.query, ut.Series):
         verb = ut.sanitize
     if isinstance(plan.query, ut.Redacted):
-        verb = ut.redact
+        verb = ut.sanitize
     try:
         with warnings.catch_warnings():  # about the shape of the table, which is as it is here
             warnings.simplefilter("ignore", UserWarning)
@@ -117,9 +117,13 @@ def made(
 
 def promise(plan: Any) -> Promise:
     """What the plan guarantees, whatever was proved."""
-    secrets = plan.leakage.secrets
-    pairs = None if secrets.pairs is None else tuple((int(x), int(y)) for x, y in secrets.pairs)
-    targets = secrets.records
+    secret = plan.leakage.secret
+    pairs = (
+        None
+        if secret.value_pairs is None
+        else tuple((int(x), int(y)) for x, y in secret.value_pairs)
+    )
+    targets = secret.targets
     if isinstance(plan.query, ut.Redacted):
         targets = plan.query.protect
     return Promise(plan.limit, plan.against, plan.unit, pairs, targets)
@@ -336,7 +340,12 @@ def account(number: int, folder: Path, most: dict[int, int] | None = None) -> Ou
     for sibling in ("one", "two") if number % 3 == 0 and style != "adaptive" else ("one",):
         try:
             ledger = ut.Ledger(
-                folder / f"{number}-{sibling}.db", "data", model, limit, against=against, unit=unit
+                folder / f"{number}-{sibling}.db",
+                "data",
+                model,
+                limit,
+                against=against,
+                secret=ut.Person() if unit == "person" else None,
             )
         except UndertowError:
             return out

@@ -45,7 +45,7 @@ def _one_class(ones):
 
 def chain(ones, length=None):
     """The public model."""
-    return ut.SecondOrderChain(oracle.tensor(ones), length=length)
+    return ut.MarkovChain.second_order(oracle.tensor(ones), length=length)
 
 
 def law(ones, n):

@@ -10,6 +10,7 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
+from importlib.util import find_spec
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -106,7 +107,7 @@ def order_two(tensor: Any, records: int, length: int | None = 0) -> Subject:
     kernel = pairs.reshape(size**2, size**2)
     symbols = [state % size for state in range(size**2)]
     law = oracle.hidden_joint(stationary(kernel), kernel, symbols, records)
-    return Subject(ut.SecondOrderChain(tensor, length=length), (law,), length is not None)
+    return Subject(ut.MarkovChain.second_order(tensor, length=length), (law,), length is not None)
 
 
 def hidden(matrix: Any, symbols: Any, records: int, length: int | None = 0) -> Subject:
@@ -420,7 +421,7 @@ def certified(
     shape: Any = "series",
 ) -> Any:  # fmt: skip
     """The public leakage; the one place of these tests that names its options."""
-    return ut.leakage(mechanism, model, against, delta=delta, covers=shape, protect=secret)
+    return ut.leakage(mechanism, model, against, delta=delta, valid_for=shape, secret=secret)
 
 
 def ask(row: Row) -> Any:
@@ -449,9 +450,17 @@ ORDER_ONE = ("sticky", "sticky, endless", "turning", "elsewhere", "three states"
              "three states, endless", "varying", "periodic", "set")  # fmt: skip
 ORDER_TWO = ("order two", "order two, endless", "order two, free", "set of kinds")
 HIDDEN = ("hidden", "hidden, endless", "hidden, free")
-NETWORKS = ("tree", "collider")
 FAMILIES = ("trio", "trio, unsure")
 NUMBERS = ("gaussian", "gaussian class")
+
+
+ENGINE = find_spec("undertow.models.lowered") is not None
+"""Whether one explicit adversary is answered on every law that lowers to hidden states."""
+
+
+def explicit(row: Row) -> bool:
+    """Whether the pairwise bounds of the engine answer a row."""
+    return ENGINE and isinstance(ADVERSARIES[row.adversary], ut.Adversary)
 
 
 def refusal(row: Row) -> type[UndertowError] | None:
@@ -463,8 +472,9 @@ def refusal(row: Row) -> type[UndertowError] | None:
         return NotSupported if model in FAMILIES else None
     if mechanism in ("sum", "linear") and model in FAMILIES:  # whose states are no numbers
         return InvalidInput
+    lowered = explicit(row) and model in HIDDEN
     if row.secret == "window":
-        known = model in (*ORDER_ONE, *ORDER_TWO, "box", "groups")
+        known = model in (*ORDER_ONE, *ORDER_TWO, "box", "groups") or lowered
         return NotSupported if mechanism in ("metric", "mask", "erasures") or not known else None
     if mechanism in ("mask", "erasures"):
         if mechanism == "mask" and model.startswith("three states"):
@@ -473,7 +483,7 @@ def refusal(row: Row) -> type[UndertowError] | None:
         known = model in ORDER_ONE or (wide and model in ORDER_TWO)
         return None if known else NotSupported
     if mechanism == "metric":
-        return None if model in (*ORDER_ONE, "box") else NotSupported
+        return None if model in (*ORDER_ONE, "box") or lowered else NotSupported
     states = ("laplace count", "discrete count", "histogram", "gaussian count")
     if model in NUMBERS and mechanism in states and row.shape == "series":
         return NotSupported
@@ -484,6 +494,8 @@ def unbounded(row: Row) -> bool:
     """Whether no finite upper end is known, or one above the general bound."""
     if row.mechanism == "approximate level":  # its delta grows with the records that move together
         return row.secret == "window" or row.model not in ORDER_ONE
+    if explicit(row) and row.mechanism not in AT_DELTA:
+        return False
     return row.model in ("hidden, free", "hidden", "order two, free") and row.secret == "record"
 
 
@@ -529,7 +541,11 @@ def truth(row: Row) -> tuple[float, float]:
 def any_length(row: Row) -> bool:
     """Whether a proof is about windows of series of any length, as its assumptions say."""
     counts = ("laplace count", "discrete count")
-    return row.shape == "windows" and row.mechanism in counts and row.model in ORDER_ONE
+    return (
+        row.shape == "windows"
+        and row.mechanism in counts
+        and row.model in (*ORDER_ONE, "set of kinds", "box")
+    )
 
 
 def gaussian_truth(row: Row, subj: Subject) -> tuple[float, float]:

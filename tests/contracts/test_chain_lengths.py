@@ -2,14 +2,12 @@
 
 import math
 
-import numpy as np
 import pytest
 
 import undertow as ut
 from tests.contracts.chain_truths import (
     NAMED,
     count_truth,
-    encloses,
     slack,
 )
 from tests.contracts.chains import Example, example
@@ -86,16 +84,3 @@ def test_infinite_leakage_is_an_answer(transition, start, who):
         )
         assert finite.lower == pytest.approx(0.5 * n, rel=1e-9)
         assert finite.upper == pytest.approx(0.5 * n, rel=1e-9)
-
-
-@pytest.mark.parametrize("who", ["any", "ignorant"])
-def test_infinite_leakage_of_a_count(who):
-    frozen = ut.MarkovChain(np.eye(2), start=[0.5, 0.5])
-    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), frozen, against=who)
-    assert leak.upper == math.inf
-
-
-def test_a_count_of_an_alternating_series_leaks_no_more_than_one_record():
-    swap = ut.MarkovChain([[0.0, 1.0], [1.0, 0.0]], start=[0.5, 0.5])
-    leak = ut.leakage(ut.Laplace(ut.Count(1), scale=3.0), swap)
-    encloses(leak, 1 / 3)  # the counts of the two series of odd length differ by one

@@ -170,6 +170,6 @@ def test_guarantees_that_cannot_be_made_are_refused():
         (ut.Count(1), 1.0, "any", "3r-constant"),
     ):
         with pytest.raises(UndertowError):
-            calibrate(query, chain, epsilon, against, method)
+            calibrate(query, chain, epsilon, against, method=method)
     with pytest.raises(UndertowError):
         calibrate(ut.Series(), ut.Groups(3), 1.0)

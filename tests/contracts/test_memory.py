@@ -17,7 +17,7 @@ from tests.contracts import memory_chains as chains
 from tests.contracts.memory_chains import ERROR, FAMILIES, chain, draw, law
 from tests.oracles import memory as oracle
 from undertow.errors import UndertowError
-from undertow.models.second_order import SecondOrderChain
+from undertow.models import SecondOrderChain, is_attractive
 
 # Pr[1 | 00, 01, 10, 11], theta, margin, leakage over all adversaries and outputs at n = 4, 5, 6,
 # and brackets for every length by direction: 1v0, then 0v1
@@ -162,7 +162,7 @@ def test_no_law_with_zeros_is_called_attractive_that_is_not(numbers):
     for seed in numbers:
         ones = draw("zeros", seed)
         try:
-            verdict = ut.is_attractive(chain(ones))
+            verdict = is_attractive(chain(ones))
         except UndertowError:
             continue
         if verdict:
@@ -170,7 +170,7 @@ def test_no_law_with_zeros_is_called_attractive_that_is_not(numbers):
 
 
 def test_a_chain_of_order_one_is_attractive_if_records_agree():
-    assert ut.is_attractive(ut.SecondOrderChain.of(ut.MarkovChain([[0.8, 0.2], [0.35, 0.65]])))
+    assert is_attractive(SecondOrderChain.of(ut.MarkovChain([[0.8, 0.2], [0.35, 0.65]])))
 
 
 # --- leakages against the oracle ------------------------------------------------------------------
@@ -305,7 +305,7 @@ def test_levels_flips_and_counts_leak_the_same_on_attractive_chains(numbers):
 def test_names_of_the_symbols_do_not_matter(family, numbers):
     for seed in numbers:
         ones = draw(family, seed)
-        other = ut.SecondOrderChain(oracle.swapped(oracle.tensor(ones)))
+        other = ut.MarkovChain.second_order(oracle.swapped(oracle.tensor(ones)))
         first = ut.leakage(ut.RandomizedResponse.binary(0.1, 0.3), chain(ones))
         _meet(first, ut.leakage(ut.RandomizedResponse.binary(0.3, 0.1), other))
 
@@ -323,4 +323,4 @@ def test_the_direction_of_time_does_not_matter(family, numbers):
 def test_a_chain_of_order_one_leaks_what_it_leaks(rows):
     first = ut.MarkovChain(rows)
     for mechanism in (ut.PureDP(0.5), ut.RandomizedResponse.binary(0.2, 0.3)):
-        _meet(*(ut.leakage(mechanism, one) for one in (first, ut.SecondOrderChain.of(first))))
+        _meet(*(ut.leakage(mechanism, one) for one in (first, SecondOrderChain.of(first))))

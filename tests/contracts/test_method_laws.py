@@ -62,36 +62,10 @@ def test_more_epsilon_is_never_more_noise(matrix, n, epsilon, factor):
         assert more <= scale(chain, epsilon, who, method) * (1 + SAME)
 
 
-@law(LAWS, 2, matrix=matrices(), n=st.integers(2, 20), epsilon=epsilons)
-def test_any_needs_no_less_than_ignorant_and_longer_no_less_than_shorter(matrix, n, epsilon):
-    scales = {
-        (who, length): scale(ut.MarkovChain(matrix, length=length), epsilon, who, "quilt")
-        for who in ("any", "ignorant")
-        for length in (n, n + 1, n + 9)
-    }
-    for length in (n, n + 1, n + 9):
-        assert scales["any", length] >= scales["ignorant", length] * (1 - SAME)
-    for who in ("any", "ignorant"):
-        assert scales[who, n] <= scales[who, n + 1] * (1 + SAME)
-        assert scales[who, n + 1] <= scales[who, n + 9] * (1 + SAME)
-
-
-@law(LAWS, 2, matrix=matrices(), n=st.integers(2, 200), epsilon=epsilons)
-def test_independent_records_need_plain_noise(matrix, n, epsilon):
-    chain = ut.MarkovChain(np.tile(matrix[0], (len(matrix), 1)), length=n)
-    for method, who in (
-        ("quilt", "ignorant"),
-        ("quilt", "any"),
-        ("wasserstein", "ignorant"),
-        ("exact", "any"),
-    ):
-        assert scale(chain, epsilon, who, method) == pytest.approx(1 / epsilon, rel=1e-8)
-
-
 @law(LAWS, 2, matrix=matrices(), n=st.integers(2, 5), epsilon=st.floats(0.2, 6.0))
 def test_guarantees_on_random_chains(matrix, n, epsilon):
     chain = Example("random", matrix, "stationary", n)
     for method, who in APPLICABLE:
-        plan = calibrate(chain, (1,), epsilon, who, method)
+        plan = calibrate(chain, (1,), epsilon, who, method=method)
         assert math.isfinite(plan.leakage.upper)
         kept(plan, chain, table(chain, (1,), plan.mechanism.scale), who)

@@ -15,6 +15,7 @@ from tests.contracts.method_plans import (
     calibrate,
     kept,
     scale,
+    secret_of,
     table,
 )
 from tests.grids import each
@@ -33,10 +34,10 @@ def test_quilt_scales_are_those_of_brute_force(family, k, n, counted):
     chain = example(family, k, n, seed=5)
     for epsilon in EPSILONS:
         expected = oracles.quilt_by_enumeration(chain.joint, epsilon)
-        found = calibrate(chain, counted, epsilon, "ignorant", "quilt").mechanism.scale
+        found = calibrate(chain, counted, epsilon, "ignorant", method="quilt").mechanism.scale
         assert found == pytest.approx(expected, rel=SAME)
         floor = oracles.quilt_by_enumeration(chain.joint, epsilon, conditional=True)
-        found = calibrate(chain, counted, epsilon, "any", "quilt").mechanism.scale
+        found = calibrate(chain, counted, epsilon, "any", method="quilt").mechanism.scale
         assert floor * (1 - SAME) <= found <= n / epsilon * (1 + SAME)
 
 
@@ -49,7 +50,7 @@ def test_impossible_values_have_no_influence(family):
         chain = example(family, 2 + seed % 2, 5, seed)
         for epsilon in EPSILONS:
             expected = oracles.quilt_by_enumeration(chain.joint, epsilon)
-            found = calibrate(chain, (0,), epsilon, "ignorant", "quilt").mechanism.scale
+            found = calibrate(chain, (0,), epsilon, "ignorant", method="quilt").mechanism.scale
             assert found == pytest.approx(expected, rel=SAME)
 
 
@@ -63,7 +64,7 @@ def test_quilt_approx_is_the_plain_search(family, k, n):
     numbers = oracles.mixing_numbers(chain.transition)
     for epsilon in (0.5, 2.0, 8.0):
         expected = oracles.quilt_approx(*numbers, n, epsilon)
-        found = calibrate(chain, (1,), epsilon, "ignorant", "quilt-approx").mechanism.scale
+        found = calibrate(chain, (1,), epsilon, "ignorant", method="quilt-approx").mechanism.scale
         assert found == pytest.approx(expected, rel=SAME)
 
 
@@ -87,9 +88,11 @@ def test_wasserstein_distances_are_exact(family, k, n, counted):
         w, tie = oracles.wasserstein(chain.model(), oracles.counted(counted))
         if w == 0:
             with pytest.raises(NothingToProtect):
-                calibrate(chain, counted, 2.0, "ignorant", "wasserstein")
+                calibrate(chain, counted, 2.0, "ignorant", method="wasserstein")
             continue
-        found = calibrate(chain, counted, 2.0, "ignorant", "wasserstein").mechanism.scale * 2.0
+        found = (
+            calibrate(chain, counted, 2.0, "ignorant", method="wasserstein").mechanism.scale * 2.0
+        )
         allowed = (w, w + 1) if tie else (w,)
         assert any(found == pytest.approx(one, rel=SAME) for one in allowed)
 
@@ -113,7 +116,7 @@ def test_wasserstein_of_other_answers():
     ):
         w, tie = oracles.wasserstein(chain.model(), answer)
         assert not tie
-        plan = ut.calibrate(query, chain.model(), 1.5, "ignorant", "wasserstein")
+        plan = ut.calibrate(query, chain.model(), 1.5, "ignorant", method="wasserstein")
         assert plan.mechanism.scale * 1.5 == pytest.approx(w, rel=SAME)
         noisy = oracles.noisy_answer(3, 4, plan.mechanism.scale, answer)
         kept(plan, chain, noisy, "ignorant")
@@ -130,7 +133,12 @@ def some(method, who, pairs=None, protect=None, epsilon=1.5, seed=10):
     named = None if pairs is None else [(NAMES[x], NAMES[y]) for x, y in pairs]
     plans = [
         ut.calibrate(
-            ut.Count(("a", "c")), chain.model(NAMES), epsilon, who, method, pairs=p, protect=r
+            ut.Count(("a", "c")),
+            chain.model(NAMES),
+            epsilon,
+            who,
+            method=method,
+            secret=secret_of(p, r),
         )
         for p, r in ((named, protect), (None, None))
     ]
@@ -179,7 +187,7 @@ def test_one_protected_record_of_a_class(record):
     pi, gap = 0.3, 0.5
     model = ut.MarkovChain.mixing(states=2, pi_min=pi, gap=gap, length=40)
     expected = oracles.quilt_approx(pi, gap, 40, 1.0, [record])
-    found = scale(model, 1.0, "ignorant", "quilt-approx", protect=[record])
+    found = scale(model, 1.0, "ignorant", "quilt-approx", secret=ut.Records([record]))
     assert found == pytest.approx(expected, rel=SAME)
 
 
@@ -187,8 +195,9 @@ def test_one_protected_record_of_a_class(record):
 def test_bad_secrets_are_refused(method):
     chain = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], ("a", "b"), length=5)
 
-    def asked(**secrets):
-        return ut.calibrate(ut.Count("a"), chain, 1.0, "ignorant", method, **secrets)
+    def asked(pairs=None, records=None):
+        secret = secret_of(pairs, records)
+        return ut.calibrate(ut.Count("a"), chain, 1.0, "ignorant", secret, method=method)
 
     with pytest.raises(InvalidInput):
         asked(pairs=[("a", "a")])
@@ -199,10 +208,10 @@ def test_bad_secrets_are_refused(method):
         with pytest.raises(InvalidInput):
             asked(pairs=pairs)
     outside: list[Any] = [[5], [-1], [0, 5], [1.5], ["a"], 3]
-    for protect in outside:
+    for records in outside:
         with pytest.raises(InvalidInput):
-            asked(protect=protect)
-    nothing: list[Any] = [{"pairs": []}, {"protect": []}]
+            asked(records=records)
+    nothing: list[Any] = [{"pairs": []}, {"records": []}]
     for secrets in nothing:
         with pytest.raises(UndertowError):
             asked(**secrets)

@@ -29,7 +29,7 @@ METHODS = ("mq-printed", "mq", "3r-relaxed", "3r-constant", "3r-individual", "op
 def planned(chain, protect, epsilon, against, method, length=None):
     """A plan, or None where the method says that it does not apply."""
     try:
-        return calibrate(ut.Redacted(protect, length), chain, epsilon, against, method)
+        return calibrate(ut.Redacted(protect, length), chain, epsilon, against, method=method)
     except UndertowError:
         return None
 
@@ -58,9 +58,9 @@ def test_redactions_keep_their_guarantee(name, method, against, target, epsilon)
     chain = binary(name, 6)
     if against == "any" and method not in ("mq", "optimal"):
         with pytest.raises(MethodRefused, match="ignorant"):
-            calibrate(ut.Redacted(target), chain, epsilon, against, method)
+            calibrate(ut.Redacted(target), chain, epsilon, against, method=method)
         return
-    plan = calibrate(ut.Redacted(target), chain, epsilon, against, method)
+    plan = calibrate(ut.Redacted(target), chain, epsilon, against, method=method)
     assert plan.method == method
     is_sound(plan, chain, [target], epsilon, against)
 

@@ -89,7 +89,7 @@ def as_source(frame: pl.DataFrame, backend: str, folder: Path) -> Any:
 def everything(data: Data, value: str) -> list[Any]:
     """All that can be asked of a table, but for names of columns."""
     sanitised = ut.sanitize(PLAN, data, insecure_seed=1)
-    redacted = ut.redact(ERASE, data, insecure_seed=1)
+    redacted = ut.sanitize(ERASE, data, insecure_seed=1)
     again = Data(sanitised, value=value, person=data.grid.person, time=data.grid.time, every=1)
     answers = data.answers(ut.Histogram(), (0, 1))
     sums = data.answers(ut.Sum(0, 1))
@@ -147,7 +147,7 @@ def test_a_state_in_an_expression_keeps_away_from_other_columns():
 def test_the_column_of_erasures_is_kept_free_before_anything_is_drawn(role):
     renamed = FRAME.rename({ROLES[role]: "erased"})
     data = Data(renamed, **(ROLES | {role: "erased"}))
-    for act in (lambda: ut.sanitize(PLAN, data), lambda: ut.redact(ERASE, data)):
+    for act in (lambda: ut.sanitize(PLAN, data), lambda: ut.sanitize(ERASE, data)):
         with pytest.raises(InvalidInput, match="'erased'"):
             act()
 

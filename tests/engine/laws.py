@@ -57,7 +57,7 @@ def order_two(tensor: Floats, records: int) -> Law:
     kernel = pairs.reshape(size**2, size**2)
     symbols = tuple(state % size for state in range(size**2))
     joint = oracle.hidden_joint(stationary(kernel), kernel, symbols, records)
-    return Law(ut.SecondOrderChain(tensor, length=records), joint)
+    return Law(ut.MarkovChain.second_order(tensor, length=records), joint)
 
 
 def rows(rng: np.random.Generator, shape: tuple[int, ...], hostile: bool) -> Floats:

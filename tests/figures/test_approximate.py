@@ -1,4 +1,4 @@
-"""The leakage against delta, and noise against releases: what is drawn is what is proved."""
+"""The leakage against delta, and renewing budgets: what is drawn is what is proved."""
 
 import numpy as np
 import pytest

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import undertow as ut
-from undertow.diagnostics.orders import OrderCase, OrderTable
+from undertow.certificate import Leakage
+from undertow.diagnostics.chain_orders import OrderCase, OrderTable
 from undertow.figures.costs import draw_orders
 from undertow.models.fitting.checks import Autocorrelation
 
@@ -12,7 +13,7 @@ CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 
 
 def case(name, order, hidden, bic, scale, upper):
-    leak = ut.Leakage(1.1, upper, "hidden", "ignorant")
+    leak = Leakage(1.1, upper, "hidden", "ignorant")
     return OrderCase(name, order, hidden, CHAIN, 2, -bic / 2, bic, 4.0, scale, leak)
 
 

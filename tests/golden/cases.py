@@ -63,7 +63,7 @@ def periodic(length: int) -> Any:
 
 def second_order(tensor: Any, length: int | None = None) -> Any:
     """Return a chain of order two."""
-    return ut.SecondOrderChain(tensor, length=length)
+    return ut.MarkovChain.second_order(tensor, length=length)
 
 
 def hidden(transition: Any, symbols: Any, length: int | None = None) -> Any:
@@ -168,7 +168,7 @@ def leakage(
     valid_for: str = "series",
 ) -> Callable[[], Answer]:  # fmt: skip
     """Return the question of a leakage."""
-    options: Any = {"delta": delta, "protect": secret, "covers": valid_for}
+    options: Any = {"delta": delta, "secret": secret, "valid_for": valid_for}
 
     def ask() -> Answer:
         try:
@@ -192,7 +192,7 @@ def budget(model: Any, limit: float = 1.0, against: Any = "any", delta: float = 
     """Return the question of what to ask of a DP library."""
 
     def ask() -> Answer:
-        found: Any = ut.dp_budget(model, limit=limit, against=against, delta=delta, protect=secret)
+        found: Any = ut.dp_budget(model, limit=limit, against=against, delta=delta, secret=secret)
         if not delta:
             return {"budgets": {"epsilon": float(found)}}
         names = ("epsilon", "delta", "rho", "mu")
@@ -365,14 +365,10 @@ def budget_cases() -> Iterator[Case]:
 def plan(args: tuple[Any, ...], options: dict[str, Any] | None = None) -> Callable[[], Answer]:
     """Return the question of a plan: query, model, limit, adversary and method."""
     more = dict(options or {})
-    if "valid_for" in more:
-        more["covers"] = more.pop("valid_for")
-    if "secret" in more:
-        more["protect"] = more.pop("secret")
 
     def ask() -> Answer:
         try:
-            made: Any = ut.calibrate(*args, **more)
+            made: Any = gallery.calibrated(args, **more)
         except UndertowError as error:
             return {"refused": type(error).__name__}
         answer = {**_interval_of_plan(made), **noise_of(made)}
@@ -466,7 +462,7 @@ def _plan(name: str) -> Any:
     if name == "normal":
         return ut.calibrate(ut.Count("active"), ut.Groups(4, NAMES), limit=1.0, delta=1e-6)
     if name == "table":
-        return ut.calibrate(*PLANS["table"][0])
+        return gallery.calibrated(PLANS["table"][0])
     if name == "long flips":
         return ut.calibrate(ut.Series(), gallery.LONG, limit=2.0, method="exchange")
     return gallery.plan(name)
@@ -490,11 +486,9 @@ def output(verb: str, name: str, seed: int = 7) -> Callable[[], Answer]:
             if verb == "release":
                 value = ut.release(made, records, insecure_seed=seed).value
             elif verb == "stream":
-                value = list(ut.stream(made, insecure_seed=seed).each(records))
+                value = list(made.stream(insecure_seed=seed).each(records))
             else:
-                value = (ut.redact if verb == "redact" else ut.sanitize)(
-                    made, records, insecure_seed=seed
-                )
+                value = ut.sanitize(made, records, insecure_seed=seed)
         except UndertowError as error:
             return {"refused": type(error).__name__}
         return {"output": _plain(value)}

@@ -23,6 +23,8 @@ from tests.oracles.exact import normalised, stationary
 from tests.oracles.models import tables_of
 from tests.oracles.tables import probability
 from tests.oracles.windows import histories_leak
+from undertow.mechanisms import TabulatedNoise
+from undertow.models import SecondOrderChain
 from undertow.models.networks import Contagion
 
 Floats = npt.NDArray[Any]
@@ -69,7 +71,7 @@ class Table:
 @lru_cache(maxsize=64)
 def law_of(model: Any) -> Law | None:
     """Return a chain of any kind as hidden states, None for other models."""
-    if isinstance(model, ut.SecondOrderChain):
+    if isinstance(model, SecondOrderChain):
         size, table = len(model.states), np.asarray(model.transition)
         pairs = np.zeros((size * size, size * size))
         for x, y, z in np.ndindex(size, size, size):
@@ -266,7 +268,7 @@ def _count(witness: Any, mechanism: Any, model: Any, shown: tuple[Any, ...]) -> 
     inside = frozenset(range(first, last)) - known
     most = len(inside)
     outside = None if witness.output is None else witness.output <= 0 or witness.output >= most
-    if outside and not isinstance(mechanism, ut.TabulatedNoise):
+    if outside and not isinstance(mechanism, TabulatedNoise):
         # |answer - count| is linear in the count: a factor for each counted record
         load = np.exp((1 if witness.output >= most else -1) * marks / mechanism.scale)
         if most > 0:
@@ -274,7 +276,7 @@ def _count(witness: Any, mechanism: Any, model: Any, shown: tuple[Any, ...]) -> 
     tried: Iterable[int] = [witness.output]
     if witness.output is None:
         tried = range(most + 1)
-    if isinstance(mechanism, ut.TabulatedNoise):
+    if isinstance(mechanism, TabulatedNoise):
         if witness.output is None:
             end = mechanism.first + len(mechanism.weights) + most
             tried = range(mechanism.first - 1, end + 1)

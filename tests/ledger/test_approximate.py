@@ -21,6 +21,7 @@ from undertow.errors import (
 )
 from undertow.ledger.amounts import Spend, highest, root_up, worst
 from undertow.ledger.rules import Room, SpendCurve, Terms, exchanged_at_delta
+from undertow.secrets import Person
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 ASKED = ut.dp_budget(CHAIN, 1.0, delta=1e-6)
@@ -74,7 +75,7 @@ def test_terms_with_a_delta_are_checked(sqlite_place):
 
 
 def test_persons_spend_the_limit_itself(place):
-    ledger = opened(place, unit="person")
+    ledger = opened(place, secret=Person())
     assert (ledger.budget, ledger.room().terms.small) == (1.0, 1e-6)
     alone = ut.GDP(0.2, unit="person").curve()
     ledger.reserve("a", ut.GDP(0.2, unit="person"), week(0))

@@ -125,17 +125,17 @@ def test_long_histories_of_four_records(tmp_path_factory, matrix, asked, terms):
     check(tmp_path_factory.getbasetemp(), matrix, 4, asked, terms, cells=16)
 
 
-EVERYTHING = Scope()
+ONE_RECORD = Scope()
 FIXED = {
-    "one normal": [("gaussian", 1.0, EVERYTHING)],
-    "two normals": [("gaussian", 0.7, EVERYTHING), ("gaussian", 1.0, EVERYTHING)],
-    "a level first": [("laplace", 0.3, EVERYTHING), ("gaussian", 1.0, EVERYTHING)],
+    "one normal": [("gaussian", 1.0, ONE_RECORD)],
+    "two normals": [("gaussian", 0.7, ONE_RECORD), ("gaussian", 1.0, ONE_RECORD)],
+    "a level first": [("laplace", 0.3, ONE_RECORD), ("gaussian", 1.0, ONE_RECORD)],
     "windows": [("gaussian", 1.0, Scope(start=0, end=2)), ("gaussian", 1.0, Scope(start=2, end=4))],
     "groups": [
         ("gaussian", 1.0, Scope("cohort", ["a"])),
         ("laplace", 1.0, Scope("cohort", ["b"])),
     ],
-    "discrete": [("discrete gaussian", 0.5, EVERYTHING), ("gaussian", 1.0, EVERYTHING)],
+    "discrete": [("discrete gaussian", 0.5, ONE_RECORD), ("gaussian", 1.0, ONE_RECORD)],
 }
 
 

@@ -26,6 +26,7 @@ from undertow.errors import (
 from undertow.ledger import book
 from undertow.ledger.amounts import round_up
 from undertow.ledger.book import Ledger, datasets
+from undertow.secrets import Person
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
 coarse = levels | st.sampled_from([EIGHTH, QUARTER])  # often the same, so that segments join
@@ -50,7 +51,7 @@ def test_a_new_ledger_has_everything_left(place):
 def test_an_existing_data_set_keeps_its_terms(place):
     Ledger(place.where, "steps", CHAIN, 1.0)
     same: list[dict[str, Any]] = [{}, {"model": CHAIN}, {"limit": 1}, {"against": "any"}]
-    for options in (*same, {"unit": "record"}):
+    for options in (*same, {"secret": ut.Window(1)}):
         ledger = Ledger(place.where, "steps", **options)
         assert ledger.budget == ut.dp_budget(CHAIN, 1.0)
         assert ledger.model.to_dict() == CHAIN.to_dict()
@@ -58,7 +59,7 @@ def test_an_existing_data_set_keeps_its_terms(place):
         "model": ut.MarkovChain([[0.8, 0.2], [0.4, 0.6]]),
         "limit": 2.0,
         "against": "ignorant",
-        "unit": "person",
+        "secret": ut.Person(),
     }
     for name, value in others.items():
         with pytest.raises(LedgerConflict, match=name if name != "against" else "adversary"):
@@ -90,7 +91,7 @@ def test_what_is_not_there_is_not_made_up(place):
         {"limit": 0.0},
         {"limit": math.inf},
         {"against": ut.Adversary(0)},
-        {"unit": "household"},
+        {"secret": "household"},
         {"model": ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], states=[(0, 1), (1, 2)])},
     ],
 )
@@ -189,7 +190,7 @@ def test_a_second_clock_touches_all_times(place):
 
 
 def test_persons_have_one_budget_for_all_their_records(place):
-    ledger = Ledger(place.where, "persons", CHAIN, 1.0, unit="person")
+    ledger = Ledger(place.where, "persons", CHAIN, 1.0, secret=Person())
     ledger.reserve("a", 0.75, Scope("cohort", ["a"], 0, 7), unit="person")
     assert (ledger.budget, ledger.left(Scope("cohort", ["b"], 7, 14))) == (1.0, 0.25)
     assert ledger.leakage().upper == 0.75

@@ -17,8 +17,7 @@ from undertow.errors import (
 )
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
-from undertow.ledger.faults import refusal
-from undertow.ledger.store import Store
+from undertow.ledger.store import Store, refusal
 
 # --- servers --------------------------------------------------------------------------------------
 

@@ -30,27 +30,27 @@ def account(tmp_path):
 
 
 def test_the_budget_is_that_of_the_window(account):
-    book = account(protect=ut.Window(12))
-    assert book.budget == ut.dp_budget(CHAIN, 1.0, protect=ut.Window(12))
+    book = account(secret=ut.Window(12))
+    assert book.budget == ut.dp_budget(CHAIN, 1.0, secret=ut.Window(12))
     book.set_limit(2.0)
-    assert book.budget == ut.dp_budget(CHAIN, 2.0, protect=ut.Window(12))
-    assert book.protect == ut.Window(12)
+    assert book.budget == ut.dp_budget(CHAIN, 2.0, secret=ut.Window(12))
+    assert book.secret == ut.Window(12)
     assert book.verify() == 2
 
 
 def test_a_delta_goes_with_a_window(account):
-    book = account(delta=1e-6, protect=PAIR)
-    budget = ut.dp_budget(CHAIN, 1.0, delta=1e-6, protect=PAIR)
+    book = account(delta=1e-6, secret=PAIR)
+    budget = ut.dp_budget(CHAIN, 1.0, delta=1e-6, secret=PAIR)
     assert book.budget == budget.epsilon
     book.reserve("noise", mu=budget.mu * 0.9)
     found = book.leakage()
     assert found.upper <= 1.0
-    assert found.secrets.window == 2
+    assert found.secret.window == 2
 
 
 def test_all_releases_together_keep_the_limit(account):
     """Two counts of half a series and one of all of it, by enumeration of records and answers."""
-    book = account(SHORT, 1.5, protect=PAIR)
+    book = account(SHORT, 1.5, secret=PAIR)
     half = book.budget / 2
     for name, start, end in (("first", 0, 2), ("second", 2, 4), ("all", None, None)):
         book.reserve(name, half, Scope(start=start, end=end))
@@ -69,22 +69,22 @@ def test_all_releases_together_keep_the_limit(account):
 
 
 def test_the_window_is_one_of_the_terms(account):
-    account(protect=PAIR)
-    assert account(None, None).protect == PAIR
-    assert account(None, None, protect=PAIR).protect == PAIR
-    with pytest.raises(LedgerConflict, match="a window of 2 for what is protected"):
-        account(None, None, protect=ut.Window(3))
-    with pytest.raises(InvalidInput, match="protect must be a Window, found list"):
-        account(None, None, protect=[3])
-    with pytest.raises(InvalidInput, match="every window of them too"):
-        account(name="b", protect=PAIR, unit="person")
+    account(secret=PAIR)
+    assert account(None, None).secret == PAIR
+    assert account(None, None, secret=PAIR).secret == PAIR
+    with pytest.raises(LedgerConflict, match="a window of 2 as its secret"):
+        account(None, None, secret=ut.Window(3))
+    with pytest.raises(InvalidInput, match="the secret of a ledger must be"):
+        account(None, None, secret=[3])
+    with pytest.raises(InvalidInput, match="the secret of a ledger must be"):
+        account(name="b", secret=ut.Records([3]))
     with pytest.raises(InvalidInput, match="the window has 9 records, but a series has 4"):
-        account(SHORT, 1.0, name="b", protect=ut.Window(9))
+        account(SHORT, 1.0, name="b", secret=ut.Window(9))
 
 
 def test_accounts_of_one_record_are_written_as_before(account, tmp_path):
     account()
-    account(name="wide", protect=PAIR)
+    account(name="wide", secret=PAIR)
     with sqlite3.connect(tmp_path / "year.db") as file:
         bodies = [json.loads(row[0]) for row in file.execute("SELECT body FROM undertow_events")]
     assert "window" not in bodies[0]["terms"]
@@ -94,7 +94,7 @@ def test_accounts_of_one_record_are_written_as_before(account, tmp_path):
 
 
 def test_a_redaction_needs_an_account_for_one_record(account):
-    book = account(protect=PAIR)
+    book = account(secret=PAIR)
     with pytest.raises(LedgerConflict, match="known for one record"):
         book.reserve("erased", None, kind="redaction", leakage=0.5)
 
@@ -102,9 +102,9 @@ def test_a_redaction_needs_an_account_for_one_record(account):
 def test_a_plan_and_its_account_protect_the_same(account):
     rows = {"id": [1] * 8, "t": list(range(8)), "s": ["active", "inactive"] * 4}
     data = ut.Data(pl.DataFrame(rows), value="s", person="id", time="t", every=1)
-    hour = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0, protect=PAIR)
+    hour = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0, secret=PAIR)
     single = ut.calibrate(ut.Count("active"), CHAIN, limit=0.1)
-    book = account(protect=PAIR)
+    book = account(secret=PAIR)
     with pytest.raises(LedgerConflict, match=r"protects one record, the ledger 2 records in a row"):
         ut.release(single, data, ledger=book)
     with pytest.raises(LedgerConflict, match=r"2 records in a row, the ledger one record"):
@@ -115,7 +115,7 @@ def test_a_plan_and_its_account_protect_the_same(account):
     report = out.report()
     assert "2 records in a row" in str(report)
     assert "someone who thought two histories of the window" in " ".join(str(report).split())
-    assert '"protect_window": 2' in report.to_json()
+    assert '"records": 2' in report.to_json()
     flips = ut.calibrate(ut.Series(), CHAIN, limit=1.0)
     with pytest.raises(LedgerConflict, match="protects one record"):
         ut.sanitize(flips, data, ledger=book)
@@ -124,4 +124,4 @@ def test_a_plan_and_its_account_protect_the_same(account):
 def test_gaussian_records_have_no_windows(account):
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]], spread=40)
     with pytest.raises(NotSupported, match="window of records is known for"):
-        account(pair, 1.0, protect=PAIR)
+        account(pair, 1.0, secret=PAIR)

@@ -8,7 +8,9 @@ import pytest
 from scipy.optimize import minimize
 
 import undertow as ut
+from undertow import diagnostics
 from undertow.errors import InvalidInput
+from undertow.models import is_attractive
 from undertow.models.fitting.hidden import MARGIN, ascended, attractive_rows, unbroken
 
 REGIMES = ut.HiddenChain(
@@ -72,12 +74,12 @@ def test_an_attractive_fit_is_attractive_and_costs_little():
     records = REGIMES.simulate(6000, seed=3)
     free = ut.HiddenChain.fit(records, (0, 1), starts=4, public=True)
     bound = ut.HiddenChain.fit(records, (0, 1), starts=4, public=True, attractive=True)
-    assert not ut.is_attractive(free)
-    assert ut.is_attractive(bound)
+    assert not is_attractive(free)
+    assert is_attractive(bound)
     assert (bound.transition > 0).all()
     assert bound.log_likelihood < free.log_likelihood
     # far better than a chain of order two, which has a third of its parameters
-    pairs = ut.compare_orders(records, (0, 1), orders=(2,), hidden=(), public=True)
+    pairs = diagnostics.orders(records, (0, 1), orders=(2,), hidden=(), public=True)
     assert bound.bic < pairs.best.bic
     assert bound.symbols == (0, 0, 1, 1)
 

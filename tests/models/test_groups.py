@@ -198,7 +198,7 @@ def test_flipped_answers_of_households():
         ut.sanitize(plan, [["daily", "never"], ["former"] * 4])
     with pytest.raises(InvalidInput, match="group of the data has 5"):
         ut.sanitize(plan, survey("smokes"))
-    device = ut.stream(plan)
+    device = plan.stream()
     assert len(list(device.each(["never"] * 3))) == 3
     with pytest.raises(InvalidInput, match="for 3 records of a series"):
         device.push("never")

@@ -38,7 +38,7 @@ def test_the_joint_law_is_that_of_all_hidden_series():
 
 
 def test_chains_of_an_order_are_hidden_chains():
-    second = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])
+    second = ut.MarkovChain.second_order([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]])
     assert np.allclose(ut.HiddenChain.of(second).joint(5), second.joint(5), atol=1e-14)
     law = second.lowered()
     lifted = ut.HiddenChain(law.kernels[0], [second.states[s] for s in law.symbols])

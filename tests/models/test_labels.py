@@ -16,6 +16,7 @@ import pytest
 import undertow as ut
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import labels_of
+from undertow.models import ChainBox
 
 STATES = ("a", "b", "c")
 ROWS = np.array([[0.7, 0.2, 0.1], [0.3, 0.6, 0.1], [0.25, 0.35, 0.4]])
@@ -61,8 +62,8 @@ TABLES: dict[str, Callable[[Frame, Any], Any]] = {
     "tuple of frames": lambda f, states: ut.MarkovChain((f(ROWS), f(ROWS)), states, start=f(START)),
     "from_counts": lambda f, states: ut.MarkovChain.from_counts(f(COUNTS), states, public=True),
     "box": lambda f, states: ut.MarkovChain.box(f(LOW), f(HIGH), states),
-    "ChainBox with one frame": lambda f, states: ut.ChainBox(f(LOW), HIGH, STATES),
-    "order two": lambda f, states: ut.SecondOrderChain(
+    "ChainBox with one frame": lambda f, states: ChainBox(f(LOW), HIGH, STATES),
+    "order two": lambda f, states: ut.MarkovChain.second_order(
         [f(ROWS), f(ROWS[::-1].copy()), f(ROWS)], states
     ),
     "hidden, any order": lambda f, states: ut.HiddenChain.of_order(f(ROWS), states),

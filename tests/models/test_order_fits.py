@@ -10,10 +10,14 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
+from undertow import diagnostics
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
+from undertow.models import SecondOrderChain
 from undertow.models.registry import model_from_dict, model_to_dict
 
-TRUTH = ut.SecondOrderChain([[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("a", "b"))
+TRUTH = ut.MarkovChain.second_order(
+    [[[0.9, 0.1], [0.4, 0.6]], [[0.8, 0.2], [0.1, 0.9]]], ("a", "b")
+)
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or Path(__file__).parents[3] / "shared" / "data")
 
 
@@ -27,7 +31,7 @@ def test_runs_of_three_are_counted(series):
     joined = "".join(series)
     assert fitted.counts[0, 1, 1] == sum(joined[i : i + 3] == "abb" for i in range(len(joined)))
     assert np.abs(fitted.transition - TRUTH.transition).max() < 0.1
-    assert fitted == ut.SecondOrderChain(fitted.transition, ("a", "b"))
+    assert fitted == ut.MarkovChain.second_order(fitted.transition, ("a", "b"))
     low, high = np.moveaxis(fitted.intervals(0.999), -1, 0)
     assert ((low < TRUTH.transition) & (TRUTH.transition < high)).all()
 
@@ -82,7 +86,7 @@ def test_hidden_states_are_fitted_as_the_command_does():
 
 @pytest.fixture(scope="module")
 def table(series):
-    return ut.compare_orders(series, orders=(1, 2, 3), hidden=(), public=True)
+    return diagnostics.orders(series, orders=(1, 2, 3), hidden=(), public=True)
 
 
 def test_the_order_with_the_least_bic_is_the_true_one(series, table):
@@ -111,14 +115,14 @@ def test_noise_is_proved_or_said_to_be_needed(table):
 
 
 def _asked(case):
-    two = isinstance(case.model, ut.SecondOrderChain)
+    two = isinstance(case.model, SecondOrderChain)
     return ut.HiddenChain.of(case.model) if two else case.model
 
 
 def test_a_plan_is_tried_under_every_order(series):
     chain = ut.MarkovChain.fit(series, public=True)
     plan = ut.calibrate(ut.Count("b"), chain, 1.0, against="ignorant", accept=broken(chain))
-    table = ut.compare_orders(series, orders=(1, 2), hidden=(), plan=plan, public=True)
+    table = diagnostics.orders(series, orders=(1, 2), hidden=(), plan=plan, public=True)
     assert table["order 1"].leakage.upper <= 1.001  # the first records are left out
     assert table["order 2"].leakage.lower > 1.3
     assert table.to_dict()["cases"][1]["lower"] == table["order 2"].leakage.lower
@@ -126,23 +130,23 @@ def test_a_plan_is_tried_under_every_order(series):
 
 def test_counts_alone_compare_two_orders(series, table):
     chain = ut.MarkovChain.fit(series, public=True)
-    found = ut.compare_orders(chain, public=True)
+    found = diagnostics.orders(chain, public=True)
     assert [case.name for case in found] == ["order 1", "order 2"]
     # the first two records are given, not the first three
     assert [c.bic for c in found] == pytest.approx([c.bic for c in [*table][:2]], abs=5)
     assert "pieces" in found.notes[0]
     counts = ut.MarkovChain.from_counts([[8, 2], [3, 7]], public=True)
     with pytest.raises(NotSupported, match="pass the records"):
-        ut.compare_orders(counts, public=True)
+        diagnostics.orders(counts, public=True)
 
 
 def test_comparisons_refuse_and_warn(series):
     with pytest.raises(InvalidInput, match="orders from 1"):
-        ut.compare_orders(series, orders=(9,), public=True)
+        diagnostics.orders(series, orders=(9,), public=True)
     with pytest.raises(InvalidInput, match="plan must be a Plan"):
-        ut.compare_orders(series, plan="plan", public=True)  # type: ignore[arg-type]
+        diagnostics.orders(series, plan="plan", public=True)  # type: ignore[arg-type]
     with pytest.warns(DisclosureWarning):
-        ut.compare_orders(series[:300], orders=(1,), hidden=())
+        diagnostics.orders(series[:300], orders=(1,), hidden=())
 
 
 def test_activity_has_the_orders_that_were_measured():
@@ -150,7 +154,7 @@ def test_activity_has_the_orders_that_were_measured():
     if not path.is_file():
         pytest.skip("no activity data")
     data = ut.Data(path, value="steps", state="steps > 0")
-    table = ut.compare_orders(data, starts=4, public=True)
+    table = diagnostics.orders(data, starts=4, public=True)
     measured = [13215, 12739, 12497, 12408, 12156, 12197]  # missing records split the series
     assert [case.bic for case in table] == pytest.approx(measured, abs=3)
     low = [case.scale[0] for case in table if case.scale is not None]

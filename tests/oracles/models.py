@@ -17,6 +17,7 @@ import undertow as ut
 from tests.oracles.chains import exact_joint
 from tests.oracles.enumeration import law_leakage, log
 from tests.oracles.tables import probability
+from undertow.mechanisms import TabulatedNoise
 
 Floats = npt.NDArray[np.float64]
 Exact = dict[tuple[int, ...], Fraction]
@@ -161,7 +162,7 @@ def truth(model: Any, mechanism: Any, against: Any) -> float:
             if isinstance(query, ut.Count)
             else binned(len(states))
         )
-        if isinstance(mechanism, ut.TabulatedNoise):
+        if isinstance(mechanism, TabulatedNoise):
             score = tabulated(answer, length, mechanism)
         else:
             score = noisy(answer, length, mechanism.scale)

@@ -6,8 +6,8 @@ from itertools import product
 import numpy as np
 from scipy.optimize import linprog
 
-import undertow as ut
 from tests.oracles.enumeration import adversaries, grouped, ordered, table_leakage
+from undertow.mechanisms import TabulatedNoise
 
 
 def random_noise(rng, query, places, ratio=0.5):
@@ -16,7 +16,7 @@ def random_noise(rng, query, places, ratio=0.5):
     total = sum(shares)
     weights = [share * 2**128 // total for share in shares]
     weights[0] += 2**128 - sum(weights)
-    return ut.TabulatedNoise(query, int(rng.integers(-places, 1)), tuple(weights), ratio)
+    return TabulatedNoise(query, int(rng.integers(-places, 1)), tuple(weights), ratio)
 
 
 def probability(noise, z):

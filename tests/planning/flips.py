@@ -15,7 +15,7 @@ STAY = st.floats(0.02, 0.98)
 
 
 def calibrate_series(model, epsilon, against="any", method="best", objective=None):
-    return calibrate(Series(), model, epsilon, against, method, objective=objective)
+    return calibrate(Series(), model, epsilon, against, method=method, objective=objective)
 
 
 def two(q, r, length=None, **more):

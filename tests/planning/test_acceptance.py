@@ -168,7 +168,7 @@ def test_a_passed_fit_and_a_model_by_hand_say_what_they_know():
 
 def test_persons_and_informed_attackers_do_not_depend_on_the_checks():
     fitted = ut.MarkovChain(PLAIN.transition, length=5).with_checks([MEMORY])
-    plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), fitted, limit=1.0, secret=ut.Person())
     assert plan.guarantee().startswith("an attacker")
     plan.check_accepted()
     plan = ut.calibrate(ut.Count(1), UNBOUNDED, 1.0, "informed", accept=["order", "memory"])
@@ -195,7 +195,7 @@ def test_nothing_is_released_from_a_plan_that_does_not_accept():
     with pytest.raises(FailedChecks):
         ut.sanitize(replace(flips, accepted=()), [0, 1] * 50)
     with pytest.raises(FailedChecks):
-        ut.stream(replace(flips, accepted=()))
+        replace(flips, accepted=()).stream()
     table = ut.compare(
         ut.Count(1), UNBOUNDED, 1.0, methods=["exchange"], accept=["order", "memory"]
     )

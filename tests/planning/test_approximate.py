@@ -45,7 +45,7 @@ def test_closed_noise_on_heart_rates(chain, sigma):
 def test_the_sweep_lies_between():
     plan = ut.calibrate(ACTIVE, CHAIN, 1.0, delta=1e-6, method="sweep")
     assert 16.50 < plan.mechanism.sigma < 16.59
-    assert plan.leakage.covers == "any"
+    assert plan.leakage.valid_for == "any"
     assert check_proof(plan).proves(1.0)
 
 

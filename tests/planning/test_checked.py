@@ -4,6 +4,7 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
+from undertow import diagnostics
 from undertow.models.fitting.checks import Check
 from undertow.models.second_order import SecondOrderChain
 from undertow.planning.acceptance import jointly
@@ -47,7 +48,7 @@ def test_a_plan_file_keeps_its_checks(drifting):
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
     assert again.checks == plan.checks
-    cases = [case.name for case in ut.robustness(again, factors=())]
+    cases = [case.name for case in diagnostics.robustness(again, factors=())]
     assert "check: time" in cases
 
 
@@ -110,7 +111,7 @@ def test_sets_and_other_fits_say_what_they_were_fitted_to(drifting):
 def test_a_person_plan_needs_no_price(drifting):
     series = LIVELY.simulate(300, seed=1) + STICKY.simulate(300, seed=2)
     chain = ut.MarkovChain.fit(series, length=600, public=True)
-    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, unit="person")
+    plan = ut.calibrate(ut.Count(1), chain, limit=1.0, secret=ut.Person())
     assert plan.checks
     assert all(check.leakage is None for check in plan.checks)
 
@@ -137,7 +138,7 @@ def test_a_report_cannot_be_without_them(drifting):
         ut.calibrate(ut.Count(1), drifting, limit=1.0, accept=broken(drifting)), [0, 1] * 50
     )
     text = out.report().text()
-    assert "What was checked of the model" in text
+    assert "Checks of the model" in text
     assert "failed: the first half of the records moves otherwise" in text
     assert "this plan leaks at most" in " ".join(text.split())
     assert "computed from public records" in text

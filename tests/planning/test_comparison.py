@@ -11,7 +11,9 @@ from tests.facts import ACTIVITY
 from tests.oracles.chains import counted, leakage, noisy_answer
 from tests.oracles.tables import enumerated
 from undertow.errors import Infeasible, InvalidInput, NotSupported, UnknownState
+from undertow.mechanisms import TabulatedNoise
 from undertow.methods import METHODS, methods_for
+from undertow.secrets import Pairs, Records
 from undertow.testing.enumeration import chain_joint
 
 P = ACTIVITY["transition"]
@@ -59,7 +61,7 @@ def complete(row):
     assert row.plan.method == row.method
     if row.method == "optimal":
         assert row.scale is None
-        assert isinstance(row.plan.mechanism, ut.TabulatedNoise)
+        assert isinstance(row.plan.mechanism, TabulatedNoise)
     else:
         assert row.scale == row.plan.mechanism.scale > 0
     assert row.expected_error == row.plan.expected_error > 0
@@ -144,7 +146,7 @@ def test_an_ignorant_row_is_not_the_guarantee_that_was_asked_for():
     for method in IGNORANT:
         row = table[method]
         assert (row.protects, row.meets) == ("ignorant", False)
-        alone = ut.calibrate(ACTIVE, OBSERVED, 1.0, "ignorant", method)
+        alone = ut.calibrate(ACTIVE, OBSERVED, 1.0, "ignorant", method=method)
         assert row.plan.mechanism == alone.mechanism
         assert row.leakage.against == "any"
     assert table["wasserstein"].scale < table["quilt"].scale
@@ -192,14 +194,14 @@ def test_what_a_row_leaks_against_what_was_asked(epsilon, who):
 
 
 def test_secrets_are_handed_on():
-    secrets: Any = {"pairs": [STATES], "protect": [0]}
+    secret: Any = {"secret": Pairs([STATES], [0])}
     chain = ut.MarkovChain(P, STATES, length=60)
-    table = compare(ACTIVE, chain, 1.0, against="ignorant", **secrets)
+    table = compare(ACTIVE, chain, 1.0, against="ignorant", **secret)
     whole = compare(ACTIVE, chain, 1.0, against="ignorant")
     for row in table:
         complete(row)
         if row.plan is not None:
-            plan = ut.calibrate(ACTIVE, chain, 1.0, "ignorant", row.method, **secrets)
+            plan = ut.calibrate(ACTIVE, chain, 1.0, "ignorant", method=row.method, **secret)
             assert row.plan.mechanism == plan.mechanism
             assert row.expected_error <= whole[row.method].expected_error * (1 + 1e-9)
     assert table["wasserstein"].scale == pytest.approx(3, rel=1e-9)
@@ -247,6 +249,6 @@ def test_bad_questions_are_refused():
     with pytest.raises(UnknownState):
         compare(ut.Count("asleep"), SHORT, 1.0)
     with pytest.raises(UnknownState):
-        compare(ACTIVE, SHORT, 1.0, pairs=[("active", "asleep")])
+        compare(ACTIVE, SHORT, 1.0, secret=Pairs([("active", "asleep")]))
     with pytest.raises(InvalidInput):
-        compare(ACTIVE, SHORT, 1.0, protect=[5])
+        compare(ACTIVE, SHORT, 1.0, secret=Records([5]))

@@ -9,11 +9,11 @@ import undertow as ut
 from tests.grids import law
 from tests.oracles import chains as oracles
 from tests.strategies import chains, joint
-from undertow.adversaries import EVERYTHING
 from undertow.bounds.dependent import chain_total, fixed_point_scale
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.planning.dependent import dependent, prove_dependent
 from undertow.planning.questions import Question
+from undertow.secrets import ONE_RECORD
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=60)
 ROWS = [[0.882, 0.118], [0.305, 0.695]]
@@ -27,7 +27,7 @@ FOUR = [
 
 
 def solve(query, model, epsilon=1.0, against="any"):
-    question = Question(query, model, epsilon, against, EVERYTHING)
+    question = Question(query, model, epsilon, against, ONE_RECORD)
     mechanism = dependent(question)
     leak = prove_dependent(question, mechanism)
     assert leak.proves(epsilon)

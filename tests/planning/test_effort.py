@@ -136,12 +136,12 @@ def test_more_effort_never_proves_less_of_a_budget():
     assert levels[0] <= levels[1] * (1 + 1e-3) <= levels[2] * (1 + 2e-3)
 
 
-@pytest.mark.parametrize(
-    "guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.ZCDP(0.001), ut.GDP(0.03), ut.PureDP(0.1)]
-)
+@pytest.mark.parametrize("guarantee", [ut.ApproximateDP(0.1, 1e-7), ut.PureDP(0.1)])
 def test_a_guarantee_at_a_delta_keeps_what_was_proved_before_its_effort_ended(guarantee):
     chain = random_chain(13, 1)
-    leaks = [ut.leakage(guarantee, chain, delta=1e-5, effort=effort) for effort in (1e-3, 0.05, 1)]
+    leaks = [
+        ut.leakage(guarantee, chain, delta=1e-5, effort=effort) for effort in (1e-3, 0.01, 0.05)
+    ]
     assert leaks[0].unfinished
     assert all(leak.upper < math.inf for leak in leaks)
     for less, more in pairwise(leaks):
@@ -165,22 +165,12 @@ def test_flips_of_many_states_have_intervals_within_their_effort(against):
 
 def test_chains_of_order_two_have_intervals_within_their_effort():
     rows = np.random.default_rng(0).dirichlet(np.ones(4), (4, 4))
-    chain = ut.SecondOrderChain(rows, length=6)
+    chain = ut.MarkovChain.second_order(rows, length=6)
     leaks = [ut.leakage(ut.PureDP(0.1), chain, effort=effort) for effort in (1e-4, 0.02, 0.5)]
     assert leaks[0].unfinished
     assert len({leak.upper for leak in leaks}) == 1  # which needs no attack
     for less, more in pairwise(leaks):
         assert less.lower <= more.lower <= more.upper < math.inf
-
-
-def test_flips_of_many_states_have_a_plan_within_its_effort():
-    chain, before = random_chain(20, 1), progress.spent()
-    plan = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.02)
-    assert progress.spent() - before <= 0.02 * progress.EFFORT * 1.5
-    assert plan.leakage.proves(2.0)
-    assert any("effort" in words for words in plan.leakage.assumptions)
-    more = ut.calibrate(ut.Series(), chain, limit=2.0, effort=0.3)
-    assert more.expected_flips <= plan.expected_flips
 
 
 def test_a_plan_holds_wherever_it_is_proved_again():
@@ -212,15 +202,6 @@ def test_what_was_returned_with_the_effort_spent_is_not_kept():
         with pytest.raises(EffortSpent):
             progress.spend(0, 4)
         assert not progress.left()
-
-
-def test_a_named_method_says_what_more_effort_would_do():
-    chain = ut.MarkovChain([[0.001, 0.999], [0.998, 0.002]])
-    with pytest.raises(EffortSpent, match="effort=10"):
-        ut.calibrate(ut.Count(1), chain, limit=1.0, method="exact", effort=1e-3)
-    best = ut.calibrate(ut.Count(1), chain, limit=1.0, effort=1e-2, missing="none")
-    assert best.method == "exchange"
-    assert any("less noise may do" in note for note in best.leakage.assumptions)
 
 
 @pytest.mark.parametrize("effort", [0, -1, math.nan, True, "quick"])

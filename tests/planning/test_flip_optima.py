@@ -17,7 +17,6 @@ from undertow.models.chains import MarkovChain
 from undertow.models.sets import ModelSet
 from undertow.numerics import GRAIN
 from undertow.planning.questions import long_run_law
-from undertow_papers.published_series import plain_flips
 
 # --- two states: the guarantee, and nothing better ------------------------------------------------
 
@@ -93,24 +92,11 @@ def test_where_nothing_may_be_said(chain, method):
     assert dict(plan.measures)["information"] == 0.0
 
 
-def test_copies_of_one_record_share_the_guarantee():
-    plan = calibrate_series(two(0.0, 0.0, 4, start=[0.5, 0.5]), 1.0)
-    assert rates(plan) == pytest.approx((plain_flips(0.25),) * 2, abs=1e-10)
-    turned = calibrate_series(two(1.0, 1.0, 5), 1.0)
-    assert rates(turned) == pytest.approx((plain_flips(0.2),) * 2, abs=1e-9)
-
-
 def test_nothing_to_protect():
     with pytest.raises(NothingToProtect, match="certain"):
         calibrate_series(two(0.0, 0.0, start=[1.0, 0.0]), 1.0)
     with pytest.raises(NothingToProtect, match="certain"):
         calibrate_series(two(0.0, 0.0, 4, start=[0.5, 0.5]), 1.0, "informed")
-
-
-def test_independent_records_are_plain_randomised_response():
-    for against in ("any", "ignorant", "informed"):
-        plan = calibrate_series(two(0.5, 0.5), 1.0, against)
-        assert rates(plan) == pytest.approx((plain_flips(1.0),) * 2, abs=1e-10)
 
 
 def test_the_law_of_a_record_on_average():

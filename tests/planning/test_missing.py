@@ -37,7 +37,7 @@ ROWS = {
     "exact": (LIVELY, 9, ut.Count(1), {"method": "exact"}, 2.0, 2.5899),
     "restless": (RESTLESS, 9, ut.Count(1), {"method": "exact"}, 3.0, 6.4511),
     "flickering": (FLICKERING, 9, ut.Count(1), {"method": "exact"}, 3.0, 9.8073),
-    "windows": (RESTLESS, 7, ut.Count(1), {"method": "exact", "covers": "windows"}, 2.0, 4.3992),
+    "windows": (RESTLESS, 7, ut.Count(1), {"method": "exact", "valid_for": "windows"}, 2.0, 4.3992),
     "histogram": (RESTLESS, 7, ut.Histogram(), {"method": "exact"}, 2.0, 4.3992),
 }
 
@@ -84,8 +84,8 @@ def test_a_table_of_noise_is_about_complete_series():
     assert table_leakage(joint, likelihood) == pytest.approx(2.5399, abs=1e-3)
     with pytest.raises(MethodRefused, match="complete series"):
         ut.calibrate(ut.Count(1), chain, 2.0, method="optimal", missing="any")
-    assert ut.calibrate(ut.Count(1), chain, 2.0, covers="series").method != "optimal"
-    alone = ut.calibrate(ut.Count(1), chain, 2.0, covers="series", missing="none")
+    assert ut.calibrate(ut.Count(1), chain, 2.0, valid_for="series").method != "optimal"
+    alone = ut.calibrate(ut.Count(1), chain, 2.0, valid_for="series", missing="none")
     assert (alone.missing, alone.method) in [("none", "optimal"), ("none", "exact")]
 
 
@@ -157,7 +157,7 @@ def test_every_pattern_of_a_chain_is_covered(seed):
         asked, ("best", "exact", "exchange", "wasserstein", "quilt")
     ):
         try:
-            plan = ut.calibrate(query, chain, limit, against, method)
+            plan = ut.calibrate(query, chain, limit, against, method=method)
         except NotSupported:
             continue
         check_proof(plan)
@@ -233,7 +233,7 @@ def test_series_need_a_state_for_missing_records(query):
     chain = ut.MarkovChain(STICKY, states=NAMES, length=4)
     with pytest.raises(InvalidInput, match="needs one"):
         ut.calibrate(query, chain, 3.0, missing="any")
-    verb = ut.redact if isinstance(query, ut.Redacted) else ut.sanitize
+    verb = ut.sanitize
     for missing, rest in ((None, "rest"), ("none", "rest"), ("move", "move")):
         plan = ut.calibrate(query, chain, 3.0, missing=missing)
         assert plan.rest == rest

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from tests.oracles import networks as oracle
-from undertow.adversaries import Adversary, Secrets
+from undertow.adversaries import Adversary
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.errors import MethodRefused, NothingToProtect
 from undertow.mechanisms import DiscreteLaplace
@@ -17,6 +17,7 @@ from undertow.planning import networks
 from undertow.planning.calibrate import prove, solve
 from undertow.planning.questions import Question
 from undertow.queries import Count, Histogram, Sum
+from undertow.secrets import ONE_RECORD, Records
 
 WHOM: list[Any] = ["any", "ignorant", "informed", Adversary(0)]
 COIN = [0.5, 0.5]
@@ -26,8 +27,8 @@ TREE = BayesianNetwork(
 )
 
 
-def ask(query, model, epsilon=1.0, against="any", secrets=None):
-    return Question(query, model, epsilon, against, secrets or Secrets())
+def ask(query, model, epsilon=1.0, against="any", secret=None):
+    return Question(query, model, epsilon, against, secret or ONE_RECORD)
 
 
 def solved(method, question):
@@ -76,15 +77,13 @@ def test_secrets_lower_the_noise_of_quilts_and_distances():
     twins = BayesianNetwork([("a", "b")], {"a": COIN, "b": [[1, 0], [0, 1]], "c": COIN})
     whole, _ = solved("wasserstein", ask(Count(1), twins, against="ignorant"))
     some, leak = solved(
-        "wasserstein", ask(Count(1), twins, against="ignorant", secrets=Secrets(records=[2]))
+        "wasserstein", ask(Count(1), twins, against="ignorant", secret=Records([2]))
     )
     assert (whole.scale, some.scale) == (2.0, 1.0)
-    assert leak.secrets == Secrets(records=[2])
+    assert leak.secret == Records([2])
     loud = Pedigree({"kim": ("bob", "ann")}, people=["kim", "bob", "ann", "zoe"])
-    far, _ = solved(
-        "wasserstein", ask(Count("BB"), loud, against="ignorant", secrets=Secrets(records=[3]))
-    )
-    near, _ = solved("quilt", ask(Count("BB"), loud, secrets=Secrets(records=[3])))
+    far, _ = solved("wasserstein", ask(Count("BB"), loud, against="ignorant", secret=Records([3])))
+    near, _ = solved("quilt", ask(Count("BB"), loud, secret=Records([3])))
     assert far.scale == pytest.approx(1.0)
     assert near.scale == pytest.approx(1.0)
 

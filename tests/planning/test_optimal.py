@@ -126,7 +126,7 @@ def test_a_plan_is_proved_again_and_survives_its_file():
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
     assert check_proof(again).upper == plan.leakage.upper
-    assert plan.leakage.covers == "series"
+    assert plan.leakage.valid_for == "series"
     assert "tabulated" in str(plan)
     assert 0 < plan.dp_epsilon <= 1.0  # whoever knows all other records is an adversary too
 

@@ -8,11 +8,11 @@ import pytest
 
 import undertow as ut
 from tests.accepting import broken
-from undertow.adversaries import Secrets
 from undertow.certificate import Leakage
-from undertow.diagnostics.robustness import ModelCase, robustness
+from undertow.diagnostics.other_models import ModelCase, robustness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.second_order import SecondOrderChain
+from undertow.secrets import Records
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], ("idle", "active"))
 LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])
@@ -130,8 +130,8 @@ def test_what_cannot_be_checked_is_refused():
     with pytest.raises(InvalidInput, match="Plan"):
         robustness(CHAIN)  # type: ignore[arg-type]
     with pytest.raises(NotSupported, match="persons"):
-        robustness(replace(plan, unit="person"))
-    some = replace(plan.leakage, secrets=Secrets(records=[3]))
+        robustness(replace(plan, leakage=replace(plan.leakage, secret=ut.Person())))
+    some = replace(plan.leakage, secret=Records([3]))
     with pytest.raises(NotSupported, match="some values"):
         robustness(replace(plan, leakage=some))
     with pytest.raises(InvalidInput, match="factor"):

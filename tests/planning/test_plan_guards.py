@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS
 from undertow.planning.groups import solve_group
@@ -19,7 +20,7 @@ ONE = ut.Count(1)
 
 
 def scale(model, epsilon, who, method, **secrets):
-    return ut.calibrate(ONE, model, epsilon, who, method, **secrets).mechanism.scale
+    return ut.calibrate(ONE, model, epsilon, who, method=method, **secrets).mechanism.scale
 
 
 # --- whom and what a plan covers ------------------------------------------------------------------
@@ -48,16 +49,16 @@ def test_a_set_is_as_bad_as_its_worst_chain_in_any_order(method, order):
 
 def test_the_plan_says_when_a_chain_is_not_reversible():
     turning = ut.MarkovChain([[0.1, 0.8, 0.1], [0.1, 0.1, 0.8], [0.8, 0.1, 0.1]], length=50)
-    plan = ut.calibrate(ONE, turning, 2.0, "ignorant", "quilt-approx")
+    plan = ut.calibrate(ONE, turning, 2.0, "ignorant", method="quilt-approx")
     assert any("not reversible" in words for words in plan.leakage.assumptions)
-    plan = ut.calibrate(ONE, CHAIN, 2.0, "ignorant", "quilt-approx")
+    plan = ut.calibrate(ONE, CHAIN, 2.0, "ignorant", method="quilt-approx")
     assert not any("not reversible" in words for words in plan.leakage.assumptions)
 
 
 def test_steps_that_differ_are_refused_for_that_reason():
     varying = ut.MarkovChain([P] * 8, start=[0.5, 0.5])
     with pytest.raises(MethodRefused, match="one for each step"):
-        ut.calibrate(ONE, varying, 2.0, "ignorant", "quilt-approx")
+        ut.calibrate(ONE, varying, 2.0, "ignorant", method="quilt-approx")
 
 
 # --- published methods ----------------------------------------------------------------------------
@@ -77,9 +78,9 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
         return question.noise(1e-3)
 
     def believed(question, _):
-        return ut.Leakage(0.0, question.limit, "lange", "any")
+        return Leakage(0.0, question.limit, "lange", "any")
 
-    changed = replace(METHODS["answer"]["lange"], solver=noise_way(daring, believed))
+    changed = replace(METHODS["answer"]["lange"], solvers={"laplace": noise_way(daring, believed)})
     monkeypatch.setitem(METHODS["answer"], "lange", changed)
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0, method="lange").mechanism.scale == 1e-3
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0).method == "exchange"
@@ -93,9 +94,11 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
 
 def test_what_is_not_proved_is_not_guaranteed(monkeypatch):
     def hopeful(question, _):
-        return ut.Leakage(0.0, question.limit * 1.001, "group", "any")
+        return Leakage(0.0, question.limit * 1.001, "group", "any")
 
-    changed = replace(METHODS["answer"]["group"], solver=noise_way(solve_group, hopeful))
+    changed = replace(
+        METHODS["answer"]["group"], solvers={"laplace": noise_way(solve_group, hopeful)}
+    )
     monkeypatch.setitem(METHODS["answer"], "group", changed)
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 1.0, method="group")

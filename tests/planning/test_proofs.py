@@ -60,7 +60,7 @@ def test_proofs_by_the_level_cover_any_shape_and_others_the_series(name):
         wanted = "any" if prove(made).method == "exchange" else "series"
     else:
         wanted = "any" if made.method in by_level else "series"
-    assert check_proof(made).covers == wanted
+    assert check_proof(made).valid_for == wanted
 
 
 @pytest.mark.parametrize("name", EVERY)
@@ -154,8 +154,9 @@ def test_what_a_method_does_not_prove_is_refused():
         check_proof(replace(plan("exchange"), method="exact"))
     with pytest.raises(InvalidPlan, match="no method is called"):
         check_proof(replace(plan("exact"), method="magic"))
+    whole = plan("group contagion")
     with pytest.raises(InvalidPlan, match="relatives and housemates"):
-        check_proof(replace(plan("group contagion"), unit="person"))
+        check_proof(replace(whole, leakage=replace(whole.leakage, secret=ut.Person())))
     continuous = Laplace(ut.Count("active"), plan("exact").mechanism.scale)
     with pytest.raises(InvalidPlan, match="another kind of noise"):
         check_proof(replace(plan("exact"), mechanism=continuous))

@@ -9,7 +9,7 @@ import pytest
 
 import undertow as ut
 from undertow.bounds.engine import leakage
-from undertow.diagnostics.persons import person_budgets
+from undertow.diagnostics import persons
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
 STEPS = [[0.8, 0.15, 0.05], [0.2, 0.6, 0.2], [0.05, 0.15, 0.8]]
@@ -51,7 +51,7 @@ def test_the_budgets_of_persons_prove_no_leakage_that_is_not_printed():
     series = [still.simulate(900, seed=1), *(lively.simulate(900, seed=n) for n in range(4))]
     fitted = ut.MarkovChain.fit(series, public=True)
     budgets = []
-    assert leakages(lambda: budgets.append(person_budgets(fitted, 1.0211))) <= 4
+    assert leakages(lambda: budgets.append(persons(fitted, 1.0211))) <= 4
     [found] = budgets
     worst, fewest = found.worst, found.leaks
     chains = [ut.MarkovChain.fit([one], public=True, prior=0.5).point() for one in series]

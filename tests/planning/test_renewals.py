@@ -70,10 +70,10 @@ def test_the_numbers_of_the_page():
 
 
 def test_a_window_of_days():
-    week = renewal(BIT, 2.0, "day", protect=ut.Window(7))
-    assert week.leak == ut.leakage(ut.PureDP(2.0), BIT, protect=ut.Window(7))
+    week = renewal(BIT, 2.0, "day", secret=ut.Window(7))
+    assert week.leak == ut.leakage(ut.PureDP(2.0), BIT, secret=ut.Window(7))
     assert week.leak.upper == pytest.approx(renewal(BIT, 2.0).leak.upper + 6 * 2.0)
-    kept = ut.leakage(ut.PureDP(week.budget), BIT, protect=ut.Window(7))
+    kept = ut.leakage(ut.PureDP(week.budget), BIT, secret=ut.Window(7))
     assert 0.9999 < kept.upper <= 1.0
     assert week.to_dict()["protect_window"] == 7
 

@@ -82,4 +82,4 @@ def test_efforts_are_those_of_the_model():
     ends = ut.MarkovChain([[0, 1], [1, 0]])
     assert wasserstein(asked(ends)) < rows.EFFORT
     with pytest.raises(MethodRefused, match="could not bound"):
-        ut.calibrate(ACTIVE, ends, 1.0, "ignorant", "wasserstein")
+        ut.calibrate(ACTIVE, ends, 1.0, "ignorant", method="wasserstein")

@@ -24,7 +24,7 @@ MEAN = ut.calibrate(ut.Mean(0, 10, NUMBERS), TEN, limit=1.0)
 LINEAR = ut.calibrate(
     ut.Linear(np.ones(10), spread=10.0, lower=0.0, values=NUMBERS), TEN, limit=1.0
 )
-PERSON = ut.calibrate(ut.Count("active"), TEN, limit=1.0, unit="person")
+PERSON = ut.calibrate(ut.Count("active"), TEN, limit=1.0, secret=ut.Person())
 PLANS = {
     "count": COUNT, "ignorant": IGNORANT, "histogram": HISTOGRAM, "sum": SUM, "mean": MEAN,
     "linear": LINEAR, "person": PERSON,

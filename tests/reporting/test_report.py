@@ -24,6 +24,7 @@ from tests.reporting.pages import (
     told,
 )
 from undertow.accuracy import accuracy
+from undertow.certificate import Witness
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS
 from undertow.releasing.request import Release
@@ -48,7 +49,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
         "which persons, times and groups have records, and how many",
         "the records follow the stated Markov chain",
         "Markov chain on 2 states, a stationary start, any length",
-        "Where it came from a public diary study",
+        "Origin a public diary study",
         COUNT.fingerprint(),
         "not accounted in a ledger",
         f"undertow {ut.__version__}, Python",
@@ -59,7 +60,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
 
 
 def test_where_the_model_came_from_is_not_made_up():
-    assert "Where it came from  not stated" in told().text()
+    assert "Origin              not stated" in told().text()
     assert json.loads(told().to_json())["model"]["source"] is None
 
 
@@ -67,7 +68,7 @@ def test_a_release_in_a_ledger_names_its_entry():
     text = grouped(COUNT, {"north": 7, "south": 9}).text()
     assert f"Ledger entry        {'e' * 64}" in text
     assert "Release             weeks" in text
-    assert "has no id" in told().text()
+    assert "Release             none" in told().text()
 
 
 def test_seeded_noise_is_announced_before_everything_else():
@@ -75,7 +76,7 @@ def test_seeded_noise_is_announced_before_everything_else():
     warning = "NOT PRIVATE: the noise was drawn from insecure, seed 7"
     assert report.text().splitlines()[3] == warning
     page = report.html()
-    assert page.index(warning) < page.index("What was released")
+    assert page.index(warning) < page.index(">Release<")
     assert json.loads(report.to_json())["noise"]["private"] is False
 
 
@@ -90,7 +91,7 @@ def test_who_is_not_covered():
     assert "another record" in words.not_covered(one)[0]
     assert words.covered(one) == "only an attacker who wants record 3 and knows 1"
     pairs = ut.calibrate(
-        ut.Count("active"), TEN, 1.0, method="quilt", pairs=[STATES], protect=[2, 3]
+        ut.Count("active"), TEN, 1.0, method="quilt", secret=ut.Pairs([STATES], [2, 3])
     )
     assert "other pairs" in words.not_covered(pairs)[0]
     assert "records other than" in words.not_covered(pairs)[1]
@@ -106,11 +107,11 @@ def test_a_person_is_the_unit_in_words():
 
 def test_worst_attacks_are_told_in_runs():
     known = tuple((record, "active") for record in [*range(37), 62])
-    witness = ut.Witness(49, 63, known, "active", "idle")
+    witness = Witness(49, 63, known, "active", "idle")
     assert "knowing records 0 to 36 ('active') and 62 ('active')" in words.attack(witness)
-    alone = ut.Witness(0, 2, (), "active", "idle")
+    alone = Witness(0, 2, (), "active", "idle")
     assert "knowing no other record" in words.attack(alone)
-    assert "knowing record 1 ('x')" in words.attack(ut.Witness(0, 2, ((1, "x"),), "a", "b"))
+    assert "knowing record 1 ('x')" in words.attack(Witness(0, 2, ((1, "x"),), "a", "b"))
 
 
 # --- numbers --------------------------------------------------------------------------------------
@@ -204,7 +205,10 @@ def test_other_methods_are_calibrated_for_the_same_guarantee():
 
 
 def test_a_method_that_does_not_cover_the_attacker_is_refused(monkeypatch):
-    only = dataclasses.replace(METHODS["answer"]["quilt"], protects=("ignorant",))
+    quilt = METHODS["answer"]["quilt"]
+    only = dataclasses.replace(
+        quilt, scope=dataclasses.replace(quilt.scope, protects=("ignorant",))
+    )
     monkeypatch.setitem(METHODS["answer"], "quilt", only)
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert "protects only against" in str(rows["quilt"].reason)

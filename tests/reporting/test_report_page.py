@@ -14,7 +14,8 @@ from tests.reporting.pages import ALIKE, COUNT, HISTOGRAM, MEAN, PLANS, RECORDS,
 from undertow.errors import InvalidInput
 from undertow.figures.canvas import Bar, released_figure
 from undertow.files import check_writable, write_whole
-from undertow.reporting.report import Report, strict_json
+from undertow.reporting.formats import strict_json
+from undertow.reporting.report import Report
 
 # --- nothing but the released numbers -------------------------------------------------------------
 

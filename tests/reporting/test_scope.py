@@ -9,6 +9,8 @@ import pytest
 
 import undertow as ut
 from tests.reporting.pages import CHAIN, COUNT, MEAN, PERSON, STATES, SUM, Page, told
+from undertow.certificate import Witness
+from undertow.models import ChainBox
 from undertow.releasing.request import Release
 from undertow.reporting import scope, words
 from undertow.reporting.facts import SMALL, parameters
@@ -59,8 +61,8 @@ def test_without_window_groups_and_date_that_is_said():
 def test_a_replay_says_so_before_anything_else():
     release = made(replayed=True)
     text, page, said = forms(release)
-    assert text.index(AGAIN) < text.index("What was released")
-    assert page.index(AGAIN) < page.index("What was released")
+    assert text.index(AGAIN) < text.index("Release\n-------")
+    assert page.index(AGAIN) < page.index(">Release<")
     assert said["recorded_earlier"]
     assert AGAIN in str(release).splitlines()[1]
     assert scope.replay("") == "this answer was drawn earlier and is given again; nothing was spent"
@@ -74,7 +76,7 @@ def test_a_replay_is_the_first_report_but_for_the_notes():
 
 
 @pytest.mark.parametrize(
-    ("covers", "window", "said"),
+    ("valid_for", "window", "said"),
     [
         ("series", None, "each whole series of any length, in one answer"),
         ("windows", None, "one window of each series of any length, in one answer"),
@@ -82,9 +84,9 @@ def test_a_replay_is_the_first_report_but_for_the_notes():
         ("any", None, "any windows and groups of a series of any length, and series with gaps"),
     ],
 )
-def test_the_proof_of_the_release_is_the_one_that_is_told(covers, window, said):
+def test_the_proof_of_the_release_is_the_one_that_is_told(valid_for, window, said):
     proof = dataclasses.replace(
-        COUNT.leakage, covers=covers, upper=0.5, method="exchange", citation="a theorem",
+        COUNT.leakage, valid_for=valid_for, upper=0.5, method="exchange", citation="a theorem",
         assumptions=("another one",), witness=None,
     )  # fmt: skip
     text, page, told_json = forms(made(proof=proof, window=window))
@@ -93,9 +95,9 @@ def test_the_proof_of_the_release_is_the_one_that_is_told(covers, window, said):
         assert "factor 1.65 (leakage 0.5)" in shown
         assert "method 'exchange'; a theorem" in shown
         assert "another one" in shown
-        assert "Worst attack found" not in shown
+        assert "Worst known attack" not in shown
     guarantee = told_json["promise"]
-    assert (guarantee["covers"], guarantee["proved_for"]) == (covers, said)
+    assert (guarantee["valid_for"], guarantee["proved_for"]) == (valid_for, said)
     assert (guarantee["leakage"][1], guarantee["method"]) == (0.5, "exchange")
     assert told_json["plan"] == COUNT.fingerprint()  # the plan stays what it is
     assert "of 10 records" in told(MEAN).text()
@@ -109,7 +111,7 @@ def large(size=SMALL + 1):
 
 
 STEPS = ut.MarkovChain(np.array([CHAIN.transition] * 4), start=[0.5, 0.5], length=5)
-BOX = ut.ChainBox(CHAIN.transition - 0.05, CHAIN.transition + 0.05, STATES)
+BOX = ChainBox(CHAIN.transition - 0.05, CHAIN.transition + 0.05, STATES)
 
 
 @pytest.mark.parametrize(
@@ -150,12 +152,12 @@ def test_a_box_has_both_ends():
 
 
 def test_an_attack_on_a_model_of_any_length_is_a_pattern():
-    witness = ut.Witness(57, 72, (), "a", "b")
+    witness = Witness(57, 72, (), "a", "b")
     pattern = "record 57 of a pattern of 72 records within a longer series"
     assert words.attack(witness, longer=True).startswith(f"an attacker who wants {pattern},")
     assert f"target {pattern}, nothing known" in witness.words(longer=True)
     assert "record 57 of 72," in witness.words()
-    one = ut.Witness(0, 1, (), "a", "b")
+    one = Witness(0, 1, (), "a", "b")
     assert "a pattern of 1 record within" in one.words(longer=True)
     assert "of a pattern of" in " ".join(told(COUNT).text().split())
     assert "of a pattern of" not in " ".join(told(MEAN).text().split())

@@ -50,7 +50,7 @@ def drawn():
         "noise": discrete_laplace(1e9, 8),
         "release": [ut.release(count, [0, 1]).value for _ in range(8)],
         "flips": sum(int(x) << n for n, x in enumerate(ut.sanitize(flips, records)[:64])),
-        "stream": list(ut.stream(flips).each([0] * 64)),
+        "stream": list(flips.stream().each([0] * 64)),
         "begun": begun.take(8).tolist() + begun.take(9000)[:8].tolist(),
         "copied": [int(z) for z in generator.integers(10**9, size=8)],
         "number": os.getpid(),

@@ -13,6 +13,7 @@ import numpy as np
 
 import undertow as ut
 from undertow.auditing.auditor import Audit, audit
+from undertow.certificate import Leakage
 
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("idle", "active"))
 LAZY = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], length=40)
@@ -86,7 +87,7 @@ def plan(case: str) -> Any:
 def _approximate(case: str) -> Any:
     """Return Gaussian noise as it is sold; sigma 6.8649 leaks 1 at delta 0.01."""
     factor = {"gaussian high": 1.3, "gaussian low": 0.7, "releases": 2.0}.get(case, 1.0)
-    claim = ut.Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
+    claim = Leakage(1.0, 1.0, "as sold", "any", delta=0.01)
     noise = ut.Gaussian(ut.Count("active"), factor * 6.8649)
     releases = 4 if case == "releases" else 1
     return ut.Plan(noise, ACTIVITY, 1.0, claim, "exact", delta=0.01, releases=releases)

@@ -22,6 +22,7 @@ from tests.oracles import series as oracle
 from tests.oracles.exact import logarithm as exact_log
 from tests.soak.plans import Claim, Trials
 from tests.soak.work import DUST, FAULTS, NAMES, ROUNDING, Tally
+from undertow.certificate import Leakage
 from undertow.errors import UndertowError
 
 SIZES = [(2, 2), (2, 3), (2, 4), (2, 5), (2, 6), (2, 7), (3, 2), (3, 3), (3, 4), (3, 5)]
@@ -87,7 +88,7 @@ def _question(number: int, stream: int, sizes: list[tuple[int, int]]) -> tuple[s
     return name, mechanism, chain.model(), against
 
 
-def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
+def local_case(number: int) -> tuple[str, Leakage, float, bool]:
     """Return the name of a random case, its certified leakage, the enumerated one, if closed."""
     name, mechanism, chain, against = _question(number, 5, SIZES)
     leak = ut.leakage(mechanism, chain, against)
@@ -99,7 +100,7 @@ def local_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
     return name, leak, truth, leak.method == "exact"
 
 
-def local_exact_case(number: int) -> tuple[str, ut.Leakage, Decimal]:
+def local_exact_case(number: int) -> tuple[str, Leakage, Decimal]:
     """Return the same with the leakage in 50 digits, for shorter series."""
     name, mechanism, chain, against = _question(number, 6, [(2, 2), (2, 3), (2, 4), (3, 2), (3, 3)])
     truth = exact_log(oracle.exact_ratio(mechanism, chain, against))
@@ -125,7 +126,7 @@ def local_plan_case(number: int) -> list[Claim] | None:
     query: Any = ut.Series() if flips else ut.Redacted(target)
     name = f"local plan {number}: {chain}, {query}, {epsilon:.4g}, {against}, {method}"
     try:
-        plan = calibrate(query, model, epsilon, against, method)
+        plan = calibrate(query, model, epsilon, against, method=method)
     except UndertowError:
         if method == "best":
             raise

@@ -15,6 +15,7 @@ import numpy as np
 
 import undertow as ut
 from tests.contracts.chains import Example, adversary, example
+from tests.contracts.method_plans import secret_of
 from tests.oracles import chains as oracles
 from tests.oracles.enumeration import ordered
 from tests.soak.work import FAULTS, NAMES, ROUNDING
@@ -146,8 +147,8 @@ def plan_case(number: int) -> tuple[list[Claim], int, int]:
         name = f"{asked.name}, {method.name}"
         try:
             plan = ut.calibrate(
-                asked.query, model, asked.epsilon, asked.against, method.name,
-                pairs=asked.pairs, protect=asked.protect,
+                asked.query, model, asked.epsilon, asked.against, method=method.name,
+                secret=secret_of(asked.pairs, asked.protect),
             )  # fmt: skip
         except NothingToProtect:
             claims += judged(asked, f"{name}, nothing to protect", 1.0, 0.0, number)

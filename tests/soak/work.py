@@ -16,6 +16,7 @@ import numpy as np
 import undertow as ut
 from tests.contracts.chains import FAMILIES, Example, adversary, example
 from tests.oracles.samples import chi_square, laplace_cdf, limit
+from undertow.certificate import Leakage
 from undertow.errors import UndertowError
 from undertow.sampling.integers import discrete_laplace
 from undertow.testing.enumeration import (
@@ -50,7 +51,7 @@ class Tally:
     width: float = 0.0
     failures: list[str] = field(default_factory=list)
 
-    def add(self, name: str, leak: ut.Leakage, truth: float, error: float, exact: bool) -> None:
+    def add(self, name: str, leak: Leakage, truth: float, error: float, exact: bool) -> None:
         """Compare one certified interval with the oracle's value, short of it by `error`."""
         self.cases += 1
         unit = max(1.0, truth)
@@ -104,7 +105,7 @@ def _count(number: int) -> tuple[str, Example, Any, Any, Any]:
     return name, chain, noise, counted, who
 
 
-def count_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
+def count_case(number: int) -> tuple[str, Leakage, float, bool]:
     """Return the name of a random noisy count, its certified leakage and the enumerated one."""
     name, chain, noise, counted, who = _count(number)
     model = chain.model()
@@ -114,7 +115,7 @@ def count_case(number: int) -> tuple[str, ut.Leakage, float, bool]:
     return name, ut.leakage(noise, model, _against(who)), truth, isinstance(who, str)
 
 
-def exact_case(number: int) -> tuple[str, ut.Leakage, Decimal] | None:
+def exact_case(number: int) -> tuple[str, Leakage, Decimal] | None:
     """Return the same in 50-digit arithmetic, where no rounding excuses an end on the wrong side.
 
     None where a chain is too large for it.
@@ -166,7 +167,7 @@ def known_sets(n: int, who: Any) -> list[tuple[int, tuple[int, ...]]]:
     return found
 
 
-def exchange_case(number: int) -> tuple[str, ut.Leakage, float, int]:
+def exchange_case(number: int) -> tuple[str, Leakage, float, int]:
     """Return a random chain's exchange, certified and by linear programs, and their number."""
     rng, chain, who = _case(number, 1)
     if who == "any" and chain.size**chain.length > 27:

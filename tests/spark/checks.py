@@ -19,6 +19,7 @@ from tests.spark.cluster import ONE_MACHINE, spread
 from undertow.errors import (
     InvalidInput,
 )
+from undertow.integrations import spark_session
 
 Check = Callable[[Any, Path], None]
 CHECKS: list[Check] = []
@@ -245,5 +246,5 @@ def workers_without_our_python_give_one_clear_error(session, _folder):
         assert "PYSPARK_PYTHON" in refused(InvalidInput, far.shape)
     finally:
         context.pythonExec = own
-    assert ut.spark_session() is session
-    refused(InvalidInput, lambda: ut.spark_session("local[1]"))
+    assert spark_session() is session
+    refused(InvalidInput, lambda: spark_session("local[1]"))

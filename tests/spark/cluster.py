@@ -13,7 +13,7 @@ from typing import Any
 import polars as pl
 import pytest
 
-import undertow as ut
+from undertow.integrations import spark_session
 
 JAVA = "-XX:TieredStopAtLevel=1 -XX:+UseSerialGC"  # a cluster of seconds compiles no more than this
 ONE_MACHINE = "local[2,2]"  # two tasks at a time, each of which may fail once
@@ -52,7 +52,7 @@ def cluster(folder: Path, master: str = MACHINES, **settings: str) -> Iterator[A
         "spark.sql.warehouse.dir": str(folder / "warehouse"),
     }
     compiled = INTERPRETED if master == ONE_MACHINE else {}
-    session = ut.spark_session(master, **(SETTINGS | compiled | own | settings))
+    session = spark_session(master, **(SETTINGS | compiled | own | settings))
     try:
         yield session
     finally:

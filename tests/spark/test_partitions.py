@@ -164,7 +164,7 @@ def test_erasures_are_those_of_a_frame_in_memory():
 
 
 def check_outputs(held, far, rule, plan):
-    from undertow.data.writing import coded_table
+    from undertow.data.codes import coded_table
 
     read: Any = coded_table(held, rule)
     series = (read.labels, read.lengths, read.codes, read.places)

@@ -44,7 +44,7 @@ def far_apart(scale, factor, size):
 
 
 def published(plan, noise):
-    claim = dataclasses.replace(plan.leakage, covers="series")
+    claim = dataclasses.replace(plan.leakage, valid_for="series")
     return dataclasses.replace(plan, mechanism=noise, method="lange", leakage=claim)
 
 

@@ -303,7 +303,7 @@ def test_a_redacted_series_says_which_records_go_and_why(client):
     page = client.get(f"/w/{work}/attacker").text
     assert "Which records go, and why" in page
     assert "protected: always erased" in page
-    assert "undertow redact" in client.get(f"/w/{work}/release").text
+    assert "undertow sanitize" in client.get(f"/w/{work}/release").text
 
 
 def test_a_piece_of_work_that_is_not_held_is_said_to_be_gone(client):
@@ -343,5 +343,5 @@ def test_a_demonstration_begins_with_its_example(opened):
 
 def test_a_question_says_the_same_as_a_command_and_as_python():
     asked_ = AskedQuestion("histogram", unit="window", window="1h", every="5m", limit=0.5)
-    assert asked_.options() == "--histogram --limit 0.5 --protect-window 1h --every 5m"
-    assert "protect=ut.Window(12)" in asked_.python()
+    assert asked_.options() == "--histogram --limit 0.5 --secret 1h --every 5m"
+    assert "secret=ut.Window(12)" in asked_.python()

@@ -234,4 +234,4 @@ def test_without_its_packages_the_studio_says_what_to_install():
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
     assert done.returncode == 1
-    assert "undertow[studio]" in done.stderr
+    assert "pip install undertow-studio" in done.stderr

@@ -1,4 +1,4 @@
-"""Charts of the papers: panels with the axes of the paper, our lines beside theirs."""
+"""Drawing of the charts of the papers: their axes, our lines beside theirs."""
 
 from typing import TYPE_CHECKING, Any
 

@@ -116,10 +116,10 @@ def covers(
     >>> [covers(plan, attacker="bayes", known=k, targets=None, model=chain) for k in [(), (3,)]]
     [True, False]
     """
-    secrets, against = plan.leakage.secrets, plan.against
-    if secrets.pairs is not None and len(secrets.pairs) < math.comb(len(model.states), 2):
+    secret, against = plan.leakage.secret, plan.against
+    if secret.value_pairs is not None and len(secret.value_pairs) < math.comb(len(model.states), 2):
         return False
-    if secrets.records is not None and (targets is None or not set(targets) <= {*secrets.records}):
+    if secret.targets is not None and (targets is None or not set(targets) <= {*secret.targets}):
         return False
     if not _is_member(model, plan.model):
         return False
@@ -306,7 +306,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
     On a chain of order one its neighbours stand for them. Elsewhere messages of the hidden states
     run forth and back over the true records: cost O(n m^2).
 
-    >>> from undertow import MarkovChain, SecondOrderChain
+    >>> from undertow import MarkovChain
+    >>> from undertow.models import SecondOrderChain
     >>> one = MarkovChain([[.9, .1], [.1, .9]])
     >>> rows = [given_others(c, np.array([0, 1, 0]), np.array([3]))
     ...         for c in (one, SecondOrderChain.of(one))]

@@ -402,7 +402,7 @@ def attack(
     Parameters
     ----------
     sanitised
-        What `sanitize` or `redact` returned; or a released answer, or a list with one for each
+        What `sanitize` returned; or a released answer, or a list with one for each
         series.
     plan
         The plan that was carried out.
@@ -518,7 +518,7 @@ def _compared(
             place = int(owner[at]), int(record[at])
         law, times = _laws(guess.prior, chosen)
         bound = None
-        if plan.leakage.secrets.pairs is None:
+        if plan.leakage.secret.value_pairs is None:
             bound = float(np.average(average_bound(law, epsilon), weights=times))
         found = Verdict(
             name, float(right.mean()), share_interval(right, sizes, confidence),
@@ -575,7 +575,7 @@ def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ..
         return tuple(sorted(set(targets)))
     if plan.task == "redact":
         return tuple(plan.mechanism.protect)
-    return plan.leakage.secrets.records
+    return plan.leakage.secret.targets
 
 
 def _named(

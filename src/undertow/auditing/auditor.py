@@ -66,7 +66,6 @@ from undertow.auditing.statistical import (
 )
 from undertow.certificate import Witness
 from undertow.curves import check_delta
-from undertow.deprecations import renamed, warn
 from undertow.errors import InvalidInput, NothingToProtect, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.gaussian import MultivariateGaussian
@@ -364,7 +363,7 @@ def _attacks(
 
 
 def _secret(plan: "Plan[Any]", target: int) -> bool:
-    against, records = plan.against, plan.leakage.secrets.records
+    against, records = plan.against, plan.leakage.secret.targets
     if isinstance(against, Adversary):
         return target == against.target
     if plan.task == "redact":
@@ -475,12 +474,6 @@ class Audit:
         """Whether the guarantee is broken, at the confidence asked for."""
         return self.verdict == "refuted"
 
-    @property
-    def promise(self) -> float:
-        """What ``limit`` was called."""
-        warn("audit.promise", "audit.limit")
-        return self.limit
-
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
@@ -539,7 +532,6 @@ class Audit:
         return found | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
 
 
-@renamed(promise="limit")
 def audit(
     plan: "Plan[Any]",
     draws: int = DRAWS,
@@ -593,7 +585,8 @@ def audit(
     progress
         Is told how many series of how many have been answered.
 
-    >>> from undertow import Count, DiscreteLaplace, Leakage, MarkovChain, Plan
+    >>> from undertow import Count, DiscreteLaplace, MarkovChain, Plan
+    >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=60)
     >>> claimed = Leakage(1.0, 1.0, "informed", "any")
     >>> plain = Plan(DiscreteLaplace(Count(1), 1.0), chain, 1.0, claimed, "laplace")

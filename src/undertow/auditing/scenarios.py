@@ -183,7 +183,7 @@ def _fits(witness: Witness, drawn: DrawnModel) -> bool:
 
 def secret_targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
     """Return the records to attack: the secret ones, else the middle, and ends that differ."""
-    against, secret = plan.against, plan.leakage.secrets.records
+    against, secret = plan.against, plan.leakage.secret.targets
     if isinstance(against, Adversary):
         return [against.target]
     if plan.task == "redact":
@@ -203,8 +203,8 @@ def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
     """Return the values to tell apart, in one order each: events look both ways."""
     if not drawn.model.states:
         return [real_ends(plan.query)[::-1]]
-    if plan.leakage.secrets.pairs is not None:
-        return list(plan.leakage.secrets.pairs)
+    if plan.leakage.secret.value_pairs is not None:
+        return list(plan.leakage.secret.value_pairs)
     return list(combinations(drawn.model.states, 2))
 
 

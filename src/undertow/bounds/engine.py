@@ -10,19 +10,12 @@ from typing import Any
 import numpy as np
 
 from undertow import progress
-from undertow.adversaries import (
-    ONE_RECORD,
-    Against,
-    Secrets,
-    Window,
-    check_against,
-    check_records,
-    check_window,
-)
+from undertow.adversaries import Against, check_against, check_records, check_window
 from undertow.bounds.channels.flips import level_of
+from undertow.bounds.groups import RELATED, person_leakage
 from undertow.bounds.levels.classes import boxes_leakage, chain_ceilings
 from undertow.bounds.memory.missing import COMPLETE, over_patterns
-from undertow.certificate import READS_STATES, UNSURE, Covers, Leakage, check_covers, worst
+from undertow.certificate import READS_STATES, UNSURE, Leakage, ValidFor, check_valid_for, worst
 from undertow.curves import check_delta
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.guarantees import Guarantee
@@ -48,6 +41,7 @@ from undertow.models.standing import stands_for
 from undertow.numerics import Array, up
 from undertow.plan import doubts
 from undertow.queries import BaseQuery, Linear
+from undertow.secrets import ONE_RECORD, Person, Secret, Window, check_secret
 
 __all__ = [
     "assuming",
@@ -56,7 +50,7 @@ __all__ = [
     "check_fit",
     "leakage",
     "members_leakages",
-    "read_window",
+    "whole_secret",
 ]
 
 
@@ -77,11 +71,13 @@ def at_least(mechanism: Mechanism, model: Model, against: Against) -> float:
     return max((prover(one).leakage(mechanism, one, "informed").lower for one in chains), default=0)
 
 
-def at_most(mechanism: Mechanism, model: Model, against: Against, window: int = 1) -> float:
-    """Return a proved bound on the leakage about ``window`` records in a row, inf if there is none.
+def at_most(
+    mechanism: Mechanism, model: Model, against: Against, secret: Secret = ONE_RECORD
+) -> float:
+    """Return a proved bound on the leakage about a secret, inf if there is none.
 
     The DP level times the number of records that depend on each other (Theorem 4.2 of [lange2024]),
-    for each record of the window; on chains, and boxes of chains, also by contraction
+    for each record of a window; on chains, and boxes of chains, also by contraction
     (`undertow.bounds.levels.sweep`). At a delta it holds as well: no leakage grows with it.
 
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], length=3)
@@ -90,6 +86,9 @@ def at_most(mechanism: Mechanism, model: Model, against: Against, window: int = 
     >>> round(at_most(PureDP(1.0), MarkovChain([[0, 1], [.5, .5]], length=8), "any"), 3)
     4.243
     """
+    if secret.person:  # its leakage is in closed form
+        return math.inf
+    window = secret.window
     return max(_at_most(mechanism, one, against, window) for one in model.members())
 
 
@@ -160,7 +159,7 @@ def members_leakages(
         if not isinstance(mechanism, PureDP):  # attained by some algorithm, not by this one
             joint = joint.upper_only()
         said = tuple(dict.fromkeys(line for box in boxes for line in box.disclaimers()))
-        found.append(replace(joint, covers="any").with_assumptions(said))
+        found.append(replace(joint, valid_for="any").with_assumptions(said))
     if chains:
         found += _of_chains(mechanism.level_upper(chains[0].length), chains, against, ask, found)
     return found
@@ -219,11 +218,11 @@ def leakage(
     mechanism: Mechanism,
     model: Model,
     against: Against = "any",
-    *,
+    secret: Secret | None = None,
     delta: float = 0.0,
+    valid_for: ValidFor = "series",
+    *,
     effort: float = 1.0,
-    covers: Covers = "series",
-    protect: Window | None = None,
 ) -> Leakage:
     """Return what a mechanism reveals about one record, or a window, as a certified interval.
 
@@ -251,15 +250,16 @@ def leakage(
         How much work the search may take, as a multiple of the default: five to ten seconds,
         but counted, so that the result is the same on every machine; ``math.inf`` for any. A search
         that ends early leaves an interval that is certified but open, and says so.
-    covers
+    valid_for
         The shapes of data that the upper end must hold for: ``"series"`` (default; one answer on
         whole series), ``"windows"`` (on any window of each series too, whatever is known outside
         it) or ``"any"`` (windows, gaps, groups within a series: any algorithm of this DP level).
-    protect
-        What is secret: one record (default), or a `Window`, the whole history of so many records in
-        a row; known on chains, boxes and classes of them, and groups, by the mechanism's DP level
-        (at a ``delta`` by its guarantee). An `Adversary` wants the window that begins with its
-        target.
+    secret
+        What must stay secret: one record (default); a `Window`, the whole history of so many
+        records in a row, bounded on chains, boxes and classes of them, and groups, by the
+        mechanism's DP level (at a ``delta`` by its guarantee), where an `Adversary` wants the
+        window that begins with its target; or a `Person`, all records together, at most as many as
+        the model says.
 
     >>> from undertow import ApproximateDP, MarkovChain, PureDP, Window, leakage
     >>> chain = MarkovChain([[.882, .118], [.305, .695]], states=("inactive", "active"))
@@ -268,11 +268,11 @@ def leakage(
     (3.4749, "target record ...")
     >>> round(leakage(ApproximateDP(1.0, 1e-6), chain, delta=2e-5).upper, 3)
     3.474
-    >>> round(leakage(PureDP(1.0), chain, protect=Window(12)).upper, 4)
+    >>> round(leakage(PureDP(1.0), chain, secret=Window(12)).upper, 4)
     14.4749
     """
-    against, window = check_against(against), read_window(protect)
-    check_covers(covers)
+    against, hidden = check_against(against), whole_secret(secret)
+    check_valid_for(valid_for)
     if not isinstance(mechanism, Mechanism):
         raise InvalidInput(
             "the first argument must be a mechanism such as PureDP(1.0) or "
@@ -286,12 +286,12 @@ def leakage(
     model = stands_for(model)
     mechanism = _valued(mechanism, model)
     delta, effort = check_delta(delta), progress.check_effort(effort)
-    more: Any = {"delta": delta, "effort": effort, "covers": covers, "protect": window}
+    more: Any = {"delta": delta, "effort": effort, "valid_for": valid_for, "secret": hidden}
     question = _named(mechanism, model, against, more)
     with progress.asking(
         question,
         lambda: 0.0 if delta else at_least(mechanism, model, against),
-        lambda: at_most(mechanism, model, against, window.records),
+        lambda: at_most(mechanism, model, against, hidden),
     ) as asked:
         try:
             with progress.granting(effort):
@@ -327,7 +327,7 @@ def _unfinished(
     found = Leakage(
         lower, upper, "group", against, assumptions=(progress.SPENT,),
         citation="Theorem 4.2 of [lange2024], and contraction of likelihood ratios (docs, theory)",
-        secrets=Secrets(window=more["protect"].records), covers="any", delta=more["delta"],
+        secret=more["secret"], valid_for="any", delta=more["delta"],
     )  # fmt: skip
     return assuming(found, model, mechanism)
 
@@ -340,8 +340,8 @@ def _named(
     if isinstance(mechanism, PureDP) and mechanism.unit == "record" and not more["delta"]:
         name = ("level", mechanism.epsilon)
     elif isinstance(mechanism, Scaled) and mechanism.query.named and not more["delta"]:
-        name = ("count", (mechanism.scale, frozenset(mechanism.query.named), more["covers"]))
-    return *name, model, against, more["protect"].records
+        name = ("count", (mechanism.scale, frozenset(mechanism.query.named), more["valid_for"]))
+    return *name, model, against, more["secret"]
 
 
 def _answered(
@@ -349,14 +349,16 @@ def _answered(
     question: tuple[Any, ...],
 ) -> Leakage:  # fmt: skip
     """Return the leakage that was asked for, once the question makes sense."""
-    delta, window, covers = more["delta"], more["protect"], more["covers"]
+    delta, secret, valid_for = more["delta"], more["secret"], more["valid_for"]
     progress.doing("looking for the worst adversary")
     if isinstance(model, ModelSet):
         each = _of_set(mechanism, model, against, more, question)
         return assuming(worst(each, model.note, len(model.models)), model, mechanism)
     check_records(against, model.length)
-    check_window(window, against, model.length)
-    wide = window.records > 1
+    check_window(Window(secret.window), against, model.length)
+    if secret.person:
+        return assuming(_of_person(mechanism, model, against, delta), model, mechanism)
+    wide = secret.window > 1
     if delta or isinstance(mechanism, Guarantee | Normal):
         if isinstance(mechanism, Noise):
             check_fit(mechanism.query, model)
@@ -364,19 +366,19 @@ def _answered(
 
         more["delta"] = 0.0
         found = at_delta(
-            mechanism, model, against, delta, covers,
+            mechanism, model, against, delta, valid_for,
             lambda other: leakage(other, model, against, **more), closed=wide,
         )  # fmt: skip
         found = assuming(found, model, mechanism)
-        return replace(found, secrets=Secrets(window=window.records)) if wide else found
+        return replace(found, secret=secret) if wide else found
     if wide:
-        return assuming(_wide(mechanism, model, against, window.records), model, mechanism)
-    proved = _proved(mechanism, model, against, more["effort"], covers)
+        return assuming(_wide(mechanism, model, against, secret.window), model, mechanism)
+    proved = _proved(mechanism, model, against, more["effort"], valid_for)
     proved = assuming(proved, model, mechanism)
     everywhere = not isinstance(mechanism, Noise) and mechanism.kind != "redaction"
     if model.family in ("chain", "groups"):
         everywhere = everywhere or proved.method in _BY_LEVEL
-    return replace(proved, covers="any") if everywhere else proved
+    return replace(proved, valid_for="any") if everywhere else proved
 
 
 def assuming(found: Leakage, model: Model, mechanism: Mechanism) -> Leakage:
@@ -411,7 +413,7 @@ def _of_set(
         progress.attained(question, lambda: found.lower)  # one of the models may be the true one
         return found
 
-    plain = not more["delta"] and more["protect"].records == 1
+    plain = not more["delta"] and more["secret"] == ONE_RECORD
     if not plain or not isinstance(mechanism, Levelled):
         return [ask(member) for member in model.models]
     for member in model.models:
@@ -421,32 +423,31 @@ def _of_set(
     return members_leakages(mechanism, model.models, against, ask)
 
 
-def read_window(protect: object) -> Window:
-    """Return the window that is protected, one record by default; refuse what is none.
+def whole_secret(secret: object) -> Secret:
+    """Return a secret about all values of all records, one record by default; refuse another.
 
-    >>> read_window(None)
+    >>> whole_secret(None)
     Window(records=1)
     """
-    if protect is None:
-        return ONE_RECORD
-    if isinstance(protect, Window):
-        return protect
+    hidden = check_secret(secret)
+    if hidden.targets is None and hidden.value_pairs is None:
+        return hidden
     raise InvalidInput(
-        f"protect must be a Window here, found {type(protect).__name__}: a leakage is about all "
-        "records; write protect=Window(12), or name one record with against=Adversary(5)"
+        f"secret must be a Window or a Person here, found {type(hidden).__name__}: a leakage is "
+        "about all values of all records; name one record with against=Adversary(5)"
     )
 
 
 def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> Leakage:
     """Return what all algorithms of a mechanism's level leak about a window of its records."""
-    family, secrets = prover(model), Secrets(window=window)
+    family, secret = prover(model), Window(window)
     if isinstance(mechanism, PureDP) and mechanism.unit == "person":
-        return replace(_person(mechanism, model, against), covers="any", secrets=secrets)
+        return replace(_person(mechanism, model, against), valid_for="any", secret=secret)
     if not hasattr(family, "window_leakage"):
         raise NotSupported(
             "what is revealed about a window of records is known for chains of order one and two, "
             f"their classes and groups, not for {model.describe()}: its records have no order, or "
-            "no bound is known; protect one record, or plan with Groups"
+            "no bound is known; hide one record, or plan with Groups"
         )
     level = _wide_level(mechanism, model)
     found: Leakage = family.window_leakage(level, model, against, window)
@@ -454,7 +455,7 @@ def _wide(mechanism: Mechanism, model: Model, against: Against, window: int) -> 
         found = family.window_attained(found, mechanism, model)
     elif not isinstance(mechanism, PureDP):  # which is all algorithms of the level, and attains it
         found = found.upper_only()
-    return replace(found, covers="any", secrets=secrets)
+    return replace(found, valid_for="any", secret=secret)
 
 
 def _wide_level(mechanism: Mechanism, model: Model) -> float:
@@ -473,12 +474,12 @@ def _wide_level(mechanism: Mechanism, model: Model) -> float:
         return float(levelled.level_upper(model.length))
     raise NotSupported(
         f"what {type(mechanism).__name__} leaks about a window of records is not known: it has no "
-        "finite DP level of its own; protect one record, or use noise or flips of every record"
+        "finite DP level of its own; hide one record, or use noise or flips of every record"
     )
 
 
 def _proved(
-    mechanism: Mechanism, model: Model, against: Against, effort: float, covers: Covers
+    mechanism: Mechanism, model: Model, against: Against, effort: float, valid_for: ValidFor
 ) -> Leakage:
     """Return what the model's own module proves, or what all algorithms of the level leak."""
     family = prover(model)
@@ -492,8 +493,8 @@ def _proved(
         return _local(mechanism, model, against)
     if isinstance(mechanism, Noise):
         check_fit(mechanism.query, model)
-        if covers != "series":
-            return _elsewhere(mechanism, model, against, covers)
+        if valid_for != "series":
+            return _elsewhere(mechanism, model, against, valid_for)
     if isinstance(mechanism, TabulatedNoise):
         return _tabulated(mechanism, model, against)
     if isinstance(mechanism, PureDP) and mechanism.unit == "person":
@@ -548,14 +549,14 @@ def _check_states(mechanism: LocalMechanism, model: Model) -> None:
         )
 
 
-def _elsewhere(mechanism: Noise, model: Model, against: Against, covers: Covers) -> Leakage:
+def _elsewhere(mechanism: Noise, model: Model, against: Against, valid_for: ValidFor) -> Leakage:
     """Return the leakage of a noisy answer on parts of the series.
 
     Some counts of windows have a proof of their own. Whatever is done with a series, an
     algorithm of this DP level does it, so what all of these leak bounds every other answer.
     """
     family = prover(model)
-    if covers == "windows" and hasattr(family, "windows") and isinstance(mechanism, Scaled):
+    if valid_for == "windows" and hasattr(family, "windows") and isinstance(mechanism, Scaled):
         found: Leakage | None = family.windows(mechanism, model, against)
         if found is not None:
             return found
@@ -577,12 +578,26 @@ def _of_level(mechanism: Noise, model: Model, against: Against) -> Leakage:
     return leakage(PureDP(mechanism.level_upper(model.length)), model, against).upper_only()
 
 
-def _person(mechanism: PureDP, model: Model, against: Against) -> Leakage:
-    if model.records_are_persons:
+def _of_person(mechanism: Mechanism, model: Model, against: Against, delta: float) -> Leakage:
+    """Return what a mechanism leaks about all records of a person together."""
+    if isinstance(mechanism, PureDP) and mechanism.unit == "person":
+        proved = _person(mechanism, model, against)
+        return replace(proved, valid_for="any", secret=Person(), delta=delta)
+    if delta or isinstance(mechanism, Guarantee | Normal):
         raise NotSupported(
-            "unit='person' takes persons to be independent, and in this model every record is a "
-            "person: relatives and housemates are not; use unit='record'"
+            "what is revealed about all records of a person at a delta is not bounded here: take "
+            "the (epsilon, delta) of a guarantee for whole persons, which is what it leaks"
         )
+    if isinstance(mechanism, Scaled):
+        check_fit(mechanism.query, model)
+        return person_leakage(mechanism, model, against)
+    return person_leakage(PureDP(_wide_level(mechanism, model)), model, against)
+
+
+def _person(mechanism: PureDP, model: Model, against: Against) -> Leakage:
+    """Return the leakage of an algorithm that is epsilon-DP for whole persons."""
+    if model.records_are_persons:
+        raise NotSupported(RELATED)
     return Leakage(
         mechanism.epsilon, mechanism.epsilon, "person", against,
         assumptions=(

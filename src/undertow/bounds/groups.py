@@ -7,11 +7,28 @@ from fractions import Fraction
 from undertow.adversaries import Against
 from undertow.bounds.metric import refused
 from undertow.certificate import Leakage
+from undertow.errors import MethodRefused
 from undertow.mechanisms import Levelled, MetricDP, PureDP
+from undertow.models.base import Model
 from undertow.models.groups import Groups
 from undertow.numerics import divide_up
+from undertow.secrets import Person
 
-__all__ = ["group_leakage", "leakage", "window_leakage"]
+__all__ = [
+    "RELATED",
+    "group_leakage",
+    "leakage",
+    "person_leakage",
+    "person_records",
+    "window_leakage",
+]
+
+
+RELATED = (
+    "secret=Person() takes persons to be independent, and in this model every record is a person: "
+    "relatives and housemates are not; hide one record"
+)
+"""Why a model of related persons does not bound what is revealed about a whole person."""
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Groups, against: Against) -> Leakage:
@@ -69,4 +86,50 @@ def group_leakage(
         "group", against,
         assumptions=(f"at most {size} records depend on each other, in any way",),
         citation="Theorem 4.2 of [lange2024]",
+    )  # fmt: skip
+
+
+def person_records(model: Model) -> int:
+    """Return the most records that a person has under a model, or refuse one that does not say.
+
+    All of them count, independent of each other or not: a person's records are replaced together.
+
+    >>> from undertow import MarkovChain
+    >>> person_records(MarkovChain([[.3, .7], [.3, .7]], length=30)), person_records(Groups(4))
+    (30, 4)
+    """
+    members = model.members()
+    if any(member.records_are_persons for member in members):
+        raise MethodRefused(RELATED)
+    sizes = [member.most_records() for member in members]
+    bounded = [size for size in sizes if size is not None]
+    if len(bounded) < len(sizes):
+        raise MethodRefused(
+            "secret=Person() multiplies by the most records that a person may have; give the chain "
+            "a length"
+        )
+    return max(bounded)
+
+
+def person_leakage(mechanism: Levelled, model: Model, against: Against) -> Leakage:
+    """Return what replacing all records of a person reveals: group privacy, for any dependence.
+
+    The level of m replaced records, or how far m records move the answer over the scale.
+
+    >>> from undertow import Count, DiscreteLaplace
+    >>> person_leakage(DiscreteLaplace(Count("active"), 60.0), Groups(30), "any").upper
+    0.5
+    """
+    size = person_records(model)
+    if isinstance(mechanism, PureDP):
+        upper = divide_up(size * Fraction(mechanism.epsilon), 1.0)
+    else:
+        upper = divide_up(mechanism.query.person_upper(size, model.length), mechanism.scale)
+    return Leakage(
+        0.0, upper, "person", against, secret=Person(), valid_for="any",
+        assumptions=(
+            "a person has at most as many records as the model says",
+            "different persons are independent",
+        ),
+        citation="definition of person-level differential privacy",
     )  # fmt: skip

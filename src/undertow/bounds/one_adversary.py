@@ -10,7 +10,7 @@ from itertools import permutations, product
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Secrets
+from undertow.adversaries import Adversary
 from undertow.bounds.core.attacks import Choices, FoundAttack, choices, search_attack
 from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
@@ -22,6 +22,7 @@ from undertow.mechanisms import Levelled, PureDP
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
 from undertow.queries import State
+from undertow.secrets import Window
 
 __all__ = ["ONE_ADVERSARY", "OneAdversary", "narrowed", "upper_end"]
 
@@ -94,7 +95,7 @@ class OneAdversary:
             )
         return Leakage(
             lower, upper, METHOD, against, witness, assumptions=(ASSUMED,),
-            citation=CITATION, secrets=Secrets(window=window),
+            citation=CITATION, secret=Window(window),
         )  # fmt: skip
 
 

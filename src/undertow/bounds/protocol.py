@@ -8,11 +8,12 @@ one that does.
 from dataclasses import dataclass
 from typing import Protocol, runtime_checkable
 
-from undertow.adversaries import ONE_RECORD, Against, Window
-from undertow.certificate import Covers, Leakage
+from undertow.adversaries import Against
+from undertow.certificate import Leakage, ValidFor
 from undertow.errors import NotSupported
 from undertow.mechanisms import Mechanism
 from undertow.models.base import Model
+from undertow.secrets import ONE_RECORD, Window
 
 __all__ = ["Problem", "Prover", "Registry"]
 
@@ -31,7 +32,7 @@ class Problem:
     against: Against = "any"
     secret: Window = ONE_RECORD
     delta: float = 0.0
-    valid_for: Covers = "series"
+    valid_for: ValidFor = "series"
     effort: float = 1.0
 
 

@@ -34,6 +34,7 @@ from undertow.models.standing import stands_for
 from undertow.numerics import Array
 from undertow.plan import Plan, doubts
 from undertow.queries import BinaryHistogram, Count, Histogram
+from undertow.secrets import ONE_RECORD
 
 __all__ = ["certify"]
 
@@ -86,7 +87,7 @@ def certify(
     if isinstance(mechanism, Plan):
         _check_plan(mechanism.public())
         # a proof for all algorithms of the level is one for any pattern of missing records
-        open_to_any = mechanism.missing == "any" and mechanism.leakage.covers == "any"
+        open_to_any = mechanism.missing == "any" and mechanism.leakage.valid_for == "any"
         found = _certified(
             mechanism.mechanism, mechanism.model, mechanism.against, counting=not open_to_any
         )
@@ -168,7 +169,7 @@ def _check_plan(plan: "Plan[Any]") -> None:
         raise _refused("at a delta", "plan without delta")
     if plan.releases > 1:
         raise _refused("of several releases", "certify PureDP with the level of all together")
-    if plan.leakage.secrets != type(plan.leakage.secrets)():
+    if plan.leakage.secret != ONE_RECORD:
         raise _refused(
             "about a window, or about some records or values only", "plan for all records"
         )

@@ -1,4 +1,4 @@
-"""``undertow attack``: what attackers make of a release, compared with the truth."""
+"""``undertow attack``: the success of attackers on a release, given the truth."""
 
 from dataclasses import MISSING
 from pathlib import Path
@@ -7,14 +7,13 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
-from undertow.cli.local import is_local, verb_of
 from undertow.cli.options import (
     ConfidenceOption,
     ForceOption,
     JsonOption,
-    ModelOption,
-    PlanOption,
-    SeriesText,
+    ModelFileOption,
+    PlanFileOption,
+    SeriesOptions,
     command,
     figure_kind,
     misuse,
@@ -49,31 +48,39 @@ def attack(
         Path,
         typer.Argument(
             metavar="RELEASED",
-            help="What 'undertow sanitize', 'redact' or 'release --output' (.json) wrote.",
+            help="Release written by 'undertow sanitize' or 'undertow release --output' (.json).",
         ),
     ],
-    plan: PlanOption,
-    reading: SeriesText,
-    truth: Path = option("DATA", "The table that was randomised.", MISSING),
-    shown: str | None = option("COLUMN", "The column of outputs; by default that of --value."),
-    known: str | None = option("I,J", "Records that the attacker knows, in every series."),
-    targets: str | None = option("I,J", "Records to guess; by default all."),
-    attackers: str | None = option(
-        "NAMES", "Of single-bit, correlation-aware, viterbi, informed, lstm, prior; else bayes."
+    plan: PlanFileOption,
+    reading: SeriesOptions,
+    truth: Path = option("DATA", "Table before the release.", MISSING, group="Records"),
+    shown: str | None = option(
+        "COLUMN", "Column of outputs (default: that of --value).", group="Records"
     ),
-    model: ModelOption = None,
+    known: str | None = option(
+        "I,J", "Records known to the attacker, in every series.", group="Question"
+    ),
+    targets: str | None = option("I,J", "Records to guess (default: all).", group="Question"),
+    attackers: str | None = option(
+        "NAMES", "Attackers: single-bit, correlation-aware, viterbi, informed, lstm, prior "
+        "(default: bayes).", group="Question",
+    ),
+    model: ModelFileOption = None,
     confidence: ConfidenceOption = 0.95,
     limits: str | None = option(
-        "L,L", "Of --figure: attack plans for these too, carried out on the truth in memory."
+        "L,L", "Further limits in the figure; their plans are carried out on the truth in memory.",
+        group="Expert",
     ),
-    figure: Path | None = option("FILE", "Draw success against the limit (.png or .svg)."),
+    figure: Path | None = option(
+        "FILE", "Path of a figure of success against the limit (.png or .svg).", group="Output"
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
-) -> None:
-    """What attackers make of a release: how often they are right, and what was guaranteed.
+) -> None:  # fmt: skip
+    """Attack a release with the truth at hand: how often attackers are right, and the guarantee.
 
-    Needs the truth, so it is for those who may see it, and so is what it prints. Options that say
-    how to read the table are those of 'undertow sanitize'.
+    The result depends on the truth and is for those who may see it. The options that read the table
+    are those of 'undertow sanitize'.
 
     \b
     Examples:
@@ -87,7 +94,7 @@ def attack(
     check_figure(figure, force=force)
     others = [] if limits is None else numbers(limits, "--limits")
     read: Plan[Any] = read_plan(plan)
-    how: dict[str, Any] = {
+    settings: dict[str, Any] = {
         "attackers": None if attackers is None else names(attackers, "--attackers"),
         "known": [] if known is None else read_records(known, "--known"),
         "targets": None if targets is None else read_records(targets, "--targets"),
@@ -96,23 +103,25 @@ def attack(
     }
     with waiting("reading the data"):
         true = reading.read(truth)
-        if is_local(read):
+        if read.task != "answer":
             column = shown or reading.value or "state"
             released: Any = reading.outputs(column).read(data)
         else:
             released = _answers(data)
-    with counting("attacking", "fewer --targets are faster") as tell:
+    with counting("attacking", "fewer --targets are faster") as progress:
         from undertow.auditing.attacking import attack as compute
 
-        if how["attackers"]:
-            how["attackers"] = [registered_attacker(name, tell) for name in how["attackers"]]
-        found = compute(released, read, true, **how)
+        if settings["attackers"]:
+            settings["attackers"] = [
+                registered_attacker(name, progress) for name in settings["attackers"]
+            ]
+        result = compute(released, read, true, **settings)
     if figure is not None:
         with waiting("drawing"):
-            _draw(found, read, true, how, others, figure, force=force)
+            _draw(result, read, true, settings, others, figure, force=force)
     answer(
-        found.to_dict() | {"plan": read.fingerprint()},
-        lambda: _tell(found, figure),
+        result.to_dict() | {"plan": read.fingerprint()},
+        lambda: _show(result, figure),
         as_json=as_json,
     )
 
@@ -120,10 +129,10 @@ def attack(
 def _chain(path: Path) -> "Model":
     from undertow.errors import NotSupported
 
-    found = read_model(path)
-    if found.lowered() is None:
-        raise NotSupported(f"attackers believe in one Markov chain; {path} describes another model")
-    return found
+    model = read_model(path)
+    if model.lowered() is None:
+        raise NotSupported(f"attackers use one Markov chain; {path} describes another model")
+    return model
 
 
 def _answers(path: Path) -> list[float]:
@@ -133,21 +142,21 @@ def _answers(path: Path) -> list[float]:
     from undertow.errors import InvalidInput
     from undertow.files import reason
 
-    form = (
+    refusal = (
         f"{path} must be the .json file that 'undertow release --output' wrote: the plan answers "
         "a question with noise"
     )
     try:
-        said = json.loads(path.read_bytes())
-        return [float(number["value"]) for number in said["numbers"]]
+        release = json.loads(path.read_bytes())
+        return [float(number["value"]) for number in release["numbers"]]
     except OSError as error:
         raise InvalidInput(f"cannot read {path}: {reason(error)}") from error
     except (ValueError, KeyError, TypeError, OverflowError, RecursionError) as error:
-        raise InvalidInput(form) from error
+        raise InvalidInput(refusal) from error
 
 
 def _draw(
-    found: "Attack", plan: "Plan[Any]", true: Any, how: dict[str, Any], others: list[float],
+    result: "Attack", plan: "Plan[Any]", true: Any, settings: dict[str, Any], others: list[float],
     path: Path, *, force: bool,
 ) -> None:  # fmt: skip
     """Write the figure: this attack, and those on plans for other limits."""
@@ -156,7 +165,7 @@ def _draw(
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.series import Guarantee, Hit, draw_attacks
 
-    attacks = [found, *(_other(plan, true, how, limit) for limit in others)]
+    attacks = [result, *(_other(plan, true, settings, limit) for limit in others)]
     hits = [
         Hit(one.attacker, attack.limit, one.accuracy, *one.interval, one.covers, _own(one, attack))
         for attack in attacks
@@ -165,9 +174,9 @@ def _draw(
     ]
     most = 1.12 * max(attack.limit for attack in attacks)
     levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
-    bounds = np.array([found.bound(float(level)) for level in levels])
-    title = f"Attacks on {found.records} records"
-    drawn = draw_attacks(hits, Guarantee(levels, bounds, found.verdicts[0].prior), title)
+    bounds = np.array([result.bound(float(level)) for level in levels])
+    title = f"Attacks on {result.records} records"
+    drawn = draw_attacks(hits, Guarantee(levels, bounds, result.verdicts[0].prior), title)
     write_bytes(path, figure_bytes(drawn, figure_kind(path)), force=force)
 
 
@@ -177,43 +186,43 @@ def _own(one: "Verdict", attack: "Attack") -> float | None:
     return one.bound if abs(one.prior - shared) > _APART else None
 
 
-def _other(plan: "Plan[Any]", true: Any, how: dict[str, Any], limit: float) -> "Attack":
+def _other(plan: "Plan[Any]", true: Any, settings: dict[str, Any], limit: float) -> "Attack":
     """Return the attack on a plan for another limit, carried out once and not written."""
     from undertow.auditing.attacking import attack as compute
     from undertow.planning.calibrate import calibrate
-    from undertow.releasing import series as sanitizing
     from undertow.releasing.request import release
+    from undertow.releasing.series import sanitize
 
-    made: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against, accept=plan.accepted)
-    if not is_local(made):
-        return compute(release(made, true).value, made, true, **how)
-    shown = getattr(sanitizing, verb_of(made))(made, true)
-    return compute(shown, made, true, **how)
+    other: Plan[Any] = calibrate(plan.query, plan.model, limit, plan.against, accept=plan.accepted)
+    if other.task == "answer":
+        return compute(release(other, true).value, other, true, **settings)
+    shown = sanitize(other, true)
+    return compute(shown, other, true, **settings)
 
 
-def _tell(found: "Attack", figure: Path | None) -> None:
+def _show(result: "Attack", figure: Path | None) -> None:
     from undertow.adversaries import words
 
-    broken = found.broken()
+    broken = result.broken()
     verdict = "kept, as far as these attackers can tell"
     if broken:
         verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
     facts = [
-        ("guarantee", f"leakage {above(found.limit)} against {words(found.against)}"),
-        ("records", f"{found.records}, of {found.series} series"),
-        ("guessed", f"{found.verdicts[0].targets} of them"),
+        ("guarantee", f"leakage {above(result.limit)} against {words(result.against)}"),
+        ("records", f"{result.records}, of {result.series} series"),
+        ("guessed", f"{result.verdicts[0].targets} of them"),
     ]
-    if found.known:
-        facts.append(("known", ", ".join(map(str, found.known))))
+    if result.known:
+        facts.append(("known", ", ".join(map(str, result.known))))
     facts += [
-        ("intervals", f"hold with probability {100 * found.confidence:g}%"),
+        ("intervals", f"hold with probability {100 * result.confidence:g}%"),
         ("the guarantee is", verdict),
     ]
     if figure is not None:
         facts.append(("written to", str(figure)))
     show("The attack", facts)
     header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "guaranteed"]
-    show_table("How the attackers fared", header, [_row(one) for one in found.verdicts])
+    show_table("Success of the attackers", header, [_row(one) for one in result.verdicts])
 
 
 def _row(one: "Verdict") -> list[str]:

@@ -1,4 +1,4 @@
-"""``undertow audit``: does the code that carries out a plan keep its guarantee?"""
+"""``undertow audit``: test the code that carries out a plan against its guarantee."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 from undertow.cli.files import read_plan
-from undertow.cli.options import JsonOption, command, misuse, option
-from undertow.cli.output import answer, below, counting, say, show
+from undertow.cli.options import ConfidenceOption, JsonOption, command, misuse, option
+from undertow.cli.output import answer, below, counting, show
 
 if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
@@ -24,39 +24,33 @@ _LEAST = 1000
 @command
 def audit(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
+        Path, typer.Argument(metavar="PLAN", help="Plan file written by 'undertow plan'.")
     ],
-    draws: int | None = option("N", "Series of each attack and value (50000 unless told)."),
-    confidence: float = option("C", "Of the bound and the verdict.", 0.95),
-    limit: float | None = option("L", "The leakage to refute, not the plan's own."),
-    delta: float | None = option("D", "The delta to refute it at, not the plan's own."),
-    seed: int | None = option("N", "Repeatable, with seeded noise: for experiments."),
-    promise: float | None = option("L", "What --limit was called.", hidden=True),
+    draws: int | None = option("N", "Series per attack and value (default: 50000)."),
+    confidence: ConfidenceOption = 0.95,
+    limit: float | None = option("L", "Leakage to refute (default: that of the plan)."),
+    delta: float | None = option("D", "Delta to refute it at (default: that of the plan)."),
+    seed: int | None = option("N", "Seed of noise and data, for repeatable experiments."),
     as_json: JsonOption = False,
 ) -> None:
-    """Attack the code that carries out a plan, on data drawn from its model.
+    """Audit the code that carries out a plan by attacks on data drawn from its model.
 
-    No private data is needed. The bound holds with the confidence stated, whatever the code does;
-    a consistent plan is not proved by it. Small leakages need few draws, large ones many: some
-    e^epsilon times a thousand.
+    No private data is needed. The bound holds with the stated confidence, whatever the code does;
+    a consistent result proves nothing. A leakage of epsilon needs some e^epsilon times a thousand
+    draws.
 
     \b
     Examples:
       undertow audit plan.json
       undertow audit flips.json --draws 20000 --json
 
-    Exit codes: 0 consistent with the guarantee; 1 refuted, or no audit possible (with the reason);
+    Exit codes: 0 consistent with the guarantee; 1 refuted, or not possible (with the reason);
     2 wrong usage.
     """
     if draws is not None and draws < _LEAST:
         raise misuse(f"--draws needs at least {_LEAST}; found {draws}")
     if not 0 < confidence < 1:
         raise misuse(f"--confidence must lie between 0 and 1; found {confidence:g}")
-    if promise is not None:
-        if limit is not None:
-            raise misuse("say once what to refute: --limit")
-        say("warning: --promise is deprecated; write --limit")
-        limit = promise
     if limit is not None and not limit > 0:
         raise misuse(f"--limit must be positive; found {limit:g}")
     if delta is not None and not 0 <= delta < 1:
@@ -67,43 +61,45 @@ def audit(
     from undertow.auditing.auditor import audit as attack
 
     read = read_plan(plan)
-    with counting("attacking", "fewer --draws are faster, and prove less") as tell:
-        found = attack(
+    with counting("attacking", "fewer --draws are faster, and prove less") as progress:
+        result = attack(
             read, draws or DRAWS, seed=seed, confidence=confidence, limit=limit,
-            delta=delta, progress=tell,
+            delta=delta, progress=progress,
         )  # fmt: skip
     answer(
-        found.to_dict() | {"plan": read.fingerprint()}, lambda: _tell(read, found), as_json=as_json
+        result.to_dict() | {"plan": read.fingerprint()},
+        lambda: _show(read, result),
+        as_json=as_json,
     )
-    if found.refuted:
+    if result.refuted:
         raise typer.Exit(1)
 
 
-def _tell(plan: "Plan", found: "Audit") -> None:
+def _show(plan: "Plan", result: "Audit") -> None:
     from undertow.adversaries import words
 
-    value, other = found.attack.value, found.attack.other
+    value, other = result.attack.value, result.attack.other
     seen = (
-        f"in {found.hits:,} series with {value!r}, {found.other_hits:,} with {other!r}, of "
-        f"{found.draws:,} tested"
-        f"{f'; in {found.blanks:,} blank draws, for delta' if found.delta else ''}"
+        f"in {result.hits:,} series with {value!r}, {result.other_hits:,} with {other!r}, of "
+        f"{result.draws:,} tested"
+        f"{f'; in {result.blanks:,} blank draws, for delta' if result.delta else ''}"
     )
-    said = f"a leakage of at most {found.limit_words()} to {words(plan.against)}"
-    sure = f"with {100 * found.confidence:g}% confidence"
+    guarantee = f"a leakage of at most {result.limit_words()} to {words(plan.against)}"
+    sure = f"with {100 * result.confidence:g}% confidence"
     show(
-        f"The guarantee is {'REFUTED' if found.refuted else 'consistent with the audit'}",
+        f"The guarantee is {'REFUTED' if result.refuted else 'consistent with the audit'}",
         [
             ("question", plan.query.words()),
-            ("guarantee", said),
-            ("found", f"at least {below(found.lower, 4)}{found.at_delta()}, {sure}"),
-            ("attack", found.attack_words()),
-            ("event", found.event),
+            ("guarantee", guarantee),
+            ("found", f"at least {below(result.lower, 4)}{result.at_delta()}, {sure}"),
+            ("attack", result.attack_words()),
+            ("event", result.event),
             ("seen", seen),
             (
                 "tried",
-                f"{found.attacks} attack{'s' * (found.attacks > 1)}, {found.series:,} series",
+                f"{result.attacks} attack{'s' * (result.attacks > 1)}, {result.series:,} series",
             ),
-            ("randomness", found.randomness),
-            *([] if found.refuted else [("cannot be seen", "; ".join(found.cannot_see))]),
+            ("randomness", result.randomness),
+            *([] if result.refuted else [("cannot be seen", "; ".join(result.cannot_see))]),
         ],
     )

@@ -1,22 +1,22 @@
-"""``undertow compare``: what every method costs, side by side, and whom it protects."""
+"""``undertow compare``: the cost of every method for one guarantee, and whom it protects."""
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.options import (
-    AgainstText,
+    AttackerOptions,
     EffortOption,
     ForceOption,
     JsonOption,
-    LimitText,
-    ModelText,
-    NoiseText,
-    QueryText,
-    WindowText,
+    LimitOption,
+    ModelOptions,
+    NoiseOptions,
+    QueryOptions,
+    SecretOptions,
     command,
     figure_kind,
     misuse,
@@ -55,39 +55,35 @@ _POINTS = 25
 _LOWEST, _HIGHEST = 0.1, 20.0
 """The figure's limits, as multiples of the one asked for."""
 
-_MADE, _NOT_MADE = "These keep the guarantee", "These DO NOT keep the guarantee"
-_COMPLETE = "These keep it if no value is missing"
-_OUT = "These do not apply"
+_KEPT = "Methods that keep the guarantee"
+_NOT_KEPT = "Methods that DO NOT keep the guarantee"
+_COMPLETE = "Methods that keep it if no value is missing"
+_NOT_APPLICABLE = "Methods that do not apply"
 _HEADER = ("method", "scale", "error", "95% within", "leaks", "protects against", "basis", "time")
 
 
 @command
 def compare(
-    most: LimitText,
-    model: ModelText,
-    query: QueryText,
-    who: AgainstText,
-    wanted: NoiseText,
-    whole: WindowText,
-    methods: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--method", metavar="NAME", help="Ask this method alone, to its end; may be repeated."
-        ),
-    ] = None,
+    limit: LimitOption,
+    model: ModelOptions,
+    query: QueryOptions,
+    attacker: AttackerOptions,
+    noise: NoiseOptions,
+    secret: SecretOptions,
+    methods: list[str] | None = option(
+        "NAME", "Method to ask alone, to its end; repeatable.", name="--method", group="Guarantee"
+    ),
     effort: EffortOption = None,
-    figure: Path | None = option("FILE", "Draw error against the limit (.png or .svg)."),
+    figure: Path | None = option(
+        "FILE", "Path of a figure of error against the limit (.png or .svg).", group="Output"
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What every method costs for a guarantee, whom it protects, and what it really leaks.
+    """Compare the methods for a guarantee: their errors, whom they protect, what they leak.
 
-    Certified methods are proved here. Published ones are bounds as printed in papers: shown to
-    compare with, never chosen by 'undertow plan'. For a count, errors are also multiples of the
-    least that any noise can have, that of 'optimal'. With --delta, Gaussian noise stands beside
-    Laplace noise: errors can be compared, a scale and a sigma cannot. Long work shows each row as
-    it is found (elsewhere than on a terminal with --progress); interrupted (Ctrl-C), it prints
-    those that there are, with exit code 130.
+    Certified methods are proved here; published ones are bounds as printed in papers, never chosen
+    by 'undertow plan'. Interrupted (Ctrl-C), it prints the rows computed so far, exit code 130.
 
     \b
     Examples:
@@ -95,30 +91,29 @@ def compare(
       undertow compare --model chain.json --histogram --limit 1 --against ignorant --json
       undertow compare --model chain.json --length 4 --histogram --limit 1 --delta 1e-6 \\
         --releases 52
-      undertow compare --model chain.json --length 288 --histogram --limit 1 --protect-window 12
+      undertow compare --model chain.json --length 288 --histogram --limit 1 --secret 12
       undertow compare --model chain.json --length 50 --count 1 --limit 1 --effort 5 --progress
     """
-    if query.asked != 1:
-        raise misuse("ask for one of --count, --histogram, --transitions, --sum and --mean")
+    if query.total != 1:
+        raise misuse("give one of --count, --histogram, --top, --transitions, --sum and --mean")
     check_figure(figure, force=force)
-    window = whole.read()
-    limit, against, described = most.read(), who.read(), model.read()
-    asked = query.read(described)
+    against, described = attacker.read(), model.read()
+    question = query.read(described)
     from undertow.planning import compare as comparison
 
     with waiting("comparing the methods", "--method exchange asks for one alone") as shown:
         table = comparison.compare(
-            asked, described, limit, against, methods, protect=window, **wanted.told(),
-            each=lambda row: shown.note(_noted(row)), effort=read_effort(effort) or 1.0,
-            partial=True,
+            question, described, limit, against, secret.read(described), methods=methods,
+            **noise.arguments(), each=lambda row: shown.note(_noted(row)),
+            effort=read_effort(effort) or 1.0, partial=True,
         )  # fmt: skip
     if table.missing:
-        say(f"interrupted; not asked: {', '.join(table.missing)}")
-        told = table.to_dict() | {"interrupted": True}
-        answer(told, lambda: _tell(table, None), as_json=as_json)
+        say(f"interrupted; not computed: {', '.join(table.missing)}")
+        fields = table.to_dict() | {"interrupted": True}
+        answer(fields, lambda: _tell(table, None), as_json=as_json)
         raise typer.Exit(INTERRUPTED)
     if figure is not None:
-        write_bytes(figure, _draw(table, asked, figure), force=force)
+        write_bytes(figure, _draw(table, question, figure), force=force)
     if as_json:
         drawn = {} if figure is None else {"figure": str(figure)}
         typer.echo(strict_json(table.to_dict() | drawn))
@@ -131,7 +126,7 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
 
     best = table.best
     at = f" at delta {stated(table.delta)}" if table.delta else ""
-    often, window = several(table.releases), table.secrets.window
+    often, window = several(table.releases), table.secret.window
     whom = words(table.against, window)
     about = f" about the history of {window} records in a row" if window > 1 else ""
     promise = f"a leakage of at most {table.limit:g}{at}{about}"
@@ -142,8 +137,8 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         ("least error", "no certified method gives it" if best is None else _named(table, best)),
     ]
     written = [] if figure is None else [("figure", str(figure))]
-    show("What each method costs", [*facts, *written])
-    parts = ((True, False, _MADE), (True, True, _COMPLETE), (False, None, _NOT_MADE))
+    show("Comparison of the methods", [*facts, *written])
+    parts = ((True, False, _KEPT), (True, True, _COMPLETE), (False, None, _NOT_KEPT))
     for kept, complete, title in parts:
         rows = [
             _cells(row, table)
@@ -158,12 +153,12 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         if row.plan is None
     ]
     if reasons:
-        show_table(_OUT, ("method", "why"), reasons)
+        show_table(_NOT_APPLICABLE, ("method", "why"), reasons)
     show_checks(table.checks)
 
 
 def _noted(row: "Row") -> str:
-    """Return a row in one line, for who waits for the others."""
+    """Return a row in one line, printed while other methods run."""
     if row.plan is None:
         return f"{row.method}: {in_cli_words(' '.join(str(row.reason).split()))}"
     return f"{row.method}: expected error {_number(row.expected_error)}, {_time(row)}"
@@ -230,20 +225,20 @@ def _protects(against: "Against") -> str:
 
 def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     """Return the file of the figure: error against the limit, for every method."""
-    from undertow.adversaries import Window
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_errors
     from undertow.planning.compare import error_curves
+    from undertow.secrets import Window
 
     ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
     grid = [limit * _LOWEST * ratio ** (step / (_POINTS - 1)) for step in range(_POINTS)]
     with ticking("drawing", len(grid)) as tick:
         curves = error_curves(
             query, table.model, grid, who, tick=tick, delta=table.delta, releases=table.releases,
-            protect=Window(table.secrets.window),
+            secret=Window(table.secret.window),
         )  # fmt: skip
     whom = f"the {who}" if who in ("ignorant", "informed") else "any" if who == "any" else "one"
-    window = table.secrets.window
+    window = table.secret.window
     hidden = f", {window} records in a row" if window > 1 else ""
     title = f"{query.words()}{hidden}, protected from {whom} attacker"
     drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)

@@ -1,4 +1,4 @@
-"""``undertow demo``: the whole way from a model to a release, on simulated activity."""
+"""``undertow demo``: a worked example from a model to a release, on simulated activity."""
 
 import json
 from collections.abc import Callable
@@ -64,14 +64,14 @@ A fortnight of activity in steps of five minutes: {records} SIMULATED records (s
 
 @command
 def demo(
-    output: Path = option("DIR", "Where the files go.", Path("demo-output")),
-    seed: int = option("N", "Which series to simulate; the noise has no seed.", SEED, min=0),
+    output: Path = option("DIR", "Folder of the files.", Path("demo-output")),
+    seed: int = option("N", "Seed of the simulated series; the noise has none.", SEED, min=0),
     as_json: JsonOption = False,
 ) -> None:
-    """The whole way from a model to a release, on a simulated fortnight of activity.
+    """Run a worked example from a model to a release, on a simulated fortnight of activity.
 
-    Writes a figure, the plan, the release and a report into a directory. Files of an earlier
-    demonstration there are replaced.
+    Writes a figure, the plan, the release and a report into a folder, over the files of an earlier
+    run.
 
     \b
     Example:
@@ -102,7 +102,7 @@ def demo(
 
 @dataclass(frozen=True, slots=True)
 class _Story:
-    """What happened, in numbers."""
+    """The results of the example."""
 
     seed: int
     chain: "MarkovChain"

@@ -1,4 +1,4 @@
-"""``undertow estimate``: what the true series probably hold, from a flipped or redacted one."""
+"""``undertow estimate``: unbiased counts and transitions from a flipped or redacted series."""
 
 import math
 from dataclasses import MISSING
@@ -8,12 +8,11 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from undertow.cli.files import read_plan
-from undertow.cli.local import is_local
 from undertow.cli.options import (
     ConfidenceOption,
     JsonOption,
-    PlanOption,
-    RowsText,
+    PlanFileOption,
+    RowsOptions,
     command,
     misuse,
     option,
@@ -38,25 +37,24 @@ _DIGITS = 6
 @command
 def estimate(
     data: Annotated[
-        Path,
-        typer.Argument(
-            metavar="SANITISED", help="What 'undertow sanitize' or 'undertow redact' wrote."
-        ),
+        Path, typer.Argument(metavar="SANITISED", help="Table written by 'undertow sanitize'.")
     ],
-    plan: PlanOption,
-    rows: RowsText,
-    value: str = option("COLUMN", "The column that holds the outputs.", MISSING),
-    count: str | None = option("STATES", "How many records were in these states."),
-    histogram: bool = option(None, "How many were in each state (default).", False),
-    transitions: bool = option(None, "How often each state followed each other.", False),
+    plan: PlanFileOption,
+    rows: RowsOptions,
+    value: str = option("COLUMN", "Column of outputs.", MISSING, group="Records"),
+    count: str | None = option("STATES", "Number of records in these states.", group="Question"),
+    histogram: bool = option(
+        None, "Number of records in each state (default).", False, group="Question"
+    ),
+    transitions: bool = option(None, "Frequency of each transition.", False, group="Question"),
     confidence: ConfidenceOption = 0.95,
     as_json: JsonOption = False,
 ) -> None:
-    """What the true series probably hold, with intervals, from a file that was randomised.
+    """Estimate counts or transitions of the true series, with intervals, from a randomised file.
 
-    Computed from the published file and the plan alone, so it costs no privacy. Transitions need
-    to know which records follow each other: say --person and --time as for 'undertow sanitize'.
-    Records that a redaction hides for certain are not in an estimate, which says how many.
+    The estimate uses the published file and the plan alone, so it costs no privacy. Transitions
+    need the order of records: give --person and --time as for 'undertow sanitize'. Records that a
+    redaction always erases are not estimated, and their number is printed.
 
     \b
     Examples:
@@ -64,13 +62,13 @@ def estimate(
       undertow estimate flipped.csv --plan flips.json --value steps --transitions --json
     """
     if (count is not None) + histogram + transitions > 1:
-        raise misuse("ask for one of --count, --histogram and --transitions")
+        raise misuse("give one of --count, --histogram and --transitions")
     options = rows.outputs(value)
     read: Plan[Any] = read_plan(plan)
-    if not is_local(read):
+    if read.task == "answer":
         raise NotSupported(
-            f"the plan file {plan} answers a question with noise, and its answer is unbiased "
-            "as it is; see what 'undertow release' wrote"
+            f"the plan file {plan} answers a question with noise, and that answer is unbiased; use "
+            "the file that 'undertow release' wrote"
         )
     query: Any = None if count is None else read_count(count, read.model)
     with waiting("estimating"):
@@ -78,34 +76,34 @@ def estimate(
 
         table = options.read(data)
         shape = table.shape()
-        found = compute(table, read, "transitions" if transitions else query, confidence)
-    asked = _asked(count, transitions)
+        result = compute(table, read, "transitions" if transitions else query, confidence)
+    question = _question(count, transitions)
     answer(
-        _fields(asked, found, shape),
-        lambda: _tell(asked, found, shape, confidence),
+        _fields(question, result, shape),
+        lambda: _show(question, result, shape, confidence),
         as_json=as_json,
     )
 
 
-def _asked(count: str | None, transitions: bool) -> str:
+def _question(count: str | None, transitions: bool) -> str:
     if transitions:
         return "how often each state follows each other"
     return "number of records in each state" if count is None else f"number of records in {count}"
 
 
-def _fields(asked: str, found: "Estimate", shape: "Shape") -> dict[str, Any]:
+def _fields(question: str, result: "Estimate", shape: "Shape") -> dict[str, Any]:
     return {
-        "question": asked,
+        "question": question,
         "records": shape.rows,
         "persons": shape.persons,
-        "about": found.records,
-        "hidden": found.hidden,
-        "note": found.note or None,
-        "confidence": found.confidence,
-        "states": [str(state) for state in found.states],
-        "value": _plain(found.value),
-        "low": _plain(found.low),
-        "high": _plain(found.high),
+        "about": result.records,
+        "hidden": result.hidden,
+        "note": result.note or None,
+        "confidence": result.confidence,
+        "states": [str(state) for state in result.states],
+        "value": _plain(result.value),
+        "low": _plain(result.low),
+        "high": _plain(result.high),
     }
 
 
@@ -116,47 +114,45 @@ def _plain(value: Any) -> Any:
     return value.tolist() if hasattr(value, "tolist") else value
 
 
-def _tell(asked: str, found: "Estimate", shape: "Shape", confidence: float) -> None:
+def _show(question: str, result: "Estimate", shape: "Shape", confidence: float) -> None:
     from undertow.reporting import scope
 
     sure = f"each holds the truth with probability {100 * confidence:g}%, over the randomisation"
     facts = [
-        ("question", asked),
+        ("question", question),
         ("records", scope.records(shape.rows, shape.persons)),
-        ("about", f"{found.records} {'pairs of neighbours' if _square(found) else 'records'}"),
+        ("about", f"{result.records} {'pairs of neighbours' if _square(result) else 'records'}"),
     ]
-    if found.note:
-        facts.append(("NOT in it", found.note))
-    if not isinstance(found.value, dict) and not _square(found):
-        facts += [("estimate", _number(found.value)), ("interval", _ends(found.low, found.high))]
-    show("What the true series hold", [*facts, ("intervals", sure)])
-    if isinstance(found.value, dict):
+    if result.note:
+        facts.append(("NOT in it", result.note))
+    if not isinstance(result.value, dict) and not _square(result):
+        facts += [("estimate", _number(result.value)), ("interval", _ends(result.low, result.high))]
+    show("Estimates of the true series", [*facts, ("intervals", sure)])
+    if isinstance(result.value, dict):
         rows = [
-            [str(state), _number(found.value[state]), _ends(found.low[state], found.high[state])]
-            for state in found.states
+            [str(state), _number(result.value[state]), _ends(result.low[state], result.high[state])]
+            for state in result.states
         ]
         show_table("Records in each state", ["state", "estimate", "interval"], rows)
-    elif _square(found):
-        _tell_transitions(found)
+    elif _square(result):
+        _show_transitions(result)
 
 
-def _tell_transitions(found: "Estimate") -> None:
-    places = range(len(found.states))
+def _show_transitions(result: "Estimate") -> None:
+    value, low, high = result.value, result.low, result.high
+    places = range(len(result.states))
     rows = [
         [
             f"from {state}",
-            *(
-                f"{_number(found.value[a][b], 4)} ({_ends(found.low[a][b], found.high[a][b], 4)})"
-                for b in places
-            ),
+            *(f"{_number(value[a][b], 4)} ({_ends(low[a][b], high[a][b], 4)})" for b in places),
         ]
-        for a, state in zip(places, found.states, strict=True)
+        for a, state in zip(places, result.states, strict=True)
     ]
-    show_table("Share of the next states", ["", *(f"to {state}" for state in found.states)], rows)
+    show_table("Share of the next states", ["", *(f"to {state}" for state in result.states)], rows)
 
 
-def _square(found: "Estimate") -> bool:
-    return getattr(found.value, "ndim", 0) == 2
+def _square(result: "Estimate") -> bool:
+    return getattr(result.value, "ndim", 0) == 2
 
 
 def _number(value: float, digits: int = _DIGITS) -> str:

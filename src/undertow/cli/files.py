@@ -1,4 +1,4 @@
-"""Files in and out: a model is read with its faults named, a result is written whole or not."""
+"""Files of commands: models, plans and certificates read, results written completely or not."""
 
 import json
 from dataclasses import dataclass
@@ -33,7 +33,7 @@ _WRITTEN = "write one with 'undertow fit --output'"
 
 
 def read_model(path: Path) -> "AnyModel":
-    """Return the model described by a JSON file, or say what is wrong with the file."""
+    """Return the model in a JSON file, or refuse the file with the reason."""
     from undertow.models.sets import model_from_dict
 
     text = _read(path, "model", InvalidModel)
@@ -54,7 +54,7 @@ def read_model(path: Path) -> "AnyModel":
 
 
 def read_plan(path: Path, trusted: "Sequence[str] | None" = None) -> "Plan":
-    """Return the plan in a file that 'undertow plan' wrote, or say what is wrong with it.
+    """Return the plan in a file that 'undertow plan' wrote, or refuse it with the reason.
 
     With ``trusted`` public keys, a plan that none of them signed is refused.
     """
@@ -72,20 +72,20 @@ def read_certificate(path: Path) -> str:
 
 
 def read_trusted(given: "Sequence[str] | None") -> "list[str] | None":
-    """Return the public keys that --trust names: each a key, or a file that holds one."""
+    """Return the public keys of --trust, each a key or the file of one."""
     from undertow.plan import PREFIX, public_key
 
     if not given:
         return None
-    found = []
-    for named in given:
-        text = named if named.startswith(PREFIX) else _read(Path(named), "key", InvalidInput)
-        found.append(public_key(text))
-    return found
+    keys = []
+    for name in given:
+        text = name if name.startswith(PREFIX) else _read(Path(name), "key", InvalidInput)
+        keys.append(public_key(text))
+    return keys
 
 
 def check_output(path: Path, *, force: bool) -> None:
-    """Refuse a place where a result cannot or should not be written."""
+    """Refuse a path where a result cannot or should not be written."""
     try:
         if path.is_dir():
             raise InvalidInput(f"cannot write {path}: it is a directory; name a file in it")
@@ -101,7 +101,7 @@ def check_output(path: Path, *, force: bool) -> None:
 
 
 def check_written(path: Path | None, *, force: bool, named: str = "--output") -> None:
-    """Refuse a file that an option names where it cannot be written, and force without a file."""
+    """Refuse a path that cannot be written, and --force without a path."""
     if path is not None:
         check_output(path, force=force)
     elif force:
@@ -109,7 +109,7 @@ def check_written(path: Path | None, *, force: bool, named: str = "--output") ->
 
 
 def check_figure(path: Path | None, *, force: bool) -> None:
-    """Refuse a figure that cannot be drawn, or not there."""
+    """Refuse a figure that cannot be drawn or written."""
     if path is not None:
         from undertow.figures.canvas import check_drawing
 
@@ -119,24 +119,24 @@ def check_figure(path: Path | None, *, force: bool) -> None:
 
 
 def keep_off(named: "Sequence[Path]", inputs: "Sequence[Path]") -> None:
-    """Refuse to write over what is read, or one file over the other."""
+    """Refuse to overwrite an input, or one output by another."""
     seen = [_real(path) for path in inputs]
     for path in named:
         if _real(path) in seen:
-            raise misuse(f"{path} is named twice; results need files of their own")
+            raise misuse(f"{path} is named twice; each result needs its own file")
         seen.append(_real(path))
 
 
 @dataclass(frozen=True, slots=True)
 class ReportFiles:
-    """Where a report goes, and whether files are replaced."""
+    """The path of a report, and whether files are overwritten."""
 
-    report: Path | None = option("FILE", "Write a report (.html, .json or .txt).")
+    report: Path | None = option("FILE", "Path of a report (.html, .json or .txt).", group="Output")
     force: ForceOption = False
 
     def check_report(self) -> None:
-        """Refuse a name of a report that does not say what to write."""
-        from undertow.reporting.report import check_ending
+        """Refuse a report of an unknown format."""
+        from undertow.reporting.formats import check_ending
 
         try:
             if self.report is not None:
@@ -153,12 +153,12 @@ def _real(path: Path) -> Path:
 
 
 def write_text(path: Path, text: str, *, force: bool = False) -> None:
-    """Write text to a file, all of it or nothing."""
+    """Write text to a file, completely or not at all."""
     write_bytes(path, text.encode("utf-8", "backslashreplace"), force=force)
 
 
 def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
-    """Write a file, all of it or nothing; one that is there stays unless it is to be replaced."""
+    """Write a file, completely or not at all; replace an existing one only with ``force``."""
     check_output(path, force=force)
     write_whole(path, content)
 

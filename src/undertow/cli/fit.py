@@ -1,4 +1,4 @@
-"""``undertow fit``: a model from a file of records, and how sure one can be of it."""
+"""``undertow fit``: a model of the records of a table, its confidence region and its checks."""
 
 import warnings
 from collections.abc import Sequence
@@ -13,7 +13,7 @@ from undertow.cli.options import (
     JsonOption,
     KeyOption,
     LengthOption,
-    TableText,
+    TableOptions,
     command,
     figure_kind,
     find_state,
@@ -43,8 +43,7 @@ from undertow.errors import (
 
 if TYPE_CHECKING:
     from undertow.data.table import Data
-    from undertow.diagnostics.orders import OrderTable
-    from undertow.ledger.book import Ledger
+    from undertow.diagnostics.chain_orders import OrderTable
     from undertow.models.classes import ChainBox
     from undertow.models.fitting.fit import (
         FittedChain,
@@ -60,13 +59,13 @@ if TYPE_CHECKING:
 
 __all__ = [
     "AutoFit",
-    "ChainAsked",
     "ChainFit",
     "CohortFit",
+    "FitSettings",
     "GaussianFit",
     "HiddenFit",
-    "LearningText",
     "PrivateChain",
+    "PrivateFitOptions",
     "SecondFit",
     "fit",
     "fit_auto",
@@ -84,16 +83,16 @@ Read = TypeVar("Read", "Tally", "Encoded")
 Fitted = TypeVar("Fitted", bound="AnyModel")
 
 _MOST_STATES = 100
-"""More different values than this are measurements, not states."""
+"""The most different values that count as states; more are measurements."""
 _TRIAL_PRIOR = 0.5
-"""The pseudo-count used to show what a prior would do."""
+"""The pseudo-count of the example of a prior."""
 _LIMIT = 1.0
-"""The limit on leakage for which persons' budgets are compared."""
+"""The leakage limit of the comparison of persons' budgets."""
 
 
 @dataclass(frozen=True, slots=True)
-class ChainAsked:
-    """What is asked of a chain, as it was typed."""
+class FitSettings:
+    """The settings of the fit of a chain."""
 
     states: list[str] | None
     prior: float
@@ -107,7 +106,7 @@ class ChainAsked:
     missing: str | None = None
 
     def read(self, table: "Data") -> "Tally":
-        """Return what a fit keeps of a table, missing records in the state that was typed."""
+        """Return the counts of a table, missing records in the state of --missing."""
         if self.missing is None:
             return named(table.tally(), table, self.states)
         from undertow.models.fitting.tally import tally
@@ -119,7 +118,7 @@ class ChainAsked:
         return replace(kept, described=read.described)
 
     def described(self, model: Fitted) -> Fitted:
-        """Return a fitted model that says which of its states missing records are in."""
+        """Return a fitted model with the state of missing records in its description."""
         if self.missing is None:
             return model
         return model.with_records(replace(model.records, missing=self.missing))
@@ -127,7 +126,7 @@ class ChainAsked:
 
 @dataclass(frozen=True, slots=True)
 class ChainFit:
-    """The fit and what is said about it; ``model`` is what a file gets."""
+    """The fit of a chain; ``model`` is written to the file."""
 
     chain: "FittedChain"
     model: "AnyModel"
@@ -156,17 +155,17 @@ class ChainFit:
             "persons": self.persons,
         }
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fit in words."""
-        chain, said = self.chain, self.fields()
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
+        chain, fields = self.chain, self.fields()
         law = ", ".join(
             f"{state} {share:.4g}" for state, share in zip(chain.states, chain.initial, strict=True)
         )
         rows = [
             ("model", self._model()),
-            ("one record", str(self.model.records) or "not said"),
-            ("series", f"{said['sequences']}"),
-            ("records", f"{said['records']}, of which {said['missing']} are missing"),
+            ("one record", str(self.model.records) or "unspecified"),
+            ("series", f"{fields['sequences']}"),
+            ("records", f"{fields['records']}, of which {fields['missing']} are missing"),
             ("transitions", f"{int(chain.counts.sum())} between neighbours that are both there"),
             ("stationary", law),
             ("order", self.order["words"]),
@@ -185,7 +184,7 @@ class ChainFit:
         from undertow.models.chains import MarkovChain
         from undertow.models.fitting.fit import FittedChain
 
-        if isinstance(self.model, FittedChain):  # what was never seen has a row of its own
+        if isinstance(self.model, FittedChain):  # unseen transitions have a row of their own
             sure = f"{100 * self.confidence:.6g}%"
             return f"{MarkovChain.describe(self.chain)}; plans are for its {sure} confidence region"
         return self.model.describe()
@@ -216,14 +215,14 @@ class ChainFit:
         row = chain.counts[chain.index(chain.unseen[0][0])].sum()
         share = _TRIAL_PRIOR / (row + _TRIAL_PRIOR * chain.size)
         return (
-            f"{pairs}{more}; held to be impossible, which lets an attacker rule values out; "
+            f"{pairs}{more}; estimated as impossible, so an attacker can exclude values; "
             f"--prior {_TRIAL_PRIOR:g} would give the first of them probability {share:.2g}"
         )
 
 
 @dataclass(frozen=True, slots=True)
 class CohortFit:
-    """One fit for each cohort of persons, and one for all; a file gets the set of the first."""
+    """One fit for each cohort of persons, and one for all; the set of the cohorts is written."""
 
     model: "AnyModel"
     parts: dict[Any, ChainFit]
@@ -235,9 +234,9 @@ class CohortFit:
         pooled = {name: field for name, field in self.pooled.fields().items() if name != "model"}
         return {"model": self.model.to_dict(), **pooled, "cohorts": cohorts}
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fits in words: all persons together, then a line for each cohort."""
-        self.pooled.tell(None)
+    def show(self, output: Path | None) -> None:
+        """Print the fit of all persons together, then a line for each cohort."""
+        self.pooled.show(None)
         chain = self.pooled.chain
         heads = [f"{a} to {b}" for a in chain.states for b in chain.states if a != b]
         rows = []
@@ -251,57 +250,54 @@ class CohortFit:
         show("The model", [("model", self.model.describe()), *written])
 
 
-def fit_one(table: "Data", asked: ChainAsked) -> ChainFit:
+def fit_one(table: "Data", settings: FitSettings) -> ChainFit:
     """Return the fit of one chain to all records of a table."""
-    return _fit(asked.read(table), asked)
+    return _fit(settings.read(table), settings)
 
 
-def fit_cohorts(table: "Data", asked: ChainAsked) -> CohortFit:
+def fit_cohorts(table: "Data", settings: FitSettings) -> CohortFit:
     """Return a fit for each cohort and one for all, with the states of the whole table."""
     from undertow.models.sets import ModelSet
 
-    pooled = fit_one(table, asked)
+    pooled = fit_one(table, settings)
     states = pooled.chain.states
     parts = {}
     for name, part in table.cohorts().items():
-        read = named(part.tally(), part, asked.states)
+        read = named(part.tally(), part, settings.states)
         places = [states.index(value) for value in read.states]
-        parts[name] = _fit(read.placed(places, states), asked)
+        parts[name] = _fit(read.placed(places, states), settings)
     model = ModelSet(
         [part.chain for part in parts.values()], f"one for each of {len(parts)} cohorts"
     )
     return CohortFit(model.with_checks(pooled.chain.checks), parts, pooled)
 
 
-def _fit(read: "Tally", asked: ChainAsked) -> ChainFit:
+def _fit(read: "Tally", settings: FitSettings) -> ChainFit:
     from undertow.models.chains import MarkovChain
 
     given = read.states if len(read.states) > 1 else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
         chain = MarkovChain.fit(
-            read, given, prior=asked.prior, length=asked.length, public=asked.public
+            read, given, prior=settings.prior, length=settings.length, public=settings.public
         )
-    model: AnyModel = chain.with_region(chain.plausible(asked.confidence))
-    if asked.point:
+    model: AnyModel = chain.with_region(chain.plausible(settings.confidence))
+    if settings.point:
         model = chain.point()
-    if asked.population:
-        model = chain.population(asked.share, asked.confidence, least=asked.least)
+    if settings.population:
+        model = chain.population(settings.share, settings.confidence, least=settings.least)
     return ChainFit(
-        chain=asked.described(chain),
-        model=asked.described(model),
-        confidence=asked.confidence,
-        intervals=chain.intervals(asked.confidence),
+        chain=settings.described(chain),
+        model=settings.described(model),
+        confidence=settings.confidence,
+        intervals=chain.intervals(settings.confidence),
         order=_order(chain),
-        persons=_persons(chain, max(asked.least, 1)),
+        persons=_persons(chain, max(settings.least, 1)),
     )
 
 
 def named(read: Read, table: "Data", listed: list[str] | None) -> Read:
-    """Return what was read of a table under the names that were typed, in their order.
-
-    ``read`` is what a fit keeps of the records, or the records themselves as numbers of states.
-    """
+    """Return counts or records of a table with the names of --states, in their order."""
     binned = bool(table.record.cuts)
     seen = list(read.states)
     if len(seen) > _MOST_STATES:
@@ -311,37 +307,33 @@ def named(read: Read, table: "Data", listed: list[str] | None) -> Read:
         )
     if listed is None:
         return read
-    truths = bool(seen) and all(isinstance(value, bool) for value in seen)
-    if truths and len(listed) != 2:
-        raise misuse(
-            f"--states names what is false and what is true: two names, found {len(listed)}"
-        )
+    boolean = bool(seen) and all(isinstance(value, bool) for value in seen)
+    if boolean and len(listed) != 2:
+        raise misuse(f"--states needs two names, of false and of true; found {len(listed)}")
     if binned and len(listed) != len(seen):
         raise misuse(f"there are {len(seen)} bins; --states names each, found {len(listed)} names")
-    if truths or binned:
+    if boolean or binned:
         order = [
-            int(bool(value)) if truths else place for place, value in enumerate(seen)
+            int(bool(value)) if boolean else place for place, value in enumerate(seen)
         ]  # false, true; or bins
-        meant: list[Any] = list(listed)
+        states: list[Any] = list(listed)
     else:
-        meant = [find_state(name, seen) for name in listed]
-        if any(value not in meant for value in seen):
-            raise UnknownState(
-                "some record is none of the states named by --states; list every state"
-            )
-        order = [meant.index(value) for value in seen]
-    return read.placed(order, tuple(meant))
+        states = [find_state(name, seen) for name in listed]
+        if any(value not in states for value in seen):
+            raise UnknownState("a record is in no state of --states; list every state")
+        order = [states.index(value) for value in seen]
+    return read.placed(order, tuple(states))
 
 
 def _tally(chain: "FittedChain") -> "Tally":
-    """Return what the fit kept of the records; a fit of records has kept some."""
+    """Return the counts of a fit to records."""
     if chain.tally is None:
         raise NotSupported("the chain was not fitted to records")
     return chain.tally
 
 
 def _order(chain: "FittedChain") -> dict[str, Any]:
-    """Return the test of order 1 against order 2, or why there is none."""
+    """Return the test of order 1 against order 2, or the reason why there is none."""
     try:
         test = chain.order_test()
     except NotSupported as reason:
@@ -354,34 +346,34 @@ def _numbers(test: "OrderTest | HomogeneityTest") -> dict[str, Any]:
 
 
 def _persons(chain: "FittedChain", least: int) -> dict[str, Any]:
-    """Return how many persons there are, whether they differ, and what that means in leakage."""
-    from undertow.diagnostics.persons import person_budgets
+    """Return the number of persons, the test of their homogeneity, and their budgets."""
+    from undertow.diagnostics.person_chains import persons as person_budgets
 
     counts = _tally(chain).persons
-    found: dict[str, Any] = {"persons": None if counts is None else len(counts), "words": []}
+    fields: dict[str, Any] = {"persons": None if counts is None else len(counts), "words": []}
     if counts is None or len(counts) < 2:
-        return found
+        return fields
     alone = int((counts.sum(axis=(1, 2)) == 0).sum())
     if alone:
-        found["words"].append(
+        fields["words"].append(
             f"{alone} of {len(counts)} have no two records that follow each other, and add nothing"
         )
-    found["alone"] = alone
+    fields["alone"] = alone
     try:
         test = chain.homogeneity_test()
-        found["test"] = {"persons": test.persons, **_numbers(test), "drawn": test.drawn}
-        found["words"].append(f"{test.persons}; {test.words()}")
+        fields["test"] = {"persons": test.persons, **_numbers(test), "drawn": test.drawn}
+        fields["words"].append(f"{test.persons}; {test.words()}")
         budgets = person_budgets(chain, _LIMIT, least=least)
-        found["budgets"] = asdict(budgets)
-        found["words"].append(f"{budgets.words()} (not private)")
+        fields["budgets"] = asdict(budgets)
+        fields["words"].append(f"{budgets.words()} (not private)")
     except (NotSupported, InvalidModel) as reason:
-        found["words"].append(str(reason))
-    return found
+        fields["words"].append(str(reason))
+    return fields
 
 
 @dataclass(frozen=True, slots=True)
 class GaussianFit:
-    """A Gaussian model, the columns it came from, and how many rows were used and left out."""
+    """A Gaussian model, its columns, and the numbers of rows used and omitted."""
 
     model: "MultivariateGaussian"
     columns: list[str]
@@ -398,8 +390,8 @@ class GaussianFit:
             "left_out": self.missing,
         }
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fit in words."""
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
         model = self.model
         left = f"; {self.missing} with a missing value were left out" if self.missing else ""
         rows = [
@@ -430,21 +422,21 @@ def fit_gaussian(path: Path, columns: list[str], public: bool) -> GaussianFit:
         raise InvalidInput(f"the column {twice[0]!r} is named twice")
     rows, missing = read_numbers(path, columns)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
         model = MultivariateGaussian.fit(rows, public=public)
     return GaussianFit(model, columns, len(rows), missing)
 
 
 @dataclass(frozen=True, slots=True)
 class SecondFit:
-    """A chain of order two and what is said about it."""
+    """The fit of a chain of order two."""
 
     chain: "FittedSecondOrderChain"
     confidence: float
 
     @property
     def model(self) -> "AnyModel":
-        """What a file gets."""
+        """The model of the file."""
         return self.chain
 
     def fields(self) -> dict[str, Any]:
@@ -466,14 +458,14 @@ class SecondFit:
             "missing": None if kept is None else kept.missing,
         }
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fit in words."""
-        chain, said = self.chain, self.fields()
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
+        chain, fields = self.chain, self.fields()
         rows = [
             ("model", chain.describe()),
-            ("one record", str(chain.records) or "not said"),
-            ("series", f"{said['sequences']}"),
-            ("records", f"{said['records']}, of which {said['missing']} are missing"),
+            ("one record", str(chain.records) or "unspecified"),
+            ("series", f"{fields['sequences']}"),
+            ("records", f"{fields['records']}, of which {fields['missing']} are missing"),
             ("runs", f"{int(chain.counts.sum())} of three neighbours that are all there"),
         ]
         written = [] if output is None else [("written to", str(output))]
@@ -502,13 +494,13 @@ class SecondFit:
 
 @dataclass(frozen=True, slots=True)
 class HiddenFit:
-    """A hidden chain that can be planned with, and what is said about it."""
+    """The fit of a hidden Markov chain that plans support."""
 
     chain: "FittedHiddenChain"
 
     @property
     def model(self) -> "AnyModel":
-        """What a file gets."""
+        """The model of the file."""
         return self.chain
 
     def fields(self) -> dict[str, Any]:
@@ -525,31 +517,31 @@ class HiddenFit:
             "records": chain.sample_size,
         }
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fit in words."""
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
         chain = self.chain
         rows = [
             ("model", chain.describe()),
-            ("one record", str(chain.records) or "not said"),
+            ("one record", str(chain.records) or "unspecified"),
             ("records", f"{chain.sample_size}"),
             ("BIC", f"{chain.bic:.0f}"),
-            ("law", "attractive: the likeliest one of those that can be planned with"),
+            ("law", "attractive: the likeliest of those that plans support"),
         ]
         written = [] if output is None else [("written to", str(output))]
         show("The fitted hidden chain", [*rows, *written])
         per = len(chain.symbols) // len(chain.states)
-        named = [f"{symbol} {place % per + 1}" for place, symbol in enumerate(chain.symbols)]
+        hidden = [f"{symbol} {place % per + 1}" for place, symbol in enumerate(chain.symbols)]
         cells = [
             [f"from {name}", *(f"{share:.4g}" for share in row)]
-            for name, row in zip(named, chain.transition, strict=True)
+            for name, row in zip(hidden, chain.transition, strict=True)
         ]
-        show_table("Transitions of the hidden states", ["", *(f"to {n}" for n in named)], cells)
+        show_table("Transitions of the hidden states", ["", *(f"to {n}" for n in hidden)], cells)
         show_checks(chain.checks)
 
 
 @dataclass(frozen=True, slots=True)
 class AutoFit:
-    """The order that was chosen, and what it was chosen from."""
+    """The comparison of orders, and the fit of the best one that plans support."""
 
     chosen: ChainFit | SecondFit | HiddenFit
     table: "OrderTable"
@@ -557,7 +549,7 @@ class AutoFit:
 
     @property
     def model(self) -> "AnyModel":
-        """What a file gets."""
+        """The model of the file."""
         return self.chosen.model
 
     def fields(self) -> dict[str, Any]:
@@ -565,111 +557,120 @@ class AutoFit:
         drawn = {} if self.figure is None else {"figure": str(self.figure)}
         return self.chosen.fields() | {"orders": self.table.to_dict()} | drawn
 
-    def tell(self, output: Path | None) -> None:
-        """Print the comparison, and the fit."""
+    def show(self, output: Path | None) -> None:
+        """Print the comparison of orders, and the fit."""
         table = self.table
         head, *rows = table.rows()
         show_table(f"Orders compared: {table.words()}", head, rows)
         notes = [("note", note) for note in table.notes]
         if table.measured is not None:
-            found = table.measured
-            said = f"autocorrelations add up to {found.measured:.3g} over {found.lags} steps"
-            notes.insert(0, ("records themselves", said))
+            memory = table.measured
+            words = f"autocorrelations add up to {memory.measured:.3g} over {memory.lags} steps"
+            notes.insert(0, ("records themselves", words))
         best = table.best
         if best is not table.plannable:
-            said = (
-                "describes the records better, and nobody can plan with it against attackers who "
-                "know some records: see what a plan leaks there with 'undertow robustness', or "
-                "make regimes that are public a context of their own"
+            words = (
+                "describes the records better, but plans against attackers who know some records "
+                "do not support it: bound a plan's leakage there with 'undertow robustness', or "
+                "make public regimes a context"
             )
-            notes.append((best.name, said))
+            notes.append((best.name, words))
         if self.figure is not None:
             notes.append(("figure", str(self.figure)))
         if notes:
-            show("Of these", notes)
-        self.chosen.tell(output)
+            show("Notes", notes)
+        self.chosen.show(output)
 
 
-def fit_second(table: "Data", asked: ChainAsked) -> SecondFit:
+def fit_second(table: "Data", settings: FitSettings) -> SecondFit:
     """Return the fit of a chain of order two to all records of a table."""
     from undertow.models.chains import MarkovChain
 
-    read = asked.read(table)
+    read = settings.read(table)
     given = read.states if len(read.states) > 1 else None
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
+        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
         chain = MarkovChain.fit(
-            read, given, order=2, prior=asked.prior, length=asked.length, public=asked.public
+            read,
+            given,
+            order=2,
+            prior=settings.prior,
+            length=settings.length,
+            public=settings.public,
         )
-    return SecondFit(asked.described(chain), asked.confidence)
+    return SecondFit(settings.described(chain), settings.confidence)
 
 
-def fit_regimes(table: "Data", asked: ChainAsked) -> HiddenFit:
+def fit_regimes(table: "Data", settings: FitSettings) -> HiddenFit:
     """Return the attractive fit of two hidden states for each state to all records of a table."""
-    if asked.prior:
+    if settings.prior:
         raise misuse("--prior is for chains of order one and two; leave it out with --order hidden")
-    return _regimes(table, asked)
+    return _regimes(table, settings)
 
 
-def _regimes(table: "Data", asked: ChainAsked) -> HiddenFit:
+def _regimes(table: "Data", settings: FitSettings) -> HiddenFit:
     from undertow.models.hidden import HiddenChain
 
     read: Any = table
     if table.piece is None:
-        read = named(table.encoded(), table, asked.states)
+        read = named(table.encoded(), table, settings.states)
     with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # said by the command itself
-        chain = HiddenChain.fit(read, attractive=True, length=asked.length, public=asked.public)
+        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
+        chain = HiddenChain.fit(
+            read, attractive=True, length=settings.length, public=settings.public
+        )
     return HiddenFit(chain)
 
 
-def fit_auto(table: "Data", asked: ChainAsked, figure: Path | None) -> AutoFit:
-    """Return the fit of the order with the least BIC among those that can be planned with.
+def fit_auto(table: "Data", settings: FitSettings, figure: Path | None) -> AutoFit:
+    """Return the fit of the order with the least BIC among those that plans support.
 
     A table that is read in pieces has orders one and two compared; others four, and hidden states.
     """
-    from undertow.diagnostics.orders import compare_orders
+    from undertow.diagnostics.chain_orders import orders as compare_orders
 
     whole = table.piece is None
     read: Any = (
-        named(table.encoded(), table, asked.states)
+        named(table.encoded(), table, settings.states)
         if whole
-        else named(table.tally(), table, asked.states)
+        else named(table.tally(), table, settings.states)
     )
     with warnings.catch_warnings():
         warnings.simplefilter("ignore", DisclosureWarning)
-        found = compare_orders(read, prior=asked.prior, public=asked.public)
+        orders = compare_orders(read, prior=settings.prior, public=settings.public)
     chosen: ChainFit | SecondFit | HiddenFit
-    if found.plannable.hidden:
-        chosen = _regimes(table, asked)
+    if orders.plannable.hidden:
+        chosen = _regimes(table, settings)
     else:
-        chosen = (fit_one if found.plannable.order == 1 else fit_second)(table, asked)
-    return AutoFit(chosen, found, figure)
+        chosen = (fit_one if orders.plannable.order == 1 else fit_second)(table, settings)
+    return AutoFit(chosen, orders, figure)
 
 
 @dataclass(frozen=True, slots=True)
-class LearningText:
-    """The account that pays for a private fit, as it was typed."""
+class PrivateFitOptions:
+    """The options of a private fit, and of the ledger that it spends from."""
 
-    private: float | None = option("LEVEL", "Through noise of this DP level, which --ledger pays.")
-    ledger: str | None = option("LEDGER", "... the account of these records: a file or URL,")
-    dataset: str | None = option("NAME", "... and the data set in it.")
+    private: float | None = option(
+        "LEVEL", "DP level of the noise of a private fit, spent from --ledger.", group="Ledger"
+    )
+    ledger: str | None = option("LEDGER", "Ledger: a file or a URL.", group="Ledger")
+    dataset: str | None = option("NAME", "Data set in the ledger.", group="Ledger")
     narrow: bool = option(
-        None, "Go over to the region of the fit in that account: plan under it from now on.", False
+        None, "Replace the model of the account by the region of the fit.", False, group="Ledger"
     )
     key: KeyOption = None
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
         if (self.private is None) != (self.ledger is None):
-            raise misuse("--private and --ledger go together: a private fit is paid for")
+            raise misuse("--private and --ledger go together: a private fit spends budget")
         if self.ledger is None and (self.dataset or self.narrow or self.key):
             raise misuse("--dataset, --narrow and --key go with --private and --ledger")
 
 
 @dataclass(frozen=True, slots=True)
 class PrivateChain:
-    """A private fit and what is said about it; ``model`` is its region, which a file gets."""
+    """A private fit; its region ``model`` is written to the file."""
 
     chain: "PrivateFit"
     model: "ChainBox"
@@ -677,7 +678,7 @@ class PrivateChain:
     left: float
 
     def fields(self) -> dict[str, Any]:
-        """Return the fit as the fields of a JSON object; all of it is noisy, or public."""
+        """Return the fit as the fields of a JSON object, all noisy or public."""
         chain = self.chain
         return {
             "model": self.model.to_dict(),
@@ -693,20 +694,20 @@ class PrivateChain:
             "left": self.left,
         }
 
-    def tell(self, output: Path | None) -> None:
-        """Print the fit in words."""
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
         chain, sure = self.chain, f"{100 * self.chain.confidence:.6g}%"
         rows = [
             ("model", chain.describe()),
             ("region", f"holds the true chain with confidence {sure}, over records and noise"),
             ("noise", f"discrete Laplace of scale {above(chain.scale)} on every count"),
-            ("level", f"{above(chain.level)}, paid by the account"),
+            ("level", f"{above(chain.level)}, spent from the account"),
             ("release", str(chain.release_id)),
-            ("account", "under the region now" if self.narrowed else "as it was (see --narrow)"),
+            ("account", "under the region now" if self.narrowed else "unchanged (see --narrow)"),
             ("left", f"a DP level of {below(self.left)}{self._fits()}"),
             *([] if output is None else [("written to", f"{output} (the region)")]),
         ]
-        show("The chain, learnt privately", rows)
+        show("The private fit", rows)
         header = ["", *(f"to {state}" for state in chain.states)]
         cells = [
             [f"from {state}", *(f"{p:.4g} ({below(a, 4)} to {above(b, 4)})" for p, a, b in row)]
@@ -716,13 +717,13 @@ class PrivateChain:
         show_checks(self.model.checks)
 
     def _fits(self) -> str:
-        """Return the limit of a plan under the region that spends what is left, in words."""
+        """Return the limit of a plan under the region that spends the rest of the budget."""
         if not (self.narrowed and self.left):
             return ""
         from undertow.bounds.engine import leakage
         from undertow.guarantees import PureDP
 
-        # what is left leaks this much by itself; a little less finds a plan that fits
+        # the rest of the budget leaks this much alone; a slightly lower limit fits
         fits = below(leakage(PureDP(self.left), self.model).upper, 3)
         return f": a plan with --limit {fits} fits"
 
@@ -733,71 +734,64 @@ class PrivateChain:
 
 
 def learn(
-    table: "Data", asked: LearningText, states: list[str] | None, confidence: float
+    table: "Data", options: PrivateFitOptions, states: list[str] | None, confidence: float
 ) -> PrivateChain:
-    """Return the chain learnt from a table through noise, its account narrowed if that was asked.
+    """Return the chain learnt from a table through noise, its account narrowed if that was options.
 
     The same fit again gives the recorded counts and spends nothing.
     """
     from undertow.releasing.private_fit import private_fit
 
-    book = open_ledger(str(asked.ledger), asked.dataset, asked.key)
-    named = None if states is None else _known(states, book)
+    book = open_ledger(str(options.ledger), options.dataset, options.key)
+    listed = None
+    if states is not None:
+        listed = [find_state(name, book.model.states) for name in states]
     chain = private_fit(
-        table, named, level=asked.private or 0.0, ledger=book, confidence=confidence
+        table, listed, level=options.private or 0.0, ledger=book, confidence=confidence
     )
-    if asked.narrow and not book.narrowed:
+    if options.narrow and not book.narrowed:
         book.narrow(str(chain.release_id))
     return PrivateChain(chain, chain.region(), book.narrowed, book.left())
 
 
-def _known(states: list[str], book: "Ledger") -> list[Any]:
-    """Return the states of the account by their texts."""
-    from undertow.cli.options import find_state
-
-    return [find_state(name, book.model.states) for name in states]
-
-
 _WARNING = (
-    "a model fitted to private records is itself a disclosure, which no noise protects: plans and "
-    "reports made of it are the curator's; fit it through noise (--private), or to records that "
-    "are public, and say so (--public)"
+    "a model fitted to private records is itself a disclosure without noise: plans and reports "
+    "based on it are for the curator only; use a private fit (--private), or public records "
+    "(--public)"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class FitText(TableText):
-    """How to read the records of a fit: as for a release, but groups are cohorts of persons."""
+class FitOptions(TableOptions):
+    """The options that read the records of a fit; groups are cohorts of persons."""
 
-    by: str | None = option("COLUMN", "Cohorts of persons: one chain for each, and all together.")
-    columns: str | None = option(
-        "NAMES", "Instead: columns of numbers that depend on each other, for a Gaussian model."
+    by: str | None = option(
+        "COLUMN", "Cohorts of persons, each with a chain of its own.", group="Records"
     )
-    column: str | None = option("NAME", "The old name of --value.", hidden=True)
+    columns: str | None = option(
+        "NAMES", "Dependent columns of numbers, for a Gaussian model instead.", group="Records"
+    )
 
     def __post_init__(self) -> None:
-        """Take the old name of an option; refuse options that lack their companion."""
-        if self.column is not None:
-            if self.value is not None:
-                raise misuse("--column is the old name of --value; name one of them")
-            say("warning: --column is deprecated; write --value")
-            object.__setattr__(self, "value", self.column)
+        """Refuse options that lack their companion."""
         if self.columns is None:
-            TableText.__post_init__(self)
+            TableOptions.__post_init__(self)
             return
-        if any(text is not None for text in astuple(self)[:-2]):
+        if any(text is not None for text in astuple(self)[:-1]):
             raise misuse("--columns goes alone: persons, times and states belong to --value")
 
 
 @dataclass(frozen=True, slots=True)
-class PopulationText:
-    """For whom a model shall hold, as it was typed."""
+class PopulationOptions:
+    """The options of a model of all persons."""
 
     population: bool = option(
-        None, "Write the chains of all persons, each with a chain of their own.", False
+        None, "Write a model of all persons, each with a chain of its own.", False, group="Model"
     )
-    share: float | None = option("P", "... of this share of all persons, not only of these.")
-    least: int = option("N", "Leave out persons with fewer transitions than this.", 0)
+    share: float | None = option(
+        "P", "Share of all persons, in and outside the sample, that it covers.", group="Expert"
+    )
+    least: int = option("N", "Fewest transitions of a person.", 0, group="Expert")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
@@ -808,43 +802,44 @@ class PopulationText:
 @command
 def fit(
     data: DataArgument,
-    reading: FitText,
-    whom: PopulationText,
-    learning: LearningText,
-    states: str | None = option("NAMES", "The states in order; names of false,true or of bins."),
-    order: Literal["1", "2", "hidden", "auto"] = option(
-        None,
-        "Records that the next one depends on, or hidden states; auto compares these.",
-        "1",
+    reading: FitOptions,
+    persons: PopulationOptions,
+    private: PrivateFitOptions,
+    states: str | None = option(
+        "NAMES", "State names in order, also of false,true or of bins.", group="Model"
     ),
-    prior: float = option("X", "Pseudo-count added to every transition.", 0.0),
+    order: Literal["1", "2", "hidden", "auto"] = option(
+        None, "Chain order, hidden states, or the best of them.", "1", group="Model"
+    ),
+    prior: float = option("X", "Pseudo-count of every transition.", 0.0, group="Model"),
     missing: str | None = option(
-        "NAME", "The state of missing records, one of the model's; by default they end a series."
+        "NAME", "State of missing records (default: they end a series).", group="Model"
     ),
     length: LengthOption = None,
-    confidence: float = option("C", "Of the intervals and the region.", 0.95),
-    point: bool = option(None, "Write the estimate alone, without its confidence region.", False),
-    public: bool = option(None, "These records are public, and so may papers be.", False),
-    figure: Path | None = option("FILE", "Draw the orders that --order auto compares."),
-    output: Path | None = option("FILE", "Write the model there."),
+    confidence: float = option(
+        "P", "Confidence of the intervals and of the region.", 0.95, group="Model"
+    ),
+    point: bool = option(
+        None, "Write the estimate without its confidence region.", False, group="Model"
+    ),
+    public: bool = option(
+        None, "State that the records are public, and so are reports.", False, group="Guarantee"
+    ),
+    figure: Path | None = option(
+        "FILE", "Path of a figure of the orders that --order auto compares.", group="Output"
+    ),
+    output: Path | None = option("FILE", "Path of the model.", group="Output"),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """A Markov chain fitted to a file of records, with confidence intervals, or a Gaussian model.
+    """Fit a Markov chain to a table of records, with confidence intervals, or a Gaussian model.
 
-    The table is read as 'undertow release' reads it. With --time the rows of each person are put
-    in order; without, they count as they stand, and a table with a column of times, or of a
-    counter, that is out of order is refused. Missing records (empty, NA) end a series and are
-    never bridged, unless --missing makes them a state. With
-    --columns a row is one draw of several records, such as a family, and rows are independent of
-    each other. The model is a disclosure if the records are private, and plans and reports made of
-    it are the curator's: fit it to public records (--public), or through noise that an account
-    pays for (--private), which gives a region of chains. The file holds the estimate and its
-    confidence region, which plans are made for.
-    With --order 2 the next record depends on the last two; with hidden on one of two hidden states
-    for each of two states, the likeliest such chain that plans can be made with; auto takes, of
-    those and of order one, the one that describes the records best (BIC), and shows what higher
-    orders and more hidden states would cost.
+    The table is read as by 'undertow release'. Missing records (empty, NA) end a series unless
+    --missing makes them a state. With --order 2 a record depends on the last two, with hidden on
+    one of two hidden states for each of two states; auto takes the best that plans support (BIC).
+    The file holds the estimate and its confidence region, which plans cover. A model fitted to
+    private records is a disclosure, and its plans and reports are for the curator only: fit public
+    records (--public), or privately (--private).
 
     \b
     Examples:
@@ -859,31 +854,31 @@ def fit(
         --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
-    chain_only = (states, length, prior or None, point or None, whom.population or None)
-    if reading.columns is not None and any(option is not None for option in chain_only):
+    chain_only = (states, length, prior or None, point or None, persons.population or None)
+    if reading.columns is not None and any(value is not None for value in chain_only):
         raise misuse("--columns goes alone: states, series and regions belong to --value")
-    if sum((whom.population, point, reading.by is not None)) > 1:
-        raise misuse("a file holds one model: of --population, --point and --by choose one")
-    if learning.private is not None and (
-        prior or length or point or whom.population or reading.by or reading.columns
+    if sum((persons.population, point, reading.by is not None)) > 1:
+        raise misuse("--population, --point and --by exclude each other: a file holds one model")
+    if private.private is not None and (
+        prior or length or point or persons.population or reading.by or reading.columns
     ):
         raise misuse(
-            "--private goes with the reading of the table, --states and --confidence: what is "
-            "written is the region, for series of any length"
+            "--private goes with the options of the table, --states and --confidence alone: the "
+            "file is its region, for series of any length"
         )
     if order != "1" and (
-        point or whom.population or reading.by or reading.columns or learning.private is not None
+        point or persons.population or reading.by or reading.columns or private.private is not None
     ):
         raise misuse(
-            "--order 2, hidden and auto go with the reading of the table, --states, --prior and "
-            "--length: points, populations, cohorts and private fits are of chains of order one"
+            "--order 2, hidden and auto go with the options of the table, --states, --prior and "
+            "--length alone: points, populations, cohorts and private fits are of order one"
         )
-    if learning.private is not None and public:
-        raise misuse("records are public, or the fit is private: not both")
+    if private.private is not None and public:
+        raise misuse("--private and --public exclude each other")
     if figure is not None and order != "auto":
-        raise misuse("--figure goes with --order auto: it draws the orders that are compared")
+        raise misuse("--figure goes with --order auto: it draws the orders compared")
     if missing is not None and (
-        missing in ("any", "none") or reading.columns or reading.by or learning.private is not None
+        missing in ("any", "none") or reading.columns or reading.by or private.private is not None
         or order in ("hidden", "auto")
     ):  # fmt: skip
         raise misuse(
@@ -892,37 +887,38 @@ def fit(
         )
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
-    found: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
+    result: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
     with waiting("fitting the model", "" if order == "1" else "--order 1 is faster"):
         if reading.columns is not None:
-            found = fit_gaussian(data, names(reading.columns, "--columns"), public)
+            result = fit_gaussian(data, names(reading.columns, "--columns"), public)
         else:
-            share, least = whom.share, whom.least
-            asked = ChainAsked(
+            settings = FitSettings(
                 None if states is None else names(states, "--states"), prior, length, confidence,
-                point, whom.population, share, least, public, missing,
+                point, persons.population, persons.share, persons.least, public, missing,
             )  # fmt: skip
             table = reading.read(data)
-            if learning.private is not None:
-                found = learn(table, learning, asked.states, confidence)
+            if private.private is not None:
+                result = learn(table, private, settings.states, confidence)
             elif order == "2":
-                found = fit_second(table, asked)
+                result = fit_second(table, settings)
             elif order == "hidden":
-                found = fit_regimes(table, asked)
+                result = fit_regimes(table, settings)
             elif order == "auto":
-                found = fit_auto(table, asked, figure)
+                result = fit_auto(table, settings, figure)
+            elif reading.by is None:
+                result = fit_one(table, settings)
             else:
-                found = fit_one(table, asked) if reading.by is None else fit_cohorts(table, asked)
-    warning = {"warning": _WARNING} if found.model.origin == "not public" else {}
+                result = fit_cohorts(table, settings)
+    warning = {"warning": _WARNING} if result.model.origin == "not public" else {}
     if warning:
         say(f"warning: {_WARNING}")
 
-    if figure is not None and isinstance(found, AutoFit):
+    if figure is not None and isinstance(result, AutoFit):
         from undertow.figures.canvas import figure_bytes
         from undertow.figures.costs import draw_orders
 
-        drawn = draw_orders(found.table, "How long do the records remember?")
+        drawn = draw_orders(result.table, "Memory of the records")
         write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
     if output is not None:
-        write_text(output, strict_json(found.model.to_dict()) + "\n", force=force)
-    answer(found.fields() | warning, lambda: found.tell(output), as_json=as_json)
+        write_text(output, strict_json(result.model.to_dict()) + "\n", force=force)
+    answer(result.fields() | warning, lambda: result.show(output), as_json=as_json)

@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from undertow.cli.options import JsonOption, command
+from undertow.cli.options import GroupedCommand, JsonOption, command
 from undertow.cli.output import answer, show
 
 __all__ = [
@@ -15,22 +15,22 @@ __all__ = [
 
 keys_app = typer.Typer(
     no_args_is_help=True,
-    help="Keys that sign plans: a curator may accept plans of trusted keys only.",
+    help="Manage keys that sign plans.",
 )
 
 
 @keys_app.callback()
 def keys() -> None:
-    """Keys that sign plans."""
+    """Manage keys that sign plans; a curator may accept plans of trusted keys only."""
 
 
-@keys_app.command()
+@keys_app.command(cls=GroupedCommand, short_help="Create a key.")
 @command
 def new(
-    name: Annotated[Path, typer.Argument(metavar="NAME", help="Where to write the private key.")],
+    name: Annotated[Path, typer.Argument(metavar="NAME", help="Path of the private key.")],
     as_json: JsonOption = False,
 ) -> None:
-    """Make a key: NAME signs plans and stays secret, NAME.pub is for those who check them.
+    """Create a key: NAME signs plans and stays secret, NAME.pub verifies them.
 
     \b
     Examples:

@@ -10,16 +10,16 @@ import typer
 from undertow.cli.files import check_figure, write_bytes
 from undertow.cli.options import (
     AcceptOption,
-    AgainstText,
-    AmountText,
+    AmountOptions,
+    AttackerOptions,
     DeltaOption,
     EffortOption,
     ForceOption,
-    GuaranteeText,
+    GuaranteeOptions,
     JsonOption,
-    ModelText,
-    QueryText,
-    WindowText,
+    ModelOptions,
+    QueryOptions,
+    SecretOptions,
     command,
     figure_kind,
     misuse,
@@ -48,17 +48,18 @@ from undertow.cli.verify import check_place, write_certificate
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.diagnostics.windows import Period, Renewal
     from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
     from undertow.planning.budget import Budget
+    from undertow.secrets import Secret
 
 __all__ = [
-    "RenewalText",
+    "RenewalOptions",
     "leakage",
-    "tell_renewal",
+    "show_renewal",
 ]
 
 
@@ -67,42 +68,44 @@ _FASTER = "--effort 0.1 is faster, and leaves a wider interval that is certified
 
 @command
 def leakage(
-    model: ModelText,
-    query: QueryText,
-    who: AgainstText,
-    known: GuaranteeText,
-    amount: AmountText,
-    whole: WindowText,
+    model: ModelOptions,
+    query: QueryOptions,
+    attacker: AttackerOptions,
+    guarantee: GuaranteeOptions,
+    amount: AmountOptions,
+    secret: SecretOptions,
     flips: str | None = option(
-        "RHO[,RHO]",
-        "The series, each record flipped with this probability, or one for each of two states.",
+        "RHO[,RHO]", "Flip probability of every record of the series, or one for each of two "
+        "states.", group="Question",
     ),
-    limit: float | None = option("L", "What may be spent so that at most this much leaks?"),
+    limit: float | None = option(
+        "L", "Leakage limit: compute the budget that keeps it.", group="Question"
+    ),
     delta: DeltaOption = None,
     effort: EffortOption = None,
     accept: AcceptOption = None,
     renew: Literal["day", "week", "month"] | None = option(
-        None,
-        "--epsilon is spent afresh every day, week or month, on its own records, of which each "
-        "lasts --every (default: records are the periods).",
+        "PERIOD", "Period (day, week, month) after which --epsilon is spent afresh; records last "
+        "--every (default: a period).", group="Expert",
     ),
     figure: Path | None = option(
         "FILE",
-        "Draw the leakage against delta, with --limit the budget against the number of records "
-        "that are protected, with --renew both against persistence (.png or .svg).",
+        "Path of a figure (.png, .svg): leakage against delta, with --limit the budget against "
+        "protected records, with --renew against persistence.",
+        group="Output",
     ),
-    certificate: Path | None = option("FILE", "Write a certificate that others can check."),
+    certificate: Path | None = option(
+        "FILE", "Path of a certificate that others can check.", group="Output"
+    ),
     force: ForceOption = False,
     as_json: JsonOption = False,
-) -> None:
-    """What an algorithm reveals about one record, or several in a row, as a certified interval.
+) -> None:  # fmt: skip
+    """Bound the leakage of an algorithm or of a noisy answer by a certified interval.
 
-    Ask about every algorithm with a guarantee at once (--epsilon, with --guarantee-delta, or --rho,
-    or --mu), about one noisy answer (--count, --histogram, --transitions, --sum or --mean, with
-    --scale or --sigma), or about a series of flipped records (--flips). Guarantees that are not
-    pure, and Gaussian noise, need --delta. With --limit the question is turned round: what to ask
-    of a DP library so that no record leaks more. Interrupted (Ctrl-C), it prints what is attained
-    and proved by then, with exit code 130.
+    Give a guarantee (--epsilon, with --guarantee-delta, or --rho, or --mu), a noisy answer (--count
+    and the like with --scale or --sigma), or a series of flipped records (--flips). With --limit
+    alone the result is the budget: the DP level that leaks at most so much. Interrupted (Ctrl-C),
+    it prints the interval reached, with exit code 130.
 
     \b
     Examples:
@@ -116,28 +119,28 @@ def leakage(
       undertow leakage --model chain.json --length 4 --mu 0.06 --delta 1e-6 --figure curve.png
       undertow leakage --model chain.json --length 4 --sum 0,1 --sigma 17 --delta 1e-6
       undertow leakage --model chain.json --limit 1 --delta 1e-6
-      undertow leakage --model chain.json --limit 1 --protect-window 1h --every 5m
+      undertow leakage --model chain.json --limit 1 --secret 1h --every 5m
       undertow leakage --model chain.json --length 288 --limit 1 --figure budgets.png
       undertow leakage --transition '0.9,0.1;0.1,0.9' --epsilon 2 --renew day
       undertow leakage --model chain.json --epsilon 1 --certificate certificate.json
     """
     if certificate is not None:
         others = (("--limit", limit), ("--renew", renew), ("--delta", delta), ("--figure", figure))
-        for name, given in others:
+        for name, given in (*others, ("--secret", secret.secret)):
             if given is not None:
-                raise misuse(f"--certificate is about one record and no delta: without {name}")
-        if whole.read() is not None:
-            raise misuse("--certificate is about one record: without --protect-window")
+                raise misuse(f"--certificate is for one record and delta 0: leave {name} out")
     if renew is not None:
-        renewed = RenewalText(renew, whole, limit, figure)
-        renewed.check(known, others=query.asked or flips or delta or effort or amount.asked)
+        renewal = RenewalOptions(renew, secret, limit, figure)
+        renewal.check(guarantee, others=query.total or flips or delta or effort or amount.flag)
         check_figure(figure, force=force)
-        tell_renewal(renewed, model.read(), known, who.read(), force=force, as_json=as_json)
+        show_renewal(
+            renewal, model.read(), guarantee, attacker.read(), force=force, as_json=as_json
+        )
         return
-    taken = read_accept(accept)
-    if taken and limit is None:
-        raise misuse("--accept goes with --limit: a leakage says what its model failed")
-    question = _question(known, query, amount, flips, limit)
+    accepted = read_accept(accept)
+    if accepted and limit is None:
+        raise misuse("--accept goes with --limit")
+    question = _question(guarantee, query, amount, flips, limit)
     if figure is not None and limit is None and (flips is not None or delta is None):
         raise misuse("--figure draws a leakage against delta: it needs --delta, and no --flips")
     if figure is not None and limit is not None and delta is not None:
@@ -145,15 +148,14 @@ def leakage(
     if figure is not None or certificate is None:
         check_figure(figure, force=force)
     check_place(certificate, force=force)
-    allowed = read_effort(effort) or 1.0
-    against, described, window = who.read(), model.read(), whole.read()
+    work = read_effort(effort) or 1.0
+    against, described = attacker.read(), model.read()
+    hidden = secret.read(described)
     if question is None:
-        from undertow.adversaries import ONE_RECORD
-
-        asked = _Asked(
-            described, limit or 0.0, against, delta or 0.0, window or ONE_RECORD, allowed, taken
+        request = _BudgetRequest(
+            described, limit or 0.0, against, delta or 0.0, hidden, work, accepted
         )
-        _budget(asked, figure, force=force, as_json=as_json)
+        _budget(request, figure, force=force, as_json=as_json)
         return
     mechanism = question(described)
     from undertow.bounds.engine import leakage as compute
@@ -161,64 +163,62 @@ def leakage(
     try:
         with waiting("computing the leakage", _FASTER) as shown:
             leak = compute(
-                mechanism, described, against, delta=delta or 0.0,
-                effort=allowed, protect=window,
-            )  # fmt: skip
+                mechanism, described, against, delta=delta or 0.0, effort=work, secret=hidden
+            )
     except KeyboardInterrupt:
         ends = shown.reached()
         if ends is None:
             raise
-        _tell_reached(mechanism, described, _reached(ends, against, window, delta), as_json)
+        _show_reached(mechanism, described, _reached(ends, against, hidden, delta), as_json)
         raise typer.Exit(INTERRUPTED) from None
+    files: dict[str, str] = {}
+    rows: list[tuple[str, str]] = []
     if figure is not None:
         write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
-    drawn = {} if figure is None else {"figure": str(figure)}
-    more = [] if figure is None else [("figure", str(figure))]
+        files["figure"] = str(figure)
+        rows.append(("figure", str(figure)))
     if certificate is not None:
-        asked_of = (mechanism, described, against)
-        more.append(("certificate", write_certificate(certificate, asked_of, force=force)))
-        drawn |= {"certificate": str(certificate)}
+        proved = write_certificate(certificate, (mechanism, described, against), force=force)
+        files["certificate"] = str(certificate)
+        rows.append(("certificate", proved))
     answer(
         leakage_fields(leak)
         | {"any_length": described.length is None, "conditions": list(_untested(described))}
-        | known.fields()
-        | drawn,
-        lambda: _tell(mechanism, described, leak, known.rows(), more),
+        | guarantee.fields()
+        | files,
+        lambda: _show(mechanism, described, leak, guarantee.rows(), rows),
         as_json=as_json,
     )
 
 
 def _question(
-    known: GuaranteeText, query: QueryText, amount: AmountText, flips: str | None,
+    guarantee: GuaranteeOptions, query: QueryOptions, amount: AmountOptions, flips: str | None,
     limit: float | None,
 ) -> "Callable[[AnyModel], Mechanism] | None":  # fmt: skip
-    """Return how to build the mechanism asked about, once the model's states are known.
-
-    None where a budget is asked for, and no mechanism.
-    """
-    known.check()
-    named = (("--limit", limit), ("--flips", flips), (known.asked, known.asked))
+    """Return the function that builds the mechanism on a model, None for a budget."""
+    guarantee.check()
+    named = (("--limit", limit), ("--flips", flips), (guarantee.flag, guarantee.flag))
     others = [str(name) for name, value in named if value is not None]
-    if len(others) + query.asked != 1:
+    if len(others) + query.total != 1:
         raise misuse(
-            "ask one question: --epsilon (or --rho, --mu), --count, --histogram, --top, "
+            "give one question: --epsilon (or --rho, --mu), --count, --histogram, --top, "
             "--transitions, --sum, --mean, --flips or --limit"
         )
-    if amount.asked is not None and others:
-        raise misuse(f"{amount.asked} goes with a noisy answer, not with {others[0]}")
+    if amount.flag is not None and others:
+        raise misuse(f"{amount.flag} goes with a noisy answer, not with {others[0]}")
     if limit is not None:
         return None
     if flips is not None:
         return lambda model: read_flips(flips, model)
     if others:
-        guarantee = known.read()
-        return lambda _: guarantee
+        mechanism = guarantee.read()
+        return lambda _: mechanism
     amount.check()
     return lambda model: amount.read(query.read(model))
 
 
 def _words(mechanism: "Mechanism") -> str:
-    """Return what is asked about."""
+    """Return the mechanism in words."""
     from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
     from undertow.mechanisms import RandomizedResponse
 
@@ -244,31 +244,38 @@ def _words(mechanism: "Mechanism") -> str:
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
-def _tell(
-    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", said: list[tuple[str, str]],
-    more: list[tuple[str, str]],
+def _show(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage",
+    neighbours: list[tuple[str, str]], files: list[tuple[str, str]],
 ) -> None:  # fmt: skip
-    from undertow.adversaries import Window, words
+    from undertow.adversaries import words
 
     rows = [
         ("question", _words(mechanism)),
-        *said,
+        *neighbours,
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
     ]
     if leak.citation:
         rows.append(("proved by", leak.citation))
-    rows += more
-    show(f"What it reveals about {Window(leak.secrets.window).words()}", rows)
+    rows += files
+    show(f"Leakage about {_about(leak.secret)}", rows)
+
+
+def _about(secret: "Secret") -> str:
+    """Return the records of a secret in words."""
+    from undertow.secrets import Window
+
+    return "one person" if secret.person else Window(secret.window).length_words()
 
 
 def _untested(model: "AnyModel") -> tuple[str, ...]:
-    """Return what is known of the way from records to the model, as assumptions."""
+    """Return the assumptions on how the model came from records."""
     from undertow.models.standing import stands_for
     from undertow.plan import doubts
 
@@ -276,150 +283,156 @@ def _untested(model: "AnyModel") -> tuple[str, ...]:
 
 
 def _meaning(leak: "Leakage", model: "AnyModel") -> str:
-    """Return what a leakage lets the adversary do, after what failed of the model's checks."""
+    """Return what a leakage lets the adversary do, after the failed checks of the model."""
     from undertow.models.fitting.checks import failed
     from undertow.models.standing import stands_for
 
-    told = meaning(leak)
+    sentence = meaning(leak)
     if leak.against == "informed" or not failed(stands_for(model).checks):
-        return told
-    return f"{_untested(model)[0]}; if it is true, {told}"
+        return sentence
+    return f"{_untested(model)[0]}; if it is true, {sentence}"
 
 
 def _reached(
-    ends: tuple[float, float], against: "Against", window: "Window | None", delta: float | None
+    ends: tuple[float, float], against: "Against", hidden: "Secret | None", delta: float | None
 ) -> "Leakage":
-    """Return what was attained and proved before the search was interrupted."""
-    from undertow.adversaries import ONE_RECORD, Secrets
+    """Return the interval that an interrupted search attained and proved."""
     from undertow.certificate import Leakage
+    from undertow.secrets import ONE_RECORD
 
-    secrets = Secrets(window=(window or ONE_RECORD).records)
-    return Leakage(*ends, "interrupted", against, secrets=secrets, delta=delta or 0.0)
+    return Leakage(*ends, "interrupted", against, secret=hidden or ONE_RECORD, delta=delta or 0.0)
 
 
-def _tell_reached(
+def _show_reached(
     mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", as_json: bool
 ) -> None:
-    """Print the interval that an interrupted search leaves: it holds, and more time narrows it."""
-    from undertow.adversaries import Window, words
+    """Print the interval of an interrupted search, which holds and which more time narrows."""
+    from undertow.adversaries import words
 
-    say("interrupted: this is what was attained and proved so far; to the end it takes longer")
-    about = Window(leak.secrets.window).words()
+    say("interrupted: the interval attained and proved so far; a full search narrows it")
+    about = _about(leak.secret)
     rows = [
         ("question", _words(mechanism)),
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secrets.window)),
+        ("attacker", words(leak.against, leak.secret.window)),
     ]
     fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
-    title = f"What it reveals about {about}, as far as the search came"
+    title = f"Leakage about {about}, at the interrupt"
     answer(fields, lambda: show(title, rows), as_json=as_json)
 
 
 @dataclass(frozen=True, slots=True)
-class _Asked:
-    """The inverse question: what may be spent so that at most ``limit`` leaks."""
+class _BudgetRequest:
+    """The inverse question: the budget that leaks at most ``limit``."""
 
     model: "AnyModel"
     limit: float
     against: "Against"
     delta: float
-    window: "Window"
+    secret: "Secret | None"
     effort: float
     accept: list[str]
 
 
-def _budget(asked: _Asked, figure: Path | None, *, force: bool, as_json: bool) -> None:
-    """Answer the inverse question: what to ask of a DP library."""
+def _budget(request: _BudgetRequest, figure: Path | None, *, force: bool, as_json: bool) -> None:
+    """Answer the inverse question: the guarantee to ask of a DP library."""
     from undertow.certificate import READS_STATES
     from undertow.planning.budget import Budget, dp_budget
 
-    limit, window = asked.limit, asked.window
+    limit = request.limit
     with waiting("searching for the budget", _FASTER):
-        found: Any = dp_budget(
-            asked.model, limit, asked.against, delta=asked.delta, protect=window,
-            effort=asked.effort, accept=asked.accept,
+        budget: Any = dp_budget(
+            request.model, limit, request.against, delta=request.delta, secret=request.secret,
+            effort=request.effort, accept=request.accept,
         )  # fmt: skip
     if figure is not None:
-        write_bytes(figure, _draw_windows(asked, figure), force=force)
-    spent = found.to_dict() if isinstance(found, Budget) else {"epsilon": found}
-    told: dict[str, Any] = {"limit": limit, "against": adversary_fields(asked.against)}
-    told |= {"at_delta": asked.delta} if asked.delta else {}
-    told |= {"protect_window": window.records} if window.records > 1 else {}
-    told |= {"assumptions": [READS_STATES]} if asked.model.states else {}
-    told |= {} if figure is None else {"figure": str(figure)}
-    conditions = _conditions(asked, found)
-    told["conditions"] = list(conditions)
-    answer(told | spent, lambda: _tell_budget(asked, found, conditions, figure), as_json=as_json)
+        write_bytes(figure, _draw_windows(request, figure), force=force)
+    fields: dict[str, Any] = {"limit": limit, "against": adversary_fields(request.against)}
+    fields |= {"at_delta": request.delta} if request.delta else {}
+    if request.secret is not None:
+        fields["secret"] = request.secret.to_dict()
+    fields |= {"assumptions": [READS_STATES]} if request.model.states else {}
+    fields |= {} if figure is None else {"figure": str(figure)}
+    conditions = _conditions(request, budget)
+    fields["conditions"] = list(conditions)
+    fields |= budget.to_dict() if isinstance(budget, Budget) else {"epsilon": budget}
+    answer(fields, lambda: _show_budget(request, budget, conditions, figure), as_json=as_json)
 
 
-def _conditions(asked: _Asked, found: "float | Budget") -> tuple[str, ...]:
-    """Return what weakens a budget: what failed checks of the model cost, what was not tested."""
+def _records(secret: "Secret | None") -> int:
+    """Return the number of records in a row of a secret."""
+    return 1 if secret is None else secret.window
+
+
+def _conditions(request: _BudgetRequest, budget: "float | Budget") -> tuple[str, ...]:
+    """Return what weakens a budget: the cost of failed checks, and what was not tested."""
     from undertow.models.standing import stands_for
     from undertow.plan import Suggested, checked
     from undertow.planning.acceptance import priced_level
 
-    level = found if isinstance(found, float) else found.epsilon
-    checks = stands_for(asked.model).checks
+    level = budget if isinstance(budget, float) else budget.epsilon
+    checks = stands_for(request.model).checks
     if math.isfinite(level):
-        checks = priced_level(checks, level, asked.against, asked.window.records)
-    beyond = Suggested.by(checks, asked.limit).beyond(asked.limit)
-    return (*beyond, *checked(checks, asked.accept))
+        checks = priced_level(checks, level, request.against, _records(request.secret))
+    beyond = Suggested.by(checks, request.limit).beyond(request.limit)
+    return (*beyond, *checked(checks, request.accept))
 
 
-def _draw_windows(asked: _Asked, path: Path) -> bytes:
+def _draw_windows(request: _BudgetRequest, path: Path) -> bytes:
     """Return the file of the figure: the DP level against the number of records protected."""
     from undertow.diagnostics.windows import budget_by_window, window_sizes
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_windows
 
-    sizes = window_sizes(asked.model, asked.window.records)
+    sizes = window_sizes(request.model, _records(request.secret))
     with ticking("drawing", len(sizes)) as tick:
-        table = budget_by_window(asked.model, asked.limit, asked.against, sizes, tick=tick)
-    title = f"What may be spent so that at most {asked.limit:g} leaks"
+        table = budget_by_window(request.model, request.limit, request.against, sizes, tick=tick)
+    title = f"Budget for a leakage of at most {request.limit:g}"
     return figure_bytes(draw_windows(table, title), figure_kind(path))
 
 
 _FOR_EACH = "for each unit by which one record moves the answer (in the Euclidean norm)"
 
 
-def _tell_budget(
-    asked: _Asked, found: "float | Budget", conditions: tuple[str, ...], figure: Path | None
-) -> None:
+def _show_budget(
+    request: _BudgetRequest, budget: "float | Budget", conditions: tuple[str, ...],
+    figure: Path | None,
+) -> None:  # fmt: skip
     from undertow.adversaries import words
     from undertow.certificate import READS_STATES
 
-    level = found if isinstance(found, float) else found.epsilon
-    at = f" at delta {stated(asked.delta)}" if asked.delta else ""
-    window = asked.window.records
+    level = budget if isinstance(budget, float) else budget.epsilon
+    at = f" at delta {stated(request.delta)}" if request.delta else ""
+    window = _records(request.secret)
     secret = "no record leaks" if window == 1 else f"no {window} records in a row leak"
     rows = [
         (
             "question",
-            f"what to ask of a DP library so that {secret} more than {asked.limit:g}{at}",
+            f"what to ask of a DP library so that {secret} more than {request.limit:g}{at}",
         ),
-        ("model", asked.model.describe()),
-        ("attacker", words(asked.against, window)),
-        ("holds", "; ".join([f"a leakage of at most {asked.limit:g}", *conditions])),
+        ("model", request.model.describe()),
+        ("attacker", words(request.against, window)),
+        ("holds", "; ".join([f"a leakage of at most {request.limit:g}", *conditions])),
     ]
     if math.isinf(level):
         rows.append(("spend", "whatever you like: nothing can leak"))
-    elif isinstance(found, float):
+    elif isinstance(budget, float):
         rows.append(("ask for", f"a DP level of {below(level)}, one record replaced"))
     else:
-        pair = f"({below(found.epsilon)}, {below(found.delta)})-DP, one record replaced"
+        pair = f"({below(budget.epsilon)}, {below(budget.delta)})-DP, one record replaced"
         rows += [
             ("ask for", pair),
-            ("or for", f"zCDP with rho {below(found.rho)}"),
-            ("or for", f"GDP with mu {below(found.mu)}"),
-            ("or add", f"Gaussian noise of sigma {above(found.sigma)} {_FOR_EACH}"),
+            ("or for", f"zCDP with rho {below(budget.rho)}"),
+            ("or for", f"GDP with mu {below(budget.mu)}"),
+            ("or add", f"Gaussian noise of sigma {above(budget.sigma)} {_FOR_EACH}"),
         ]
-    if asked.model.states:
+    if request.model.states:
         rows.append(("assumes", READS_STATES))
     if figure is not None:
         rows.append(("figure", str(figure)))
-    show("What may be spent", rows)
+    show("Budget", rows)
 
 
 def _draw(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", path: Path) -> bytes:
@@ -437,25 +450,25 @@ _DAYS: dict[str, int] = {"day": 1, "week": 7, "month": 31}
 
 
 @dataclass(frozen=True, slots=True)
-class RenewalText:
-    """How a level renews, as it was typed."""
+class RenewalOptions:
+    """The options of a level that renews."""
 
     period: "Period"
-    whole: WindowText
+    secret: SecretOptions
     limit: float | None
     figure: Path | None
 
-    def check(self, known: GuaranteeText, *, others: Any) -> None:
+    def check(self, guarantee: GuaranteeOptions, *, others: Any) -> None:
         """Refuse what does not go with a level that renews."""
-        known.check()
-        if known.asked != "--epsilon" or known.guarantee_delta is not None or others:
-            raise misuse("--renew asks about one pure level: --epsilon, and --limit if you like")
-        if known.unit is not None or known.neighbours is not None:
+        guarantee.check()
+        if guarantee.flag != "--epsilon" or guarantee.guarantee_delta is not None or others:
+            raise misuse("--renew needs --epsilon, and allows --limit, and no other question")
+        if guarantee.unit is not None or guarantee.neighbours is not None:
             raise misuse("--renew takes a level for one record replaced: no --unit, --neighbours")
 
     def records(self) -> int:
         """Return how many records a period has."""
-        every = self.whole.every
+        every = self.secret.every
         if every is None:
             return 1
         from undertow.data.grid import step_of
@@ -470,69 +483,72 @@ class RenewalText:
         return _DAYS[self.period]
 
 
-def tell_renewal(
-    asked: RenewalText, model: "AnyModel", known: GuaranteeText, against: "Against", *,
+def show_renewal(
+    request: RenewalOptions, model: "AnyModel", guarantee: GuaranteeOptions, against: "Against", *,
     force: bool, as_json: bool,
 ) -> None:  # fmt: skip
-    """Answer what a level leaks that renews."""
+    """Print the leakage of a level that renews."""
     from undertow.diagnostics.windows import renewal
+    from undertow.secrets import Window
 
-    records, window = asked.records(), asked.whole.read(timed=True)
+    records, window = request.records(), request.secret.read(model, timed=True)
+    if window is not None and not isinstance(window, Window):
+        raise misuse("--renew takes a --secret of records in a row, or of a duration")
     with waiting("computing the leakage"):
-        found = renewal(
-            model, known.epsilon or 0.0, asked.period, records=records, against=against,
-            limit=1.0 if asked.limit is None else asked.limit, protect=window,
+        renewed = renewal(
+            model, guarantee.epsilon or 0.0, request.period, records=records, against=against,
+            limit=1.0 if request.limit is None else request.limit, secret=window,
         )  # fmt: skip
-    if asked.figure is not None:
+    if request.figure is not None:
         with waiting("drawing"):
-            write_bytes(asked.figure, _renewal_draw(found, asked.figure), force=force)
-    drawn = {} if asked.figure is None else {"figure": str(asked.figure)}
+            write_bytes(request.figure, _draw_renewal(renewed, request.figure), force=force)
+    drawn = {} if request.figure is None else {"figure": str(request.figure)}
     answer(
-        found.to_dict() | {"against": adversary_fields(against)} | drawn,
-        lambda: _renewal_tell(found, model, against, asked.figure),
+        renewed.to_dict() | {"against": adversary_fields(against)} | drawn,
+        lambda: _show_renewal(renewed, model, against, request.figure),
         as_json=as_json,
     )
 
 
-def _renewal_tell(
-    found: "Renewal", model: "AnyModel", against: "Against", figure: Path | None
+def _show_renewal(
+    renewed: "Renewal", model: "AnyModel", against: "Against", figure: Path | None
 ) -> None:
     from undertow.adversaries import words
 
-    each = f"every {found.period}"
-    size = "" if found.records == 1 else f", which has {found.records}"
-    often = f"the {found.year} records of a year"
-    what = found.window.words()
-    aim = f"for at most {found.limit:g} about {what}"
-    spend = f"a level of {below(found.budget)} {each}, {aim}"
-    if not found.budget:
+    each = f"every {renewed.period}"
+    size = "" if renewed.records == 1 else f", which has {renewed.records}"
+    often = f"the {renewed.year} records of a year"
+    what = renewed.window.length_words()
+    aim = f"for at most {renewed.limit:g} about {what}"
+    spend = f"a level of {below(renewed.budget)} {each}, {aim}"
+    if not renewed.budget:
         spend = f"nothing, {aim}: one record determines endlessly many others"
-    elif math.isinf(found.budget):
+    elif math.isinf(renewed.budget):
         spend = "whatever you like: nothing can leak"
-    question = f"a level of {found.epsilon:g} spent afresh {each}, on the records of that"
-    lasting = f"a level of {below(found.trait_budget)} {each}, for at most {found.limit:g}"
+    question = f"a level of {renewed.epsilon:g} spent afresh {each}, on the records of that"
+    lasting = f"a level of {below(renewed.trait_budget)} {each}, for at most {renewed.limit:g}"
     rows = [
-        ("question", f"{question} {found.period}{size}"),
+        ("question", f"{question} {renewed.period}{size}"),
         ("model", (model.endless() or model).describe()),
         ("attacker", words(against)),
-        ("leakage", f"{interval(found.leak)} about {what}, over any number of {found.period}s"),
-        ("a trait", f"that never changes: {above(found.trait)} by {often}"),
+        ("leakage", f"{interval(renewed.leak)} about {what}, over any number of {renewed.period}s"),
+        ("a trait", f"that never changes: {above(renewed.trait)} by {often}"),
         ("spend", spend),
         ("or spend", f"{lasting} in a year about a trait"),
-        ("assumes", "; ".join(found.assumptions)),
+        ("assumes", "; ".join(renewed.assumptions)),
     ]
     if figure is not None:
         rows.append(("figure", str(figure)))
-    show("What a budget that renews reveals", rows)
+    show("Leakage of a renewing budget", rows)
 
 
-def _renewal_draw(found: "Renewal", path: Path) -> bytes:
+def _draw_renewal(renewed: "Renewal", path: Path) -> bytes:
     """Return the file of the figure: this level beside the usual ones, against persistence."""
     from undertow.diagnostics.windows import LEVELS, by_persistence
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_renewals
 
-    levels = sorted({*LEVELS, found.epsilon})[-4:]
-    table = by_persistence(levels, limit=found.limit)
-    title = f"A fresh epsilon every {found.period}, for a bit that persists"
-    return figure_bytes(draw_renewals(table, title, found.period), figure_kind(path))
+    levels = sorted({*LEVELS, renewed.epsilon})[-4:]
+    table = by_persistence(levels, limit=renewed.limit)
+    title = f"A fresh epsilon every {renewed.period}, for a bit that persists"
+    return figure_bytes(draw_renewals(table, title, renewed.period), figure_kind(path))

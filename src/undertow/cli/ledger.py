@@ -1,6 +1,8 @@
-"""``undertow ledger``: the account of what was released, and what is left of it."""
+"""``undertow ledger``: the account of the releases of a data set, and its service over HTTP."""
 
 import math
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import MISSING
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, get_args
@@ -10,11 +12,13 @@ import typer
 from undertow.cli.options import (
     AcceptOption,
     AgainstOption,
+    DeltaOption,
+    GroupedCommand,
     JsonOption,
     KeyOption,
-    ModelText,
-    Unit,
-    WindowText,
+    LimitOption,
+    ModelOptions,
+    SecretOptions,
     command,
     misuse,
     names,
@@ -50,31 +54,34 @@ __all__ = [
 
 
 LedgerArgument = Annotated[
-    str, typer.Argument(metavar="LEDGER", help="A file, or a postgresql:// address.")
+    str, typer.Argument(metavar="LEDGER", help="Ledger: a file, or a postgresql:// address.")
 ]
 ClientsArgument = Annotated[
-    Path, typer.Argument(metavar="CLIENTS", help="The file of clients and their roles.")
+    Path, typer.Argument(metavar="CLIENTS", help="File of clients and their roles.")
 ]
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="What the client is called.")]
+NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="Name of the client.")]
 
 
 @command
 def serve(
     where: LedgerArgument,
-    clients: Path | None = option("FILE", "Who may ask for what: 'undertow ledger client add'."),
-    bind: str = option("ADDRESS", "Where to listen; this machine only by default.", "127.0.0.1"),
-    port: int = option("N", "... and on which port; 0 takes a free one.", 8765),
+    clients: Path | None = option(
+        "FILE", "File of clients and their roles ('undertow ledger client add')."
+    ),
+    bind: str = option("ADDRESS", "Address to listen on; other machines need a proxy with TLS.",
+                       "127.0.0.1"),
+    port: int = option("N", "Port; 0 takes a free one.", 8765),
     behind: str | None = option(
-        "HOSTS", "Names under which your TLS proxy reaches the service.", name="--behind-proxy"
+        "HOSTS", "Host names of the TLS proxy before the service.", name="--behind-proxy"
     ),
     key: KeyOption = None,
-    openapi: bool = option(None, "Only print the schema of the service.", False),
-) -> None:
-    """Keep a ledger for a team: programs reserve, confirm and read over HTTP, each with a token.
+    openapi: bool = option(None, "Print the schema of the service, and end.", False),
+) -> None:  # fmt: skip
+    """Serve a ledger over HTTP to programs that reserve, confirm and read, each with a token.
 
-    Rules are those of the ledger itself. Tokens travel in the open, so the service listens on this
-    machine only, unless --behind-proxy says that a proxy with TLS stands before it. Every request
-    is answered from the ledger; stop and start the service as you like.
+    The rules are those of the ledger. Tokens are sent as plain text, so the service listens on this
+    machine only, unless --behind-proxy names a proxy with TLS. The service keeps no state: stop and
+    start it at any time.
 
     \b
     Examples:
@@ -84,32 +91,36 @@ def serve(
         --bind 0.0.0.0 --behind-proxy ledger.example.org
       undertow ledger serve year.db --openapi
     """
-    serving = _serving()
+    with _service_extra():
+        from undertow.serving.accounts import Accounts, Clients
+        from undertow.serving.http import is_loopback, listening, run
+        from undertow.serving.ledger_api import ServiceSettings, create_service
     hosts = () if behind is None else tuple(map(str, names(behind, "--behind-proxy")))
-    settings = serving.ServiceSettings(hosts)
-    accounts = serving.Accounts(where, key)
+    settings = ServiceSettings(hosts)
+    accounts = Accounts(where, key)
     if openapi:
-        app = serving.create_service(accounts, lambda: serving.Clients(()), settings)
+        app = create_service(accounts, lambda: Clients(()), settings)
         typer.echo(strict_json(app.openapi()))
         return
     if clients is None:
         raise misuse("--clients is needed: the file that 'undertow ledger client add' writes")
-    if not serving.is_loopback(bind) and behind is None:
+    if not is_loopback(bind) and behind is None:
         raise InvalidInput(
-            f"{bind} can be reached from other machines, and tokens would travel in the open; put "
-            "a proxy with TLS before it and say --behind-proxy NAME, or leave --bind out"
+            f"{bind} can be reached from other machines, and tokens would be sent as plain "
+            "text; put a proxy with TLS before it and name it with --behind-proxy, or leave --bind "
+            "out"
         )
-    kept = serving.Clients.read(clients)
-    app = serving.create_service(accounts, lambda: serving.Clients.read(clients), settings)
-    bound = serving.listening(bind, port)
+    listed = Clients.read(clients)
+    app = create_service(accounts, lambda: Clients.read(clients), settings)
+    listener = listening(bind, port)
     rows = [
-        ("address", f"http://{bind}:{bound.getsockname()[1]}/v1/"),
+        ("address", f"http://{bind}:{listener.getsockname()[1]}/v1/"),
         ("ledger", ", ".join(accounts.names()) or "no data set yet"),
-        ("clients", ", ".join(client.name for client in kept.listed) or "none yet"),
-        ("ends with", "Ctrl-C"),
+        ("clients", ", ".join(client.name for client in listed.listed) or "none yet"),
+        ("stop", "Ctrl-C"),
     ]
-    show("The ledger is served", rows)
-    serving.run(app, bound)
+    show("The service of the ledger", rows)
+    run(app, listener)
 
 
 client_app = typer.Typer(
@@ -119,7 +130,7 @@ client_app = typer.Typer(
 
 @client_app.callback()
 def client() -> None:
-    """Who may ask a served ledger for what.
+    """Manage the clients of a served ledger, their roles and data sets.
 
     \b
     Examples:
@@ -129,49 +140,51 @@ def client() -> None:
     """
 
 
-@client_app.command(short_help="A new client, and its token, shown once.")
+@client_app.command(cls=GroupedCommand, short_help="Add a client, and print its token once.")
 @command
 def add(
     path: ClientsArgument,
     name: NameArgument,
-    roles: str = option("ROLES", "Some of read, spend, limit.", MISSING),
-    datasets: str | None = option("NAMES", "The data sets it may ask for; all if left out."),
+    roles: str = option("ROLES", "Roles: some of read, spend, limit.", MISSING),
+    datasets: str | None = option("NAMES", "Data sets of the client (default: all)."),
     as_json: JsonOption = False,
 ) -> None:
-    """Add a client and print its token: the file keeps a hash of it, and nobody can show it again.
+    """Add a client and print its token once: the file keeps only a hash of it.
 
     \b
     Example:
       undertow ledger client add clients.json airflow --roles spend --datasets w25
     """
-    from undertow.serving.accounts import Role, changing
+    with _service_extra():
+        from undertow.serving.accounts import Role, changing
 
-    wanted: tuple[Any, ...] = tuple(names(roles, "--roles"))
-    unknown = [role for role in wanted if role not in get_args(Role)]
+    listed: tuple[Any, ...] = tuple(names(roles, "--roles"))
+    unknown = [role for role in listed if role not in get_args(Role)]
     if unknown:
         raise misuse(f"--roles takes some of {', '.join(get_args(Role))}; found {unknown[0]}")
     sets = None if datasets is None else tuple(map(str, names(datasets, "--datasets")))
-    with changing(path) as known:
-        more, token = known.add(name, wanted, sets)
-        more.write(path)
-    rows = [("name", name), ("may", ", ".join(wanted)), ("token", token)]
-    rows.append(("keep it", "it is shown only now; the file holds its hash"))
+    with changing(path) as clients:
+        changed, token = clients.add(name, listed, sets)
+        changed.write(path)
+    rows = [("name", name), ("roles", ", ".join(listed)), ("token", token)]
+    rows.append(("keep it", "the token is printed once; the file holds its hash"))
     answer({"name": name, "token": token}, lambda: show("A client", rows), as_json=as_json)
 
 
-@client_app.command("list", short_help="The clients and their roles.")
+@client_app.command("list", cls=GroupedCommand, short_help="List the clients and their roles.")
 @command
 def list_clients(path: ClientsArgument, as_json: JsonOption = False) -> None:
-    """The clients of a file, what they may do, and for which data sets.
+    """List the clients of a file, their roles and data sets.
 
     \b
     Example:
       undertow ledger client list clients.json
     """
-    from undertow.serving.accounts import Clients
+    with _service_extra():
+        from undertow.serving.accounts import Clients
 
     listed = Clients.read(path).listed
-    told = [
+    fields = [
         {
             "name": one.name,
             "roles": list(one.roles),
@@ -183,10 +196,10 @@ def list_clients(path: ClientsArgument, as_json: JsonOption = False) -> None:
         (one.name, f"{', '.join(one.roles)}; {', '.join(one.datasets or ()) or 'all data sets'}")
         for one in listed
     ]
-    answer({"clients": told}, lambda: show("Clients", rows), as_json=as_json)
+    answer({"clients": fields}, lambda: show("Clients", rows), as_json=as_json)
 
 
-@client_app.command(short_help="Take a client's token away.")
+@client_app.command(cls=GroupedCommand, short_help="Remove a client.")
 @command
 def remove(path: ClientsArgument, name: NameArgument, as_json: JsonOption = False) -> None:
     """Remove a client; a running service refuses its token from the next request on.
@@ -195,24 +208,25 @@ def remove(path: ClientsArgument, name: NameArgument, as_json: JsonOption = Fals
     Example:
       undertow ledger client remove clients.json airflow
     """
-    from undertow.serving.accounts import Clients, changing
+    with _service_extra():
+        from undertow.serving.accounts import Clients, changing
 
     Clients.read(path)  # a missing file is refused before a lock is made beside it
-    with changing(path) as known:
-        known.remove(name).write(path)
+    with changing(path) as clients:
+        clients.remove(name).write(path)
     answer({"removed": name}, lambda: show("Removed", [("client", name)]), as_json=as_json)
 
 
-def _serving() -> Any:
-    """Return the parts of a service, or say what to install."""
+@contextmanager
+def _service_extra() -> Iterator[None]:
+    """Turn a missing library of the service into a refusal that names what to install."""
     try:
-        from undertow.serving import parts
+        yield
     except ModuleNotFoundError as missing:
         raise NotSupported(
             f"serving a ledger needs {missing.name}; install it with: pip install "
             "'undertow[service]'"
         ) from None
-    return parts
 
 
 ledger_app = typer.Typer(
@@ -220,17 +234,17 @@ ledger_app = typer.Typer(
 )
 
 DatasetOption = Annotated[
-    str, typer.Option("--dataset", metavar="NAME", help="The data set in the ledger.")
+    str, typer.Option("--dataset", metavar="NAME", help="Data set in the ledger.")
 ]
 OnlyDatasetOption = Annotated[
     str | None,
-    typer.Option("--dataset", metavar="NAME", help="The data set, if there is more than one."),
+    typer.Option("--dataset", metavar="NAME", help="Data set (default: the only one)."),
 ]
 
 
 @ledger_app.callback()
 def ledger() -> None:
-    """The account of what was released from a data set, and what is left.
+    """Manage the account of a data set: its limit, its releases, what is left.
 
     \b
     Examples:
@@ -242,60 +256,53 @@ def ledger() -> None:
     """
 
 
-ledger_app.command(short_help="Keep the account for a team, over HTTP.")(serve)
-ledger_app.add_typer(client_app, short_help="Who may ask a served ledger for what.")
+ledger_app.command(cls=GroupedCommand, short_help="Serve a ledger over HTTP.")(serve)
+ledger_app.add_typer(client_app, short_help="Manage the clients of a served ledger.")
 
 
-@ledger_app.command(short_help="Start the account of a data set.")
+@ledger_app.command(cls=GroupedCommand, short_help="Create the account of a data set.")
 @command
 def create(
     where: LedgerArgument,
     dataset: DatasetOption,
-    model: ModelText,
-    whole: WindowText,
-    limit: float = option("E", "What all releases together may leak at most.", MISSING),
-    delta: float | None = option(
-        "D", "How rare outputs may be that break the limit: admits Gaussian noise."
-    ),
+    model: ModelOptions,
+    secret: SecretOptions,
+    limit: LimitOption,
+    delta: DeltaOption = None,
     pure: float | None = option(
-        "LEVEL", "With --delta: a DP level set aside for releases that have one."
+        "LEVEL", "DP level set aside, with --delta, for releases that have one.", group="Expert"
     ),
     against: AgainstOption = None,
     accept: AcceptOption = None,
-    unit: Unit | None = option(None, "What is protected: one record (default), or a whole person."),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Start the account of a data set: its model, its limit, whom and what it protects.
+    """Create the account of a data set: its model, its limit, whom and what it protects.
 
-    With --key a new ledger is kept under a key: whoever rewrites the file without it is noticed.
+    With --key a new ledger is authenticated by a key, so that a forged file is detected.
 
     \b
     Example:
       undertow ledger create year.db --dataset w25 --model chain.json --limit 1
     """
-    described, window = model.read(), whole.read()
+    from undertow.secrets import Person, Window
+
+    described = model.read()
+    hidden = secret.read(described)
+    if not isinstance(hidden, Window | Person | None):
+        raise misuse("--secret of a ledger takes records in a row, a duration, or 'person'")
     with waiting("computing the budget"):
         from undertow.ledger.book import Ledger
 
         _refuse_second(where, dataset)
         book = Ledger(
-            where,
-            dataset,
-            described,
-            limit,
-            delta=delta,
-            pure=pure,
-            against=against or "any",
-            unit=unit or "record",
-            protect=window,
-            accept=read_accept(accept),
-            key=key,
-        )
+            where, dataset, described, limit, delta=delta, pure=pure, against=against or "any",
+            secret=hidden, accept=read_accept(accept), key=key,
+        )  # fmt: skip
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
-@ledger_app.command("show", short_help="What was released, and what is left.")
+@ledger_app.command("show", cls=GroupedCommand, short_help="Show the releases, and what is left.")
 @command
 def show_ledger(
     where: LedgerArgument,
@@ -303,7 +310,7 @@ def show_ledger(
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """What was released from a data set, what it leaks together, and what is left.
+    """Show the releases of a data set, their joint leakage, and what is left.
 
     \b
     Example:
@@ -314,9 +321,9 @@ def show_ledger(
         entries, level, left, leak = book.entries(), book.level(), book.left(), book.leakage()
         room = book.room() if book.delta and math.isfinite(level) else None
     if as_json:
-        found = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
+        state = {"level": level, "left": left, "leakage": [leak.lower, leak.upper]}
         listed = {"entries": [_entry(entry) for entry in entries]}
-        typer.echo(strict_json(_terms(book) | found | _beside(room) | listed))
+        typer.echo(strict_json(_terms(book) | state | _beside(room) | listed))
     else:
         spent, fits = f"a DP level of {above(level)}", level_words(left, book.budget)
         if room is not None:
@@ -324,31 +331,29 @@ def show_ledger(
             from undertow.ledger.rules import spend_words
 
             spent, fits = spend_words(highest(room.spent)), room_words(room, book.budget)
-        state = [
+        rows = [
             ("spent", f"{spent} on the most used records"),
             ("leakage", f"{interval(leak)}, of all releases together"),
             ("left", f"{fits} for a release that touches every record"),
         ]
-        show("The account", [*_term_rows(book), *state])
+        show("The account", [*_term_rows(book), *rows])
         if entries:
             show_table("Entries", _HEADER, [_cells(entry) for entry in entries])
 
 
-@ledger_app.command(short_help="Change the limit of a data set.")
+@ledger_app.command(cls=GroupedCommand, short_help="Change the limit of a data set.")
 @command
 def limit(
     where: LedgerArgument,
     limit: Annotated[
-        float, typer.Argument(metavar="E", help="What all releases together may leak at most.")
+        float, typer.Argument(metavar="L", help="Limit on the leakage of all releases together.")
     ],
     dataset: DatasetOption,
-    delta: float | None = option(
-        "D", "How rare outputs may be that break the limit; as it was if left out."
-    ),
+    delta: float | None = option("D", "Delta of the leakage (default: unchanged)."),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Change what all releases from a data set together may leak; the change is recorded.
+    """Change the limit on the leakage of all releases of a data set; the change is recorded.
 
     \b
     Example:
@@ -360,17 +365,17 @@ def limit(
     answer(_terms(book), lambda: show("The account", _term_rows(book)), as_json=as_json)
 
 
-@ledger_app.command(short_help="Whether the ledger is as it was written.")
+@ledger_app.command(cls=GroupedCommand, short_help="Verify the integrity of a ledger.")
 @command
 def verify(
     where: LedgerArgument,
     holding: list[str] | None = option(
-        "HASH", "An entry of a report that must be in it.", name="--entry"
+        "HASH", "Entry of a report to look for; repeatable.", name="--entry"
     ),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the chain of hashes, every rule at every step, and every total; all data sets.
+    """Verify the chain of hashes, every rule at every step, and every total, of all data sets.
 
     \b
     Example:
@@ -380,17 +385,17 @@ def verify(
         from undertow.errors import LedgerDamaged
         from undertow.ledger.book import Ledger, datasets
 
-        found = datasets(where)
-        if not found:
+        existing = datasets(where)
+        if not existing:
             raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
-        events = Ledger(where, found[0], create=False, key=key).verify(*(holding or ()))
+        events = Ledger(where, existing[0], create=False, key=key).verify(*(holding or ()))
     answer(
-        {"verified": True, "events": events, "datasets": found},
+        {"verified": True, "events": events, "datasets": existing},
         lambda: show(
-            "The ledger is as it was written",
+            "The ledger is intact",
             [
                 ("events", f"{events}, each chained to the one before by its hash"),
-                ("data sets", ", ".join(found)),
+                ("data sets", ", ".join(existing)),
                 ("checked", "the chain, every rule at every step, and every total"),
             ],
         ),
@@ -398,19 +403,19 @@ def verify(
     )
 
 
-@ledger_app.command(short_help="Give back what was reserved and never drawn.")
+@ledger_app.command(cls=GroupedCommand, short_help="Cancel a reservation that was never drawn.")
 @command
 def cancel(
     where: LedgerArgument,
     dataset: DatasetOption,
-    release_id: str = option("ID", "The release, as 'ledger show' names it.", MISSING, name="--id"),
-    why: str = option("TEXT", "The reason; it is recorded.", MISSING),
+    release_id: str = option("ID", "Release, as in 'ledger show'.", MISSING, name="--id"),
+    why: str = option("TEXT", "Reason, for the record.", MISSING),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Give back what was reserved for a release whose noise was never drawn; it stays on record.
+    """Cancel the reservation of a release whose noise was never drawn; the record of it stays.
 
-    The id is retired. What has begun cannot be cancelled: its noise may have been seen.
+    The id is retired. A release that has begun cannot be cancelled: its noise may have been seen.
 
     \b
     Example:
@@ -427,25 +432,25 @@ def cancel(
         show("Cancelled", [("release", release_id), ("why", why), ("left", shown)])
 
 
-@ledger_app.command(short_help="Accept that a restored ledger has lost entries.")
+@ledger_app.command(cls=GroupedCommand, short_help="Accept a ledger restored from an older copy.")
 @command
 def forget(
     where: LedgerArgument,
-    yes: bool = option(None, "What was spent in the lost entries is not accounted.", False),
+    yes: bool = option(None, "Confirmation that lost entries are not accounted.", False),
     key: KeyOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Accept a ledger that was restored from an older copy: entries since then are lost.
 
-    Needs --yes. The ledger keeps a record of it. What the lost entries spent is spent all the
-    same: lower the limit by it, if it is known.
+    Needs --yes, and is recorded. The budget of the lost entries was spent all the same: lower the
+    limit by it, if it is known.
 
     \b
     Example:
       undertow ledger forget year.db --yes
     """
     if not yes:
-        raise misuse("entries that were written would be given up; say --yes")
+        raise misuse("recorded entries would be lost; confirm with --yes")
     with waiting("checking the ledger"):
         from undertow.ledger.book import forget as accept
 
@@ -457,17 +462,17 @@ def forget(
         show("The ledger is accepted as it is", [("given up", last)])
 
 
-@ledger_app.command(short_help="A role of PostgreSQL that may release and not rewrite.")
+@ledger_app.command(cls=GroupedCommand, short_help="Grant a role of PostgreSQL append-only access.")
 @command
 def roles(
     where: LedgerArgument,
-    role: str = option("NAME", "A role of the server.", MISSING),
-    sql: bool = option(None, "Only print the statements.", False),
+    role: str = option("NAME", "Role of the server.", MISSING),
+    sql: bool = option(None, "Print the statements, and end.", False),
     as_json: JsonOption = False,
 ) -> None:
-    """Let a role of PostgreSQL release from the ledger, and neither rewrite it nor raise limits.
+    """Grant a role of PostgreSQL the right to release, not to rewrite events or raise limits.
 
-    It may append events; a trigger refuses to change or delete any. Run it as their owner.
+    The role may append events; a trigger refuses to change or delete any. Run it as their owner.
 
     \b
     Example:
@@ -490,10 +495,10 @@ def _refuse_second(where: str, dataset: str) -> None:
     from undertow.ledger.book import datasets
 
     try:
-        found = datasets(where)
-    except LedgerUnavailable:  # there is none, or it will be said when it is opened
+        existing = datasets(where)
+    except LedgerUnavailable:  # no ledger yet, or opening it will raise
         return
-    if dataset in found:
+    if dataset in existing:
         raise LedgerConflict(
             f"the ledger already has the data set {dataset!r}; see it with 'undertow ledger show', "
             "change its limit with 'undertow ledger limit'"
@@ -505,17 +510,16 @@ def _terms(book: "Ledger") -> dict[str, Any]:
 
     named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
     same = {name: getattr(book, name) for name in named}
-    if book.protect.records > 1:
-        same["protect_window"] = book.protect.records
+    same["secret"] = book.secret.to_dict()
     same["accepted"] = list(book.accepted)
     same["conditions"] = list(book.conditions())
     origin = book.model.origin
-    told = {"model": book.model.describe(), "origin": origin, "audience": audience_of(origin)}
-    return {"dataset": book.dataset, **told, **same}
+    model = {"model": book.model.describe(), "origin": origin, "audience": audience_of(origin)}
+    return {"dataset": book.dataset, **model, **same}
 
 
 def _beside(room: "Room | None") -> dict[str, Any]:
-    """Return what an account with a delta has beside the levels; nothing for any other."""
+    """Return the further fields of an account with a delta."""
     from undertow.ledger.amounts import highest, round_up
 
     if room is None:
@@ -535,6 +539,7 @@ def _at(delta: float) -> str:
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
     from undertow.models.records import CURATORS, audience_of
+    from undertow.secrets import Window
 
     curators = audience_of(book.model.origin) == "curator"
     leak = f"{below(book.limit)}{_at(book.delta)}"
@@ -545,9 +550,9 @@ def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     return [
         ("data set", book.dataset),
         ("model", book.model.describe()),
-        *([("papers", f"the curator's: {CURATORS}")] if curators else []),
+        *([("reports", f"for the curator only: {CURATORS}")] if curators else []),
         ("attacker", words(book.against)),
-        ("protects", book.protect.words() if book.unit == "record" else _PERSON),
+        ("protects", _PERSON if book.secret.person else Window(book.secret.window).length_words()),
         ("limit", "; ".join([f"a leakage of {leak}: {moved}", *book.conditions()])),
         ("budget", f"a DP level of {above(book.budget)} for every record"),
     ]
@@ -565,6 +570,6 @@ def _cells(entry: "Entry") -> list[str]:
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:
-    became = ("status", "begun", "at", "made", "why", "hash")
+    states = ("status", "begun", "at", "made", "why", "hash")
     named = {"release_id": entry.release_id, **entry.body()}
-    return named | {name: getattr(entry, name) for name in became}
+    return named | {name: getattr(entry, name) for name in states}

@@ -1,7 +1,7 @@
-"""The options that commands share, and what their text means.
+"""The options that commands share, their groups in the help, and the objects they stand for.
 
-Text that cannot be read (a number that is none, options that exclude each other) is wrong usage,
-exit code 2. Text that reads well and says something impossible is refused by the library.
+Text that cannot be parsed and options that exclude each other are wrong usage, exit code 2;
+well-formed options with impossible values are refused by the library.
 """
 
 import inspect
@@ -9,17 +9,19 @@ from collections.abc import Callable, Iterator
 from dataclasses import MISSING, Field, astuple, dataclass, field, fields, is_dataclass
 from fractions import Fraction
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, Literal, get_type_hints
+from typing import TYPE_CHECKING, Annotated, Any, Literal, get_args, get_type_hints
 
 import typer
+from typer.core import TyperCommand
+from typer.models import OptionInfo
 
-from undertow.cli.output import ProgressOption, refusals, say, wanting
+from undertow.cli.output import ProgressOption, refusals, wanting
 from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
 
-    from undertow.adversaries import Against, Window
+    from undertow.adversaries import Against
     from undertow.data.table import Data
     from undertow.guarantees import Guarantee, PureDP
     from undertow.ledger.book import Ledger
@@ -27,36 +29,38 @@ if TYPE_CHECKING:
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
     from undertow.queries import AnyQuery, Count, LocalQuery, State
+    from undertow.secrets import Secret
 
 __all__ = [
     "AgainstOption",
-    "AgainstText",
-    "AmountText",
+    "AmountOptions",
+    "AttackerOptions",
     "ConfidenceOption",
     "DataArgument",
-    "DataText",
+    "DataOptions",
     "DeltaOption",
     "EffortOption",
     "ForceOption",
-    "GuaranteeText",
+    "GroupedCommand",
+    "GuaranteeOptions",
     "JsonOption",
     "KeyOption",
     "LengthOption",
-    "LimitText",
-    "LocalText",
-    "ModelOption",
-    "ModelText",
-    "NoiseText",
-    "PlanOption",
-    "QueryText",
-    "RecordsText",
-    "ReleaseText",
-    "ReleasedText",
-    "RowsText",
-    "SeriesText",
-    "TableText",
+    "LimitOption",
+    "LocalOptions",
+    "ModelFileOption",
+    "ModelOptions",
+    "NoiseOptions",
+    "PlanFileOption",
+    "QueryOptions",
+    "RecordsOptions",
+    "ReleaseOptions",
+    "ReleasedOptions",
+    "RowsOptions",
+    "SecretOptions",
+    "SeriesOptions",
+    "TableOptions",
     "Unit",
-    "WindowText",
     "command",
     "figure_kind",
     "find_state",
@@ -76,24 +80,72 @@ __all__ = [
 ]
 
 
+Group = Literal[
+    "Records", "Model", "Question", "Guarantee", "Ledger", "Output", "Expert", "Options"
+]
+"""The headings of a help page; expert options stand on the page of ``--help-all`` alone."""
+
+
 def option(
-    metavar: str | None, words: str, default: Any = None, *, name: str | None = None, **more: Any
+    metavar: str | None,
+    words: str,
+    default: Any = None,
+    *,
+    group: Group = "Options",
+    name: str | None = None,
+    **more: Any,
 ) -> Any:
     """Return the default of a parameter, or of a field, that declares an option.
 
-    It is called like the parameter unless there is a ``name``; ``words`` are its help, and
-    ``MISSING`` for a default says that it must be given.
+    It is called like the parameter unless there is a ``name``; ``words`` are its help, ``group``
+    is the heading that it stands under, and ``MISSING`` for a default makes it required.
     """
-    made = {"name": name, "metavar": metavar, "help": words, **more}
-    return field(default=default, metadata=made)
+    settings = {"name": name, "metavar": metavar, "help": words, "rich_help_panel": group, **more}
+    return field(default=default, metadata=settings)
+
+
+class GroupedCommand(TyperCommand):
+    """A command whose help lists its options by group, expert ones only with ``--help-all``."""
+
+    def format_options(self, ctx: Any, formatter: Any) -> None:
+        """Write arguments and options group by group, all names in a column of one width."""
+        shown: dict[str, list[tuple[str, str]]] = {"Arguments": [], **{n: [] for n in _HEADINGS}}
+        parameters: list[Any] = self.get_params(ctx)
+        for parameter in parameters:
+            row = parameter.get_help_record(ctx)
+            argument = parameter.param_type_name == "argument"
+            group = "Arguments" if argument else parameter.rich_help_panel or "Options"
+            if row is not None and (group != _EXPERT or _EXPERT in ctx.meta):
+                shown[group].append(row)
+        width = min(max(len(name) for rows in shown.values() for name, _ in rows), _WIDEST)
+        for heading, rows in shown.items():
+            if rows:
+                with formatter.section(heading):
+                    formatter.write_dl([(name.ljust(width), words) for name, words in rows])
+
+
+_HEADINGS: tuple[Group, ...] = get_args(Group)
+_EXPERT: Group = "Expert"
+
+_WIDEST = 26
+"""Columns of the names of options; the help of a longer name begins on the next line."""
+
+
+def _show_expert(context: typer.Context, wanted: bool) -> None:
+    """Print the help with expert options, and end the command."""
+    if wanted and not context.resilient_parsing:
+        context.meta[_EXPERT] = True
+        typer.echo(context.get_help())
+        raise typer.Exit
 
 
 def command(function: Callable[..., None]) -> Callable[..., None]:
-    """Return a function as Typer takes it; its refusals are told, with exit code 1.
+    """Return a function as Typer takes it; its refusals are printed, with exit code 1.
 
     A parameter whose type is a dataclass stands for the options that are the fields of the class,
-    in its place, and is given them put together. What the class itself refuses is wrong usage.
-    Every command also takes ``--progress`` and ``--no-progress``, which it need not know of.
+    in its place, and is given one object of them. What the class itself refuses is wrong usage.
+    Every command also takes ``--progress`` and ``--no-progress``, and ``--help-all`` if it has
+    expert options.
 
     >>> from dataclasses import dataclass
     >>> @dataclass
@@ -108,26 +160,44 @@ def command(function: Callable[..., None]) -> Callable[..., None]:
     >>> add(left=1)
     3
     """
-    own = inspect.signature(function).parameters.values()
-    options = {parameter.name: list(_options(parameter)) for parameter in own}
-    kinds: dict[str, Any] = {one.name: one.annotation for one in own}
+    parameters = inspect.signature(function).parameters.values()
+    groups = {parameter.name: list(_options(parameter)) for parameter in parameters}
+    kinds: dict[str, Any] = {parameter.name: parameter.annotation for parameter in parameters}
 
     def run(**given: Any) -> None:
+        given.pop("help_all", None)
         with wanting(given.pop("progress", None)), refusals(given.get("as_json", False)):
-            made = {}
-            for name, listed in options.items():
-                found = {one.name: given.get(one.name, one.default) for one in listed}
+            arguments = {}
+            for name, listed in groups.items():
+                values = {one.name: given.get(one.name, one.default) for one in listed}
                 grouped = is_dataclass(kinds[name])
-                made[name] = kinds[name](**found) if grouped else found[name]
-            function(**made)
+                arguments[name] = kinds[name](**values) if grouped else values[name]
+            function(**arguments)
 
-    every = [one for several in options.values() for one in several]
+    every = [one for listed in groups.values() for one in listed]
     every.append(_declared("progress", ProgressOption, None))
-    every.sort(key=lambda one: one.default is not inspect.Parameter.empty)  # needed ones first
+    if any(_is_expert(one) for one in every):
+        every.append(_declared("help_all", _HelpAllOption, False))
+    every.sort(key=lambda one: one.default is not inspect.Parameter.empty)  # required ones first
     run.__name__, run.__doc__, run.__module__ = function.__name__, function.__doc__, __name__
     run.__annotations__ = {one.name: one.annotation for one in every}
     vars(run)["__signature__"] = inspect.Signature(every)
     return run
+
+
+_HelpAllOption = Annotated[
+    bool,
+    typer.Option(
+        "--help-all", is_eager=True, callback=_show_expert, show_default=False,
+        help="Help with the expert options.",
+    ),
+]  # fmt: skip
+
+
+def _is_expert(parameter: inspect.Parameter) -> bool:
+    """Tell whether the help of a parameter stands on the page of ``--help-all`` alone."""
+    settings = getattr(parameter.annotation, "__metadata__", ())
+    return any(isinstance(one, OptionInfo) and one.rich_help_panel == _EXPERT for one in settings)
 
 
 def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
@@ -144,121 +214,137 @@ def _options(parameter: inspect.Parameter) -> Iterator[inspect.Parameter]:
 def _declared(name: str, kind: Any, default: Any) -> inspect.Parameter:
     """Return a parameter as Typer reads it; its default may be what `option` made."""
     if isinstance(default, Field):
-        said = dict(default.metadata)
-        flag = said.pop("name") or f"--{name.replace('_', '-')}"
-        kind, default = Annotated[kind, typer.Option(flag, **said)], default.default
-    needed = inspect.Parameter.empty if default is MISSING else default
-    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=needed, annotation=kind)
+        settings = dict(default.metadata)
+        flag = settings.pop("name") or f"--{name.replace('_', '-')}"
+        kind, default = Annotated[kind, typer.Option(flag, **settings)], default.default
+    default = inspect.Parameter.empty if default is MISSING else default
+    return inspect.Parameter(name, inspect.Parameter.KEYWORD_ONLY, default=default, annotation=kind)
 
 
 Unit = Literal["record", "person"]
-"""What is protected."""
+"""What one step of a DP level replaces."""
 
 DataArgument = Annotated[
     Path,
     typer.Argument(
-        metavar="DATA", help="A table: .csv, .csv.gz or .parquet, or a folder of its files."
+        metavar="DATA", help="Table: .csv, .csv.gz or .parquet, or a folder of its files."
     ),
 ]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print one JSON object instead.")]
+JsonOption = Annotated[
+    bool, typer.Option("--json", help="Print one JSON object.", rich_help_panel="Output")
+]
 EffortOption = Annotated[
     float | None,
     typer.Option(
-        "--effort", metavar="X",
-        help="Work that a search may take, as a multiple of the default, a few seconds; it is "
-        "counted, and so the same on every machine; inf for any.",
+        "--effort", metavar="X", rich_help_panel=_EXPERT,
+        help="Work allowed to a search, as a multiple of the default (a few seconds); it is "
+        "counted, so the same on every machine; inf: no limit.",
     ),
 ]  # fmt: skip
 
 AcceptOption = Annotated[
     str | None,
     typer.Option(
-        "--accept", metavar="NAMES",
-        help="Failed checks of the model that are accepted, such as order,memory; every promise "
-        "says so.",
+        "--accept", metavar="NAMES", rich_help_panel="Guarantee",
+        help="Failed checks of the model to accept, such as order,memory; stated in the guarantee.",
     ),
 ]  # fmt: skip
 
-ForceOption = Annotated[bool, typer.Option("--force", help="Replace files that exist.")]
-ConfidenceOption = Annotated[
-    float, typer.Option("--confidence", metavar="P", help="The probability that an interval holds.")
+ForceOption = Annotated[
+    bool, typer.Option("--force", help="Overwrite existing files.", rich_help_panel="Output")
 ]
-ModelOption = Annotated[
+ConfidenceOption = Annotated[
+    float,
+    typer.Option(
+        "--confidence", metavar="P", help="Confidence of the intervals.", rich_help_panel="Question"
+    ),
+]
+ModelFileOption = Annotated[
     Path | None,
     typer.Option(
         "--model",
         metavar="FILE",
-        help="A model as JSON, as 'undertow fit --output' writes it, or a pedigree (.ped, .fam).",
+        help="Model file written by 'undertow fit', or a pedigree (.ped, .fam).",
+        rich_help_panel="Model",
     ),
 ]
 LengthOption = Annotated[
     int | None,
-    typer.Option("--length", metavar="N", help="Records in a series; by default any number."),
-]
+    typer.Option(
+        "--length", metavar="N", help="Records per series (default: any number).",
+        rich_help_panel="Model",
+    ),
+]  # fmt: skip
 AgainstOption = Annotated[
     Literal["any", "ignorant", "informed"] | None,
     typer.Option(
-        help="What the attacker knows: any records (default), none of the others, or all."
+        metavar="WHO", rich_help_panel="Guarantee",
+        help="Records the attacker knows: any (default), ignorant (none), informed (all others).",
     ),
-]
-PlanOption = Annotated[
-    Path, typer.Option("--plan", metavar="FILE", help="What 'undertow plan --output' wrote.")
-]
+]  # fmt: skip
+PlanFileOption = Annotated[
+    Path,
+    typer.Option(
+        "--plan", metavar="FILE", help="Plan file written by 'undertow plan'.",
+        rich_help_panel="Question",
+    ),
+]  # fmt: skip
 KeyOption = Annotated[
     Path | None,
     typer.Option(
-        "--key",
-        metavar="FILE",
-        help="The key that the ledger is kept under, by default that in UNDERTOW_LEDGER_KEY.",
+        "--key", metavar="FILE", rich_help_panel=_EXPERT,
+        help="Key file of the ledger (default: that named in UNDERTOW_LEDGER_KEY).",
     ),
-]
+]  # fmt: skip
 
 _PEDIGREES = (".ped", ".fam", ".ped.gz", ".fam.gz")
 
 
 @dataclass(frozen=True, slots=True)
-class ModelText:
-    """The model as it was typed."""
+class ModelOptions:
+    """The options that give a model."""
 
-    model: ModelOption = None
+    model: ModelFileOption = None
     transition: str | None = option(
-        "ROWS", "A transition matrix, row = from: '0.9,0.1;0.3,0.7' (fractions such as 1/3 too)."
+        "ROWS", "Transition matrix, one row per state: '0.9,0.1;1/3,2/3'.", group="Model"
     )
     order: Literal["1", "2"] = option(
-        None, "Of --transition; 2: a row for each pair of records, 0 0; 0 1; 1 0; 1 1.", "1"
+        None, "Chain order; for 2, one row per pair of states.", "1", group="Model"
     )
-    states: str | None = option("NAMES", "State names; by default 0, 1, 2, ...")
-    start: str | None = option("LAW", "'stationary' (default) or '0.5,0.5'.")
+    states: str | None = option("NAMES", "State names (default: 0, 1, 2, ...).", group="Model")
+    start: str | None = option(
+        "LAW", "Initial law: 'stationary' (default) or '0.5,0.5'.", group=_EXPERT
+    )
     length: LengthOption = None
     frequency: str | None = option(
-        "P", "For a pedigree: how frequent allele B is, a number or a range such as 0.05,0.5."
+        "P", "Frequency of allele B in a pedigree, a number or a range 0.05,0.5.", group="Model"
     )
 
     def read(self) -> "AnyModel":
-        """Return the model; ``--length`` also completes a file that leaves the length open."""
+        """Return the model; ``--length`` also completes a file without a length."""
         pedigree = self.model is not None and self.model.name.lower().endswith(_PEDIGREES)
         if self.frequency is not None and not pedigree:
             raise misuse("--frequency goes with a pedigree: --model family.ped")
         if self.transition is not None and self.model is None:
             return self._chain(self.transition)
         if self.order != "1":
-            raise misuse("--order goes with --transition; a model file says it itself")
+            raise misuse("--order goes with --transition; a model file has its own")
         if self.model is None or self.transition is not None:
             raise misuse("give the model with either --model or --transition")
         for name, value in (("--states", self.states), ("--start", self.start)):
             if value is not None:
-                raise misuse(f"{name} goes with --transition; a model file says it itself")
+                raise misuse(f"{name} goes with --transition; a model file has its own")
         return self._pedigree(self.model) if pedigree else self._from_file(self.model)
 
     def _pedigree(self, path: Path) -> "AnyModel":
         from undertow.models.pedigrees import Pedigree
 
         if self.length is not None:
-            raise misuse("--length goes with a chain; a pedigree says who is in it")
+            raise misuse("--length goes with a chain; a pedigree has its own")
         if self.frequency is None:
             raise misuse(
-                "a pedigree needs --frequency, how frequent allele B is among founders: a number, "
-                "or a range such as 0.05,0.5 if it is not known"
+                "a pedigree needs --frequency, the frequency of allele B among founders: a number, "
+                "or a range such as 0.05,0.5 if it is unknown"
             )
         ends = numbers(self.frequency, "--frequency")
         if len(ends) > 2:
@@ -318,56 +404,39 @@ class ModelText:
 
 
 @dataclass(frozen=True, slots=True)
-class LimitText:
-    """How much may leak, as it was typed."""
+class QueryOptions:
+    """The options that give a query: one of six, or none."""
 
-    limit: float | None = option("L", "The leakage that is allowed at most.")
-    epsilon: float | None = option("L", "What --limit was called.", hidden=True)
-
-    def read(self) -> float:
-        """Return the limit, or refuse none and two."""
-        if (self.limit is None) == (self.epsilon is None):
-            raise misuse("say how much may leak at most, once: --limit 1")
-        if self.limit is not None:
-            return self.limit
-        say("warning: --epsilon is deprecated here: it is a limit on leakage, no DP level; --limit")
-        return self.epsilon or 0.0
-
-
-@dataclass(frozen=True, slots=True)
-class QueryText:
-    """A curator's question as it was typed: one of six, or none; and how it is meant."""
-
-    count: str | None = option("STATES", "The number of records in these states.")
-    histogram: bool = option(None, "The number of records in each state.", False)
-    top: int | None = option("K", "The K states with the most records, the most frequent first.")
-    transitions: bool = option(None, "How often each state is followed by each.", False)
-    sum: str | None = option("LOW,HIGH", "The sum of records clipped to a range.")
-    mean: str | None = option("LOW,HIGH", "Their mean; needs --length.")
+    count: str | None = option("STATES", "Number of records in these states.", group="Question")
+    histogram: bool = option(None, "Number of records in each state.", False, group="Question")
+    top: int | None = option("K", "The K most frequent states.", group="Question")
+    transitions: bool = option(None, "Number of transitions of each kind.", False, group="Question")
+    sum: str | None = option("LOW,HIGH", "Sum of records clipped to a range.", group="Question")
+    mean: str | None = option(
+        "LOW,HIGH", "Mean of records clipped to a range; needs --length.", group="Question"
+    )
     values: str | None = option(
-        "STATE=NUMBER,...",
-        "The number that a record in each state counts as in a --sum or --mean, as in "
-        "low=0.2,high=1.6: for states that are no numbers and no bins.",
+        "STATE=NUMBER,...", "Numbers of the states in a --sum or --mean.", group="Question"
     )
     steps: int | None = option(
-        "K",
-        "Equal steps of the range that numbers are rounded to before they are added.",
-    )
+        "K", "Equal steps of the range that numbers are rounded to in a --sum or --mean.",
+        group=_EXPERT,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
-        """Refuse what belongs to another question."""
-        for name, typed in (("steps", self.steps), ("values", self.values)):
-            if typed is not None and self.sum is None and self.mean is None:
+        """Refuse what belongs to another query."""
+        for name, text in (("steps", self.steps), ("values", self.values)):
+            if text is not None and self.sum is None and self.mean is None:
                 raise misuse(f"--{name} goes with --sum or --mean")
 
     @property
-    def asked(self) -> int:
-        """How many questions were typed."""
-        typed = [text for text in (self.count, self.sum, self.mean) if text is not None]
-        return len(typed) + self.histogram + self.transitions + (self.top is not None)
+    def total(self) -> int:
+        """The number of queries given."""
+        texts = [text for text in (self.count, self.sum, self.mean) if text is not None]
+        return len(texts) + self.histogram + self.transitions + (self.top is not None)
 
     def read(self, model: "AnyModel") -> "AnyQuery":
-        """Return the query, its states being those of the model."""
+        """Return the query on the states of the model."""
         from undertow.errors import NotSupported
         from undertow.queries import Histogram, Mean, Sum, TopK, Transitions
 
@@ -381,21 +450,25 @@ class QueryText:
         if self.mean is not None:
             return Mean(*read_range(self.mean, "--mean"), **more)
         if not model.states:
-            asked = "transitions need" if self.transitions else "a histogram needs"
-            asked = asked if self.top is None else "the most frequent states need"
-            raise NotSupported(f"{asked} a model that names the states, such as a Markov chain")
+            needs = "transitions need" if self.transitions else "a histogram needs"
+            needs = needs if self.top is None else "the most frequent states need"
+            raise NotSupported(f"{needs} a model that names the states, such as a Markov chain")
         if self.transitions:
             return Transitions()
         return Histogram() if self.top is None else TopK(self.top).on(model.states)
 
 
 @dataclass(frozen=True, slots=True)
-class AgainstText:
-    """The attacker as it was typed."""
+class AttackerOptions:
+    """The options that give the attacker."""
 
     against: AgainstOption = None
-    target: int | None = option("I", "One attacker, who wants record I (from 0) ...")
-    known: str | None = option("I,J", "... and knows these records (default: none).")
+    target: int | None = option(
+        "I", "Record wanted by one explicit attacker (from 0).", group=_EXPERT
+    )
+    known: str | None = option(
+        "I,J", "Records known to that attacker (default: none).", group=_EXPERT
+    )
 
     def read(self) -> "Against":
         """Return the adversary, ``any`` by default."""
@@ -411,68 +484,109 @@ class AgainstText:
 
 
 @dataclass(frozen=True, slots=True)
-class WindowText:
-    """How many records in a row are protected, as it was typed."""
+class SecretOptions:
+    """The options that give what must not be told apart."""
 
-    protect_window: str | None = option(
-        "W", "Protect the history of W records in a row, or of a duration such as 1h with --every."
+    secret: str | None = option(
+        "SECRET",
+        "Protected instead of one record: '12' records in a row, a duration '1h', 'person', or the "
+        "values 'a:b,c:d'.",
+        group="Guarantee",
     )
-    every: str | None = option("STEP", "With a duration: the time between two records, such as 5m.")
+    every: str | None = option(
+        "STEP", "Time between two records, such as 5m (default: that of the model).", group=_EXPERT
+    )
 
-    def read(self, timed: bool = False) -> "Window | None":
-        """Return the window, None for one record; a step alone is refused unless it is ``timed``.
+    def read(
+        self, model: "AnyModel", records: list[int] | None = None, *, timed: bool = False
+    ) -> "Secret | None":
+        """Return the secret, None for one record; a step alone is refused unless it is ``timed``.
 
-        A number of records needs no step, and may have one where something else is timed by it.
+        ``records`` are those of ``--protect``. A duration is counted in steps of ``--every``, or of
+        the records of the model.
         """
-        from undertow.adversaries import Window
+        from undertow.secrets import Pairs, Person, Records, Window
 
-        text = self.protect_window
-        if text is None:
-            if self.every is not None and not timed:
-                raise misuse("--every goes with --protect-window: the time between two records")
-            return None
-        try:
-            records: int | str = int(text)
-        except ValueError:
-            records = text
-        if isinstance(records, str) and self.every is None:
+        text = None if self.secret is None else self.secret.strip()
+        if self.every is not None and not timed and not _is_duration(text):
+            raise misuse("--every goes with a duration such as --secret 1h")
+        if text is not None and ":" in text:
+            return Pairs(_pairs(text, model), records)
+        if records is not None:
+            if text is not None:
+                raise misuse("--protect goes without --secret, or with values a:b")
+            return Records(records)
+        if text is None or text == "person":
+            return None if text is None else Person()
+        if not _is_duration(text):
+            return Window(int(text))
+        every = self.every or model.records.every
+        if not isinstance(every, str):
             raise misuse(
-                f"--protect-window needs a number of records, or a duration such as 1h with the "
-                f"time between two records, --every 5m; found {text!r}"
+                "--secret needs a number of records, 'person', values a:b, or a duration such as "
+                f"1h with the time between two records, --every 5m; found {text!r}"
             )
-        return Window(records, None if timed and isinstance(records, int) else self.every)
+        return Window(text, every)
+
+
+def _is_duration(text: str | None) -> bool:
+    """Tell whether a secret is neither a number of records, nor a person, nor values.
+
+    >>> _is_duration("1h"), _is_duration("12"), _is_duration("a:b")
+    (True, False, False)
+    """
+    if text is None or text == "person" or ":" in text:
+        return False
+    try:
+        int(text)
+    except ValueError:
+        return True
+    return False
+
+
+def _pairs(text: str, model: "AnyModel") -> "list[tuple[State, State]]":
+    """Return the pairs of states of 'a:b,c:d'."""
+    pairs = []
+    for part in text.split(","):
+        ends = [find_state(end.strip(), model.states) for end in part.split(":")]
+        if len(ends) != 2 or "" in ends:
+            raise misuse(f"--secret needs pairs of states such as a:b,c:d; found {part.strip()!r}")
+        pairs.append((ends[0], ends[1]))
+    return pairs
 
 
 @dataclass(frozen=True, slots=True)
-class ReleaseText:
-    """What every release is told: the table, the plan, the account to spend from."""
+class ReleaseOptions:
+    """The options of every release: the table, the plan, the ledger."""
 
     data: DataArgument
-    plan: PlanOption
+    plan: PlanFileOption
     trust: list[str] | None = option(
-        "KEY", "Accept only a plan that this public key (or file) signed."
+        "KEY", "Public key, or its file, that must have signed the plan; repeatable.", group=_EXPERT
     )
-    ledger: str | None = option("LEDGER", "The account to spend from: a file or URL")
-    dataset: str | None = option("NAME", "... and the data set in it.")
+    ledger: str | None = option("LEDGER", "Ledger: a file or a URL.", group="Ledger")
+    dataset: str | None = option("NAME", "Data set in the ledger.", group="Ledger")
     key: KeyOption = None
     release_id: str | None = option(
-        "ID", "Its name; by default it follows from the asking.", name="--id"
-    )
-    source: str | None = option("TEXT", "Where the model came from, for the report.")
+        "ID", "Name of the release (default: derived from plan and table).", name="--id",
+        group="Ledger",
+    )  # fmt: skip
+    source: str | None = option("TEXT", "Origin of the model, for the report.", group=_EXPERT)
     dry_run: bool = option(
-        None, "Say what would be guaranteed, spent and written; draw nothing.", False
-    )
+        None, "Print what would be guaranteed, spent and written; draw nothing.", False,
+        group="Output",
+    )  # fmt: skip
     as_json: JsonOption = False
 
     def __post_init__(self) -> None:
-        """Refuse half an account."""
+        """Refuse a ledger without a data set, and a name without a ledger."""
         if (self.ledger is None) != (self.dataset is None):
             raise misuse("--ledger and --dataset go together")
         if self.release_id is not None and self.ledger is None:
-            raise misuse("--id goes with --ledger, where releases have names")
+            raise misuse("--id goes with --ledger")
 
     def read_plan(self) -> "Plan[Any]":
-        """Return the plan, if somebody who is trusted signed it."""
+        """Return the plan, if a trusted key signed it."""
         from undertow.cli.files import read_plan, read_trusted
 
         return read_plan(self.plan, read_trusted(self.trust))
@@ -487,12 +601,12 @@ class ReleaseText:
                 raise misuse(f"{path} would be a file of the table itself; write it elsewhere")
 
     def open(self) -> "Ledger | None":
-        """Return the account, None if nothing is accounted."""
+        """Return the ledger, None without ``--ledger``."""
         return None if self.ledger is None else open_ledger(self.ledger, self.dataset, self.key)
 
 
 def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Ledger":
-    """Return an account that exists; without a name the only one there is.
+    """Return an existing ledger; without a name that of its only data set.
 
     The key is that of ``--key``, or the one in UNDERTOW_LEDGER_KEY.
     """
@@ -500,18 +614,18 @@ def open_ledger(where: str, dataset: str | None, key: Path | None = None) -> "Le
     from undertow.ledger.book import Ledger, datasets
 
     if dataset is None:
-        found = datasets(where)
-        if len(found) != 1:
-            shown = ", ".join(found[:12]) or "none"
+        existing = datasets(where)
+        if len(existing) != 1:
+            shown = ", ".join(existing[:12]) or "none"
             raise InvalidInput(
-                f"name the data set with --dataset: the ledger holds {len(found)}, {shown}"
+                f"name the data set with --dataset: the ledger holds {len(existing)}, {shown}"
             )
-        dataset = found[0]
+        dataset = existing[0]
     return Ledger(where, dataset, create=False, key=key)
 
 
 def read_count(text: str, model: "AnyModel") -> "Count":
-    """Return the count of the states named, a state being known by its text."""
+    """Return the count of the states named by their texts."""
     from undertow.queries import Count
 
     states = model.states
@@ -521,29 +635,29 @@ def read_count(text: str, model: "AnyModel") -> "Count":
 
 
 def read_values(text: str, states: "Iterable[State]") -> "dict[State, float]":
-    """Return the number of each state in STATE=NUMBER,...; the last sign of equality counts.
+    """Return the number of each state in STATE=NUMBER,..., split at the last equality sign.
 
     >>> read_values("low=0.2,a=b=3", ("low", "a=b"))
     {'low': 0.2, 'a=b': 3.0}
     """
-    found: dict[State, float] = {}
+    values: dict[State, float] = {}
     for part in text.split(","):
         name, sign, number = part.strip().rpartition("=")
         if not sign:
             raise misuse(f"--values needs STATE=NUMBER,..., such as low=0.2,high=1.6; {part!r}")
-        found[find_state(name.strip(), states)] = _number(number.strip(), "--values")
-    return found
+        values[find_state(name.strip(), states)] = _number(number.strip(), "--values")
+    return values
 
 
 def read_missing(text: str | None, states: "Sequence[State]") -> "State | None":
-    """Return what was typed of missing records: None, 'any', 'none' or a state."""
+    """Return the meaning of missing records: None, 'any', 'none' or a state."""
     return text if text in (None, "any", "none") else find_state(text, states)
 
 
 def find_state(text: str, states: "Iterable[State]") -> "State":
-    """Return the state of this text, a string before a number; the text itself if there is none."""
-    found = [state for state in states if str(state) == text]
-    return text if text in found or not found else found[0]
+    """Return the state of this text, a string before a number; the text itself if none has it."""
+    matches = [state for state in states if str(state) == text]
+    return text if text in matches or not matches else matches[0]
 
 
 def read_records(text: str, option: str) -> list[int]:
@@ -560,14 +674,14 @@ def read_accept(names: str | None) -> list[str]:
     >>> read_accept("order, memory"), read_accept(None)
     (['order', 'memory'], [])
     """
-    found = [] if names is None else [name.strip() for name in names.split(",")]
-    if "" in found:
+    checks = [] if names is None else [name.strip() for name in names.split(",")]
+    if "" in checks:
         raise misuse("--accept needs the names of failed checks, such as order,memory")
-    return found
+    return checks
 
 
 def read_effort(effort: float | None) -> float | None:
-    """Return an effort above 0, None where none was named."""
+    """Return a positive effort, or None."""
     if effort is not None and not effort > 0:
         raise misuse(f"--effort needs a number above 0, such as 0.1 or 10; found {effort:g}")
     return effort
@@ -600,7 +714,7 @@ def read_range(text: str, option: str) -> tuple[float, float]:
 
 
 def figure_kind(path: Path) -> Literal["png", "svg"]:
-    """Return how a figure is to be drawn.
+    """Return the format of a figure.
 
     >>> figure_kind(Path("erased.svg"))
     'svg'
@@ -617,36 +731,36 @@ def _number(text: str, option: str) -> float:
     try:
         return float(Fraction(text)) if "/" in text else float(text)
     except (ValueError, ZeroDivisionError, OverflowError):
-        found = f"{text!r}" if text else "nothing between two separators"
-        raise misuse(f"{option} needs numbers; found {found}") from None
+        shown = f"{text!r}" if text else "nothing between two separators"
+        raise misuse(f"{option} needs numbers; found {shown}") from None
 
 
 @dataclass(frozen=True, slots=True)
-class RowsText:
-    """Whose rows those of a table are, and when, as it was typed."""
+class RowsOptions:
+    """The options that give persons and times of the rows of a table."""
 
-    person: str | None = option("COLUMN", "Whose record it is; by default one person's.")
-    time: str | None = option("COLUMN", "When; by default rows are in order of time.")
-    every: str | None = option("STEP", "The time step: 5m, 1h, 1d, or a number.")
+    person: str | None = option("COLUMN", "Person (default: one person).", group="Records")
+    time: str | None = option("COLUMN", "Time (default: rows in order of time).", group="Records")
+    every: str | None = option("STEP", "Time step: 5m, 1h, 1d, or a number.", group="Records")
     memory: str | None = option(
-        "SIZE", "Read a table that needs more memory in pieces, sorted by person and time "
-        "(default 1GB)."
+        "SIZE", "Memory of a table (default: 1GB); a larger one is read in pieces, and must be "
+        "sorted by person and time.", group=_EXPERT,
     )  # fmt: skip
 
-    def outputs(self, column: str) -> "SeriesText":
-        """Return how to read a randomised table of these rows: its outputs are in a column."""
-        return SeriesText(self.person, self.time, self.every, self.memory, column)
+    def outputs(self, column: str) -> "SeriesOptions":
+        """Return the options that read the outputs of these rows from a column."""
+        return SeriesOptions(self.person, self.time, self.every, self.memory, column)
 
 
 @dataclass(frozen=True, slots=True)
-class SeriesText(RowsText):
-    """How to read a table of series, as it was typed."""
+class SeriesOptions(RowsOptions):
+    """The options that read a table of series."""
 
-    value: str | None = option("COLUMN", "The column that holds the records.")
+    value: str | None = option("COLUMN", "Values of the records.", group="Records")
     state: str | None = option(
-        "SQL|CUTS", "What makes a state of a record: 'steps > 0', or cut points 0.5,1,2."
+        "SQL|CUTS", "State of a record: 'steps > 0', or cut points 0.5,1,2.", group="Records"
     )
-    window: str | None = option("FROM,TO", "Only records from FROM on and before TO (not at TO).")
+    window: str | None = option("FROM,TO", "Records from FROM until before TO.", group="Records")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
@@ -667,7 +781,7 @@ class SeriesText(RowsText):
             person=self.person,
             time=self.time,
             state=_state(self.state),
-            every=None if self.every is None else _data_options_number(self.every),
+            every=None if self.every is None else _cell(self.every),
             memory=DEFAULT if self.memory is None else self.memory,
             **more,
         )
@@ -675,65 +789,69 @@ class SeriesText(RowsText):
 
 
 @dataclass(frozen=True, slots=True)
-class TableText(SeriesText):
-    """How to read a table, as it was typed: its series, and groups of their records."""
+class TableOptions(SeriesOptions):
+    """The options that read a table of series, and groups of their records."""
 
-    by: str | None = option("COLUMN", "One answer for each of its groups.")
-    groups: str | None = option("NAMES", "The groups; by default those that occur.")
+    by: str | None = option("COLUMN", "Groups, each with an answer.", group="Records")
+    groups: str | None = option("NAMES", "Group names (default: those present).", group="Records")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
         if self.groups is not None and self.by is None:
             raise misuse("--groups goes with --by")
-        SeriesText.__post_init__(self)
+        SeriesOptions.__post_init__(self)
 
     def read(self, path: Path, **more: Any) -> "Data":
         """Return the data, its window and groups applied."""
         wanted = None if self.groups is None else names(self.groups, "--groups")
-        return SeriesText.read(self, path, by=self.by, groups=wanted, **more)
+        return SeriesOptions.read(self, path, by=self.by, groups=wanted, **more)
 
 
 @dataclass(frozen=True, slots=True)
-class ReleasedText(TableText):
-    """The options of a command that say how to read the table to be released."""
+class ReleasedOptions(TableOptions):
+    """The options that read a table to be released."""
 
     ungrouped: bool = option(
-        None, "Vouch for a model of groups where no column says who belongs together.", False
-    )
+        None, "Assume groups of the model's size, without a column of persons.", False,
+        group=_EXPERT,
+    )  # fmt: skip
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion, or exclude each other."""
         if self.ungrouped and self.person is not None:
-            raise misuse("--ungrouped says that no column tells who belongs together: no --person")
-        TableText.__post_init__(self)
+            raise misuse("--ungrouped goes without --person, which names the groups")
+        TableOptions.__post_init__(self)
 
     def read(self, path: Path, **more: Any) -> "Data":
         """Return the data, its window and groups applied."""
-        return TableText.read(self, path, ungrouped=self.ungrouped, **more)
+        return TableOptions.read(self, path, ungrouped=self.ungrouped, **more)
 
 
 @dataclass(frozen=True, slots=True)
-class DataText(ReleasedText):
-    """How to read a table whose records are counted, or the genotypes of a file."""
+class DataOptions(ReleasedOptions):
+    """The options that read a table of records, or the genotypes of a VCF file."""
 
-    gaps: str = option("HOW", "'split' a series there, or the state of a gap.", "split")
+    gaps: str = option(
+        "HOW", "Absent time steps: 'split' the series, or records in a state.", "split",
+        group="Records",
+    )  # fmt: skip
     locus: str | None = option(
-        "CHR:POS",
-        "For a VCF file: the variant, by place or name; people as in the plan's pedigree.",
-    )
-    allele: str | None = option("BASES", "... and which allele is B (default: ALT).")
+        "CHR:POS", "Variant of a VCF file, by place or name; people of the plan's pedigree.",
+        group="Records",
+    )  # fmt: skip
+    allele: str | None = option("BASES", "Allele B (default: ALT).", group="Records")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion."""
         if self.locus is not None:
             if any(text not in (None, "split", False) for text in astuple(self)[:-2]):
-                raise misuse("--locus goes with a VCF file, which says itself what its records are")
+                raise misuse("--locus goes with a VCF file, without options of a table")
             return
         if self.allele is not None:
             raise misuse("--allele goes with --locus")
-        ReleasedText.__post_init__(self)
+        ReleasedOptions.__post_init__(self)
         if self.gaps != "split" and self.every is None:
-            raise misuse("--gaps needs --every, the time step that says where a record is absent")
+            raise misuse("--gaps needs --every, the time step")
 
     def read_for(self, path: Path, plan: "Plan[Any] | None") -> "Data":
         """Return the data for a plan: a gap's state is one of its own, by its text.
@@ -754,15 +872,15 @@ def people_of(plan: "Plan[Any]") -> tuple[Any, ...]:
     """Return the people of a plan's pedigree, in the order of its records; none without one."""
     from undertow.models.pedigrees import Pedigree
 
-    found = [model for model in plan.model.members() if isinstance(model, Pedigree)]
-    return found[0].people if found else ()
+    pedigrees = [model for model in plan.model.members() if isinstance(model, Pedigree)]
+    return pedigrees[0].people if pedigrees else ()
 
 
 def _state(text: str | None) -> str | list[float] | None:
-    """Return cut points where all that was typed is numbers, else the expression."""
+    """Return cut points if the text is numbers alone, else the expression."""
     if text is None:
         return None
-    cuts = [_data_options_number(part.strip()) for part in text.split(",")]
+    cuts = [_cell(part.strip()) for part in text.split(",")]
     return text if any(isinstance(cut, str) for cut in cuts) else cuts
 
 
@@ -771,11 +889,11 @@ def _ends(text: str) -> list[Any]:
     ends = [part.strip() for part in text.split(",")]
     if len(ends) != 2 or not any(ends):
         raise misuse(f"--window needs FROM,TO, of which one may be left out; found {text!r}")
-    return [_data_options_number(end) if end else None for end in ends]
+    return [_cell(end) if end else None for end in ends]
 
 
-def _data_options_number(text: str) -> Any:
-    """Return the number that was typed, or the text if it is none."""
+def _cell(text: str) -> Any:
+    """Return the number in a text, or the text itself."""
     for kind in (int, float):
         try:
             return kind(text)
@@ -787,71 +905,80 @@ def _data_options_number(text: str) -> Any:
 DeltaOption = Annotated[
     float | None,
     typer.Option(
-        "--delta",
-        metavar="D",
-        help="The leakage at this delta: odds may move by more than 2 e^leakage with probability "
-        "2 D. By default 0.",
+        "--delta", metavar="D", rich_help_panel="Guarantee",
+        help="Delta of the leakage (default: 0): odds move by more than 2 e^leakage with "
+        "probability at most 2 D.",
     ),
-]
+]  # fmt: skip
 NoiseOption = Annotated[
     Literal["laplace", "gaussian", "discrete-gaussian"] | None,
-    typer.Option("--noise", help="The kind of noise; Gaussian noise needs --delta."),
+    typer.Option(
+        "--noise", metavar="KIND", rich_help_panel="Guarantee",
+        help="Noise: laplace, gaussian or discrete-gaussian; the last two need --delta.",
+    ),
+]  # fmt: skip
+LimitOption = Annotated[
+    float,
+    typer.Option("--limit", metavar="L", help="Leakage limit.", rich_help_panel="Guarantee"),
 ]
 
 
 @dataclass(frozen=True, slots=True)
-class NoiseText:
-    """What is planned beside the limit, as it was typed: a delta, a kind of noise, how often."""
+class NoiseOptions:
+    """The options that give delta, the kind of noise and the number of releases."""
 
     delta: DeltaOption = None
     noise: NoiseOption = None
     releases: int | None = option(
-        "T", "How many releases on the same records keep the limit together (default 1)."
-    )
+        "T", "Releases on the same records that keep the limit together (default: 1).",
+        group="Guarantee",
+    )  # fmt: skip
 
-    def told(self) -> dict[str, Any]:
-        """Return what the library is told, if anything is."""
+    def arguments(self) -> dict[str, Any]:
+        """Return the options given, as arguments of `calibrate`."""
         given = {"delta": self.delta, "noise": self.noise, "releases": self.releases}
         return {name: value for name, value in given.items() if value is not None}
 
 
 @dataclass(frozen=True, slots=True)
-class GuaranteeText:
-    """What is known of an algorithm, as it was typed."""
+class GuaranteeOptions:
+    """The options that give the guarantee of an algorithm."""
 
-    epsilon: float | None = option("E", "Any algorithm of this DP level ...")
-    guarantee_delta: float | None = option("D", "... at this delta of its own: (E, D)-DP ...")
-    rho: float | None = option("RHO", "... any RHO-zCDP algorithm ...")
-    mu: float | None = option("MU", "... any MU-GDP algorithm ...")
+    epsilon: float | None = option("E", "DP level of any algorithm.", group="Question")
+    guarantee_delta: float | None = option("D", "Delta of that level: (E, D)-DP.", group="Question")
+    rho: float | None = option("RHO", "Rho of any zCDP algorithm.", group="Question")
+    mu: float | None = option("MU", "Mu of any algorithm with Gaussian DP.", group="Question")
     neighbours: Literal["replace", "add-remove"] | None = option(
-        None, "... for one record replaced (default), or one added or removed ..."
+        "HOW", "Neighbours of the guarantee: replace (default), or add-remove.", group="Question"
     )
-    unit: Unit | None = option(None, "... or for a whole person.")
+    unit: Unit | None = option(
+        "UNIT", "Unit of the guarantee: record (default), or person.", group="Question"
+    )
 
     @property
-    def asked(self) -> str | None:
-        """The option that names a guarantee, None if there is none."""
+    def flag(self) -> str | None:
+        """The option that names a guarantee, None without one."""
         named = (("--epsilon", self.epsilon), ("--rho", self.rho), ("--mu", self.mu))
         given = [name for name, value in named if value is not None]
         if len(given) > 1:
-            raise misuse(f"say what is known of the algorithm once: {' or '.join(given)}")
+            raise misuse(f"give one guarantee of the algorithm: {' or '.join(given)}")
         return given[0] if given else None
 
     def check(self) -> None:
         """Refuse options that lack their companion."""
-        asked = self.asked
+        flag = self.flag
         if self.guarantee_delta is not None and self.epsilon is None:
             raise misuse(
                 "--guarantee-delta goes with --epsilon; the delta of the answer is --delta"
             )
-        if self.unit is not None and asked is None:
+        if self.unit is not None and flag is None:
             raise misuse("--unit goes with --epsilon; noisy answers and flips protect records")
-        if self.neighbours is not None and asked is None:
+        if self.neighbours is not None and flag is None:
             raise misuse("--neighbours goes with --epsilon, --rho or --mu")
 
     def fields(self) -> dict[str, Any]:
-        """Return for programs which neighbours a guarantee was taken for, and who said so."""
-        if self.asked is None:
+        """Return the neighbours of the guarantee, and whether they were assumed, for JSON."""
+        if self.flag is None:
             return {}
         return {
             "neighbours": self.neighbours or "replace",
@@ -859,18 +986,18 @@ class GuaranteeText:
         }
 
     def rows(self) -> list[tuple[str, str]]:
-        """Return in words which neighbours a guarantee was taken for."""
-        if self.asked is None:
+        """Return the neighbours of the guarantee, and whether they were assumed, in words."""
+        if self.flag is None:
             return []
         unit = self.unit or "record"
         if self.neighbours == "add-remove":
-            what = f"{self.asked} is for one {unit} added or removed, so one replaced counts twice"
+            what = f"{self.flag} is for one {unit} added or removed, so one replaced counts twice"
         else:
-            said = "is" if self.neighbours else "was taken to be"
-            what = f"{self.asked} {said} for one {unit} replaced"
+            verb = "is" if self.neighbours else "was taken to be"
+            what = f"{self.flag} {verb} for one {unit} replaced"
         if self.neighbours is None:
             what += (
-                "; if it is for one added or removed, as in OpenDP, Tumult and PipelineDP, say "
+                "; if it is for one added or removed, as in OpenDP, Tumult and PipelineDP, use "
                 "--neighbours add-remove: then more leaks"
             )
         return [("neighbours", what)]
@@ -892,23 +1019,25 @@ class GuaranteeText:
 
 
 @dataclass(frozen=True, slots=True)
-class AmountText:
-    """How much noise an answer has, as it was typed."""
+class AmountOptions:
+    """The options that give the amount of noise on an answer."""
 
     noise: NoiseOption = None
-    scale: float | None = option("B", "Laplace scale of a noisy answer ...")
-    sigma: float | None = option("S", "... or the standard deviation of its Gaussian noise.")
+    scale: float | None = option("B", "Scale of Laplace noise on an answer.", group="Question")
+    sigma: float | None = option(
+        "S", "Standard deviation of Gaussian noise on an answer.", group="Question"
+    )
 
     @property
-    def asked(self) -> str | None:
-        """The first option that was typed, None if there is none."""
+    def flag(self) -> str | None:
+        """The first of these options given, None without one."""
         named = (("--scale", self.scale), ("--sigma", self.sigma), ("--noise", self.noise))
         return next((name for name, value in named if value is not None), None)
 
     def check(self) -> None:
         """Refuse no amount of noise, two of them, and the wrong one."""
         if self.scale is not None and self.sigma is not None:
-            raise misuse("say one of --scale (Laplace noise) and --sigma (Gaussian noise)")
+            raise misuse("give one of --scale (Laplace noise) and --sigma (Gaussian noise)")
         if self.scale is None and self.sigma is None:
             raise misuse(
                 "a noisy answer needs --scale, the scale of its Laplace noise, or --sigma, the "
@@ -932,7 +1061,7 @@ class AmountText:
 
 
 def several(releases: int) -> str:
-    """Return how many releases a limit is for, in words.
+    """Return the number of releases that share a limit, in words.
 
     >>> several(52), several(1)
     (', by 52 releases together', '')
@@ -941,33 +1070,38 @@ def several(releases: int) -> str:
 
 
 @dataclass(frozen=True, slots=True)
-class RecordsText:
-    """What becomes of records that are missing or in no state, as it was typed."""
+class RecordsOptions:
+    """The option that refuses records that are missing or in no state."""
 
     strict: bool = option(
-        None,
-        "Refuse records that are missing or in no state, by their row; that refusal depends on the "
-        "records.",
-        False,
-    )
+        None, "Refuse missing and foreign records by row; that refusal depends on the records.",
+        False, group="Records",
+    )  # fmt: skip
 
     def rest(self, plan: "Plan[Any]") -> "State | None":
-        """Return the state that such records have in a plan, None if they are refused."""
+        """Return the state of such records under a plan, None if they are refused."""
         return None if self.strict else plan.rest
 
 
 @dataclass(frozen=True, slots=True)
-class LocalText:
-    """A question about the series itself, as it was typed: flipped, or redacted."""
+class LocalOptions:
+    """The options that ask for the series itself, flipped or redacted."""
 
-    series: bool = option(None, "The whole series, each record flipped at random.", False)
-    redacted: bool = option(None, "The series, records erased around those of --protect.", False)
+    series: bool = option(
+        None, "The whole series, each record flipped at random.", False, group="Question"
+    )
+    redacted: bool = option(
+        None, "The series, records erased around those of --protect.", False, group="Question"
+    )
+    protect: str | None = option(
+        "I,J", "Protected records (from 0); by default all.", group="Question"
+    )
     objective: str | None = option(
         "AIM",
-        "Of --series: fewest 'flips' (default), most 'information', or the costs 1,2 of "
-        "flipping each state.",
+        "Aim of --series: fewest 'flips' (default), most 'information', or costs 1,2 of flipping "
+        "each state.",
+        group=_EXPERT,
     )
-    protect: str | None = option("I,J", "Only these records need protection.")
 
     def __post_init__(self) -> None:
         """Refuse options that lack their companion, or have the wrong one."""
@@ -981,12 +1115,12 @@ class LocalText:
             raise misuse("--protect goes with --redacted; a flipped series protects every record")
 
     @property
-    def asked(self) -> bool:
+    def present(self) -> bool:
         """Whether the series itself is asked for."""
         return self.series or self.redacted
 
     def read(self, length: int | None) -> "LocalQuery":
-        """Return the query; ``length`` is what was typed for it, None if nothing was."""
+        """Return the query for series of ``length`` records."""
         from undertow.queries import Redacted, Series
 
         if self.series:
@@ -994,7 +1128,7 @@ class LocalText:
         return Redacted(read_records(self.protect or "", "--protect"), length)
 
     def aim(self) -> Any:
-        """Return what the flips are chosen for: a name, or a cost for each state."""
+        """Return the objective of the flips: a name, or a cost for each state."""
         text = self.objective
         if text is None or text in ("flips", "information"):
             return text
@@ -1002,7 +1136,7 @@ class LocalText:
 
 
 def read_flips(text: str, model: "AnyModel") -> "RandomizedResponse":
-    """Return the flips that were typed: one probability for all states, or one for each of two."""
+    """Return flips with one probability for all states, or one for each of two."""
     from undertow.errors import NotSupported
     from undertow.mechanisms import RandomizedResponse
 

@@ -1,4 +1,4 @@
-"""What people and programs read: tables, strict JSON, refusals, numbers rounded the safe way."""
+"""Output of commands: tables, strict JSON, refusals, progress, messages in options."""
 
 import math
 import re
@@ -15,7 +15,7 @@ import typer
 
 from undertow import errors, progress
 from undertow.progress import Step, Watch
-from undertow.reporting.report import aligned, strict_json
+from undertow.reporting.formats import aligned, strict_json
 from undertow.rounding import above, below, odds, stated, visible
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ __all__ = [
 def show_table(title: str, header: Sequence[str] | None, rows: Sequence[Sequence[str]]) -> None:
     """Print a table; on a narrow terminal cells wrap between words.
 
-    Names are printed literally: nothing in them is a command to the terminal, or markup.
+    Control characters are stripped, and markup is printed literally.
     """
     from rich.console import Console
 
@@ -92,12 +92,12 @@ def show_table(title: str, header: Sequence[str] | None, rows: Sequence[Sequence
 
 
 def show_checks(checks: "Sequence[Check]") -> None:
-    """Print what was tested of a fitted model, and what a failure costs; nothing if it was not."""
+    """Print the checks of a fitted model and the cost of failures, if there are any."""
     if not checks:
         return
     origins = "; ".join(dict.fromkeys(check.origin for check in checks))
     rows = [(check.name, check.outcome, _whole(check.words, check.cost())) for check in checks]
-    show_table(f"What was checked of the model ({origins})", ("assumption", "", "found"), rows)
+    show_table(f"Checks of the model ({origins})", ("assumption", "", "result"), rows)
 
 
 def _whole(words: str, cost: str) -> str:
@@ -105,33 +105,33 @@ def _whole(words: str, cost: str) -> str:
 
 
 INTERRUPTED = 130
-"""The exit code after an interrupt (Ctrl-C), as shells have it: 128 + SIGINT."""
+"""The exit code after an interrupt (Ctrl-C), as in shells: 128 + SIGINT."""
 
 ProgressOption = Annotated[
     bool | None,
     typer.Option(
         "--progress/--no-progress",
-        help="Say on stderr how far long work is; by default on a terminal only, and one line "
-        "elsewhere after ten seconds.",
+        help="Progress on stderr (default: on a terminal only).",
         show_default=False,
+        rich_help_panel="Output",
     ),
 ]
 
 _PATIENCE = 2.0
-"""Seconds before a terminal shows anything: a quick answer needs no progress."""
+"""Seconds before a terminal shows progress."""
 
 _LONG = 10.0
-"""Seconds after which it is said what takes so long, and what would be faster."""
+"""Seconds after which one line names the work and a faster option."""
 
 _EVERY, _APART = 5.0, 1.0
-"""Seconds between plain lines, and at least between those of different stages."""
+"""Seconds between plain lines, and at least between lines of different stages."""
 
 _WANTED: ContextVar[bool | None] = ContextVar("wanted", default=None)
 
 
 @contextmanager
 def wanting(wanted: bool | None) -> Iterator[None]:
-    """Show the progress of what is done inside, or do not, or (None) on a terminal only."""
+    """Show the progress of the work inside, or not, or (None) on a terminal only."""
     before = _WANTED.set(wanted)
     try:
         yield
@@ -141,9 +141,9 @@ def wanting(wanted: bool | None) -> Iterator[None]:
 
 @contextmanager
 def waiting(words: str, faster: str = "") -> Iterator["Shown"]:
-    """Show what is being done while it takes its time; give what is shown, and has been reached.
+    """Show the progress of the work inside, and yield the display, with the interval reached.
 
-    ``faster`` says which option would take less time.
+    ``faster`` names an option that takes less time.
     """
     with _showing(words, faster) as shown, progress.watching(shown.tell) as watch:
         shown.watch = watch
@@ -152,21 +152,21 @@ def waiting(words: str, faster: str = "") -> Iterator["Shown"]:
 
 @contextmanager
 def counting(words: str, faster: str = "") -> Iterator[Callable[[int, int], object]]:
-    """Show what is being done; tell it how much is done, and of how much."""
+    """Show the progress of the work inside, and yield a callback of steps done and in total."""
     with _showing(words, faster) as shown, progress.watching(shown.tell):
         yield shown.count
 
 
 @contextmanager
 def ticking(words: str, total: int, faster: str = "") -> Iterator[Callable[[], object]]:
-    """Show what is being done; each call is one step of ``total``."""
+    """Show the progress of the work inside, and yield a callback of one step of ``total``."""
     done = count(1)
     with counting(words, faster) as tell:
         yield lambda: tell(next(done), total)
 
 
 class Shown:
-    """What is shown, which is nothing here: words, how much of them is done, and the last step."""
+    """A display of progress that prints nothing: the work, its steps, the last stage."""
 
     def __init__(self, words: str) -> None:
         self.whole, self.step = Step(words), ""
@@ -175,11 +175,11 @@ class Shown:
         self.watch = Watch(self.tell)
 
     def reached(self) -> tuple[float, float] | None:
-        """Return the interval that an interrupt has left, if there is one."""
+        """Return the interval reached at an interrupt, if there is one."""
         return self.watch.reached()
 
     def tell(self, step: Step) -> None:
-        """Take what is being done, and say how long it may take where its rows are counted."""
+        """Take a step, and estimate the time left if its rows are counted."""
         if step.words != self._stage:
             self._stage, self._since = step.words, time.monotonic()
         left = remaining(step, time.monotonic() - self._since)
@@ -187,29 +187,29 @@ class Shown:
         self.show()
 
     def count(self, done: int, total: int) -> None:
-        """Take how much of the whole is done."""
+        """Take the steps done and in total."""
         self.whole, self.step = Step(self.whole.words, done, total), ""
         self.show()
 
     def line(self) -> str:
-        """Return what is being done, in one line."""
+        """Return the state of the work in one line."""
         return f"{self.whole}: {self.step}" if self.step else str(self.whole)
 
     def note(self, words: str) -> None:
-        """Show a result of its own, which stays."""
+        """Show a line that stays."""
 
     def show(self) -> None:
-        """Show that something has changed."""
+        """Show the changed state."""
 
     def start(self) -> None:
-        """Begin to show."""
+        """Start the display."""
 
     def stop(self) -> None:
-        """Show nothing any more."""
+        """Stop the display."""
 
 
 def remaining(step: Step, passed: float) -> str:
-    """Return the time that is left in words, nothing where it cannot be told yet.
+    """Return the time left in words, empty if it cannot be estimated yet.
 
     >>> remaining(Step("rows read", 25, 100), 20.0), remaining(Step("rows read", 25), 20.0)
     (', about 1 min left', '')
@@ -227,11 +227,11 @@ def remaining(step: Step, passed: float) -> str:
 
 
 class _Advising(Shown):
-    """One line after `_LONG` seconds: what is being done, and what would be faster."""
+    """One line after `_LONG` seconds with the work and a faster option."""
 
     def __init__(self, words: str, faster: str) -> None:
         super().__init__(words)
-        self.faster = faster or "--progress says how far it is"
+        self.faster = faster or "--progress shows the progress"
         self._late = threading.Timer(_LONG, self._advise)
 
     def note(self, words: str) -> None:
@@ -254,7 +254,7 @@ class _Advising(Shown):
 
 
 class _Live(_Advising):
-    """One line of a terminal, from `_PATIENCE` seconds on."""
+    """One live line of a terminal, from `_PATIENCE` seconds on."""
 
     def __init__(self, words: str, faster: str, console: "Console") -> None:
         from rich.progress import Progress, SpinnerColumn, TextColumn, TimeElapsedColumn
@@ -262,8 +262,8 @@ class _Live(_Advising):
 
         super().__init__(words, faster)
         line = Column(no_wrap=True, overflow="ellipsis")
-        said = TextColumn("{task.description}", markup=False, table_column=line)
-        columns = SpinnerColumn(), said
+        label = TextColumn("{task.description}", markup=False, table_column=line)
+        columns = SpinnerColumn(), label
         self._bar = Progress(*columns, TimeElapsedColumn(), console=console, transient=True)
         self._task = self._bar.add_task(visible(self.line()), total=None)
         self._soon = threading.Timer(_PATIENCE, self._begin)
@@ -305,7 +305,7 @@ class _Live(_Advising):
 
 
 class _Lines(_Advising):
-    """Plain lines: at the start, where a stage begins, and every `_EVERY` seconds."""
+    """Plain lines: at the start, at every stage, and every `_EVERY` seconds."""
 
     def __init__(self, words: str, faster: str = "") -> None:
         super().__init__(words, faster)
@@ -350,7 +350,7 @@ class _Lines(_Advising):
 
 @contextmanager
 def _showing(words: str, faster: str = "") -> Iterator[Shown]:
-    """Show what is being done, as it was asked for and as the terminal allows."""
+    """Show progress as --progress says and as the terminal allows."""
     shown = Shown(words)
     if _WANTED.get() is not False:
         from rich.console import Console
@@ -368,16 +368,16 @@ def _showing(words: str, faster: str = "") -> Iterator[Shown]:
 
 
 _OPTIONS = (
-    "accept", "against", "allele", "attackers", "by", "confidence", "covers", "dataset", "delta",
+    "accept", "against", "allele", "attackers", "by", "confidence", "dataset", "delta",
     "effort", "every", "gaps", "groups", "known", "least", "length", "limit", "method", "missing",
-    "model", "neighbours", "noise", "objective", "pairs", "person", "prior", "protect", "pure",
-    "releases", "scale", "share", "sigma", "source", "start", "state", "states", "target",
-    "targets", "time", "unit", "value", "window",
+    "model", "neighbours", "noise", "objective", "person", "prior", "protect", "pure",
+    "releases", "scale", "secret", "share", "sigma", "source", "start", "state", "states", "target",
+    "targets", "time", "unit", "valid_for", "value", "window",
 )  # fmt: skip
-"""Arguments that are options of the same name."""
+"""Arguments with an option of the same name."""
 
 _RENAMED = {"release_id": "id"}
-"""Arguments that are options of another name."""
+"""Arguments with an option of another name."""
 
 _QUOTED = r"'(?:[^'\\]|\\.)*'|\"(?:[^\"\\]|\\.)*\""
 _VALUE = rf"(?:{_QUOTED}|\[[^\]]*\]|\([^)]*\)|\w+\((?:[^()]|\([^()]*\))*\)|\.\.\.|[\w.+-]*\w)"
@@ -404,7 +404,6 @@ _PHRASES = (
     (r"Data\(table, value=\.\.\.\)", "--value"),
     (r"release\(plan, data\)", "'undertow release'"),
     (r"sanitize\(plan, data\)", "'undertow sanitize'"),
-    (r"redact\(plan, data\)", "'undertow redact'"),
     (r"calibrate\(Series\(\), \.\.\.\)", "'undertow plan --series'"),
     (r"calibrate\([^()]*\)", "'undertow plan'"),
     (r"Series\(\) or Redacted\(\.\.\.\)", "--series or --redacted"),
@@ -412,8 +411,11 @@ _PHRASES = (
     (r"Redacted\(protect=\d+, length=\d+\)", "--redacted --protect {} --length {}"),
     (r"Redacted\(protect=\d+\)", "--redacted --protect {}"),
     (r"Redacted\(protect=\.\.\.\)", "--redacted with --protect"),
-    (r"(?:protect=)?Window\(\d+\)", "--protect-window {}"),
-    (r"(?:protect=)?Window\('1 hour', every='5m'\)", "--protect-window 1h --every 5m"),
+    (r"(?:secret=)?Window\((?:records=)?\d+\)", "--secret {}"),
+    (r"(?:secret=)?Window\('1 hour', every='5m'\)", "--secret 1h --every 5m"),
+    (r"(?:secret=)?Person\(\)", "--secret person"),
+    (r"(?:secret=)?Records\(\[5\]\)", "--protect 5"),
+    (r"(?:secret=)?Pairs\(\[\('walk', 'run'\)\]\)", "--secret walk:run"),
     (r"a model such as MarkovChain\(\.\.\.\)", "a model"),
     (r"\bset_limit\(limit, delta=1e-6\)", "'undertow ledger limit --delta 1e-6'"),
     (r"\bset_limit\b(?:\([^()]*\))?", "'undertow ledger limit'"),
@@ -432,7 +434,7 @@ _PHRASES = (
         "--sum with --scale, or --epsilon",
     ),
 )
-"""What the library says, and what it is called here; the first that fits counts."""
+"""Python expressions in messages of the library, and their options; the first match counts."""
 
 _FOUND = re.compile(r"\d+")
 _RULES: dict[str, str] = {f"rule{place}": meant for place, (_, meant) in enumerate(_PHRASES)}
@@ -443,9 +445,9 @@ _SCAN = re.compile(
 
 
 def in_cli_words(message: str) -> str:
-    """Return a message of the library with options and commands in the place of arguments.
+    """Return a message of the library with options and commands in place of Python arguments.
 
-    What stands in quotation marks is a name from a file or from the user, and stays.
+    Text in quotation marks is a name from a file or from the user, and stays.
 
     >>> in_cli_words("plan with method='exchange' and without a length; found 'time=1'")
     "plan with --method exchange and without a length; found 'time=1'"
@@ -457,15 +459,15 @@ def in_cli_words(message: str) -> str:
     return _SCAN.sub(_meant, message)
 
 
-def _meant(found: re.Match[str]) -> str:
-    said, kind = found[0], found.lastgroup or "name"
+def _meant(match: re.Match[str]) -> str:
+    text, kind = match[0], match.lastgroup or "name"
     if kind == "argument":
-        return _option(said)
-    return said if kind == "name" else _RULES[kind].format(*_FOUND.findall(said))
+        return _option(text)
+    return text if kind == "name" else _RULES[kind].format(*_FOUND.findall(text))
 
 
-def _option(said: str) -> str:
-    """Return 'name=value' as it is typed on the command line.
+def _option(text: str) -> str:
+    """Return 'name=value' as an option of the command line.
 
     >>> _option("method='mq' or 'optimal'"), _option("protect=[5]"), _option("missing=...")
     ('--method mq or optimal', '--protect 5', '--missing')
@@ -474,20 +476,20 @@ def _option(said: str) -> str:
     >>> print(_option("state='cast(v as double)'"))
     --state 'cast(v as double)'
     """
-    name, _, value = said.partition("=")
+    name, _, value = text.partition("=")
     if value.startswith("MarkovChain("):  # a model is a file
         value = "FILE"
     if re.fullmatch(r"'[^']*[ (][^']*'", value):  # a shell needs the quotation marks
         return f"--{name} {value}"
     plain = re.sub(r"['\"\[\]()]", "", value).replace("...", "").replace(", ", ",").rstrip(",")
-    return f"--{_RENAMED.get(name, name)} {plain}".rstrip()
+    return f"--{_RENAMED.get(name, name.replace('_', '-'))} {plain}".rstrip()
 
 
 UNACCOUNTED = (
-    "not accounted in a ledger: every run draws anew and reveals more; "
-    "name one with --ledger and --dataset"
+    "not accounted in a ledger: every run draws new noise and leaks more; give --ledger and "
+    "--dataset"
 )
-"""What is said of a release without a ledger."""
+"""The warning of a release without a ledger."""
 
 
 def interval(leak: "Leakage") -> str:
@@ -505,12 +507,12 @@ def interval(leak: "Leakage") -> str:
 
 
 def meaning(leak: "Leakage") -> str:
-    """Return what a leakage lets the adversary do, in words."""
+    """Return the meaning of a leakage for odds in words."""
     if math.isinf(leak.lower):
-        return "some answers rule a value of a record out, or come as near to that as one likes"
+        return "some answers exclude a value of a record, or come arbitrarily close to that"
     if math.isinf(leak.upper):
         return "no limit is proved on how far an answer can move the odds between two values"
-    window = leak.secrets.window
+    window = leak.secret.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     if leak.delta:
         return (
@@ -521,7 +523,7 @@ def meaning(leak: "Leakage") -> str:
 
 
 def adversary_fields(against: "Against") -> str | dict[str, Any]:
-    """Return an adversary as JSON has it: by name, or by target and known records."""
+    """Return an adversary for JSON: its name, or target and known records."""
     if isinstance(against, str):
         return against
     return {"target": against.target, "known": list(against.known)}
@@ -537,13 +539,13 @@ def leakage_fields(leak: "Leakage") -> dict[str, Any]:
         "witness": None if leak.witness is None else leak.witness.to_dict(),
         "assumptions": list(leak.assumptions),
         "citation": leak.citation,
-        "covers": leak.covers,
-        **({"protect_window": leak.secrets.window} if leak.secrets.window > 1 else {}),
+        "valid_for": leak.valid_for,
+        "secret": leak.secret.to_dict(),
     } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 
 def level_words(level: float, budget: float = 1.0) -> str:
-    """Return what is left of a budget, in words.
+    """Return the rest of a budget in words.
 
     >>> level_words(0.25), level_words(2e-16)
     ('a DP level of 0.25', 'nothing')
@@ -554,7 +556,7 @@ def level_words(level: float, budget: float = 1.0) -> str:
 
 
 def room_words(room: "Room", budget: float = 1.0) -> str:
-    """Return what is left to some records, in words: a level, with a delta also Gaussian noise.
+    """Return the rest of the budget of some records in words, with a delta also as Gaussian noise.
 
     >>> from undertow.ledger.rules import Room, Terms
     >>> room_words(Room(Terms({}, 1.0, 0.25, "any", "record", 1e-6, 1e-7)))
@@ -568,32 +570,32 @@ def room_words(room: "Room", budget: float = 1.0) -> str:
 
 
 def spent_words(spend: "Spend") -> str:
-    """Return what a release spends for the column of a table: a level by its number alone."""
+    """Return the spend of a release for the column of a table."""
     from undertow.ledger.amounts import round_up
     from undertow.ledger.rules import spend_words
 
     return above(round_up(spend.level)) if spend.pure else spend_words(spend)
 
 
-def spend_rows(asked: "Foretold", recorded: str) -> list[tuple[str, str]]:
-    """Return what a ledger would do with a release; ``recorded`` are the words for an old one."""
-    spends = "the whole account: a redaction stands in a ledger alone"
-    if asked.recorded:
+def spend_rows(preview: "Foretold", recorded: str) -> list[tuple[str, str]]:
+    """Return the spend of a release as labelled rows; ``recorded`` describes a recorded one."""
+    spends = "the whole account: a redaction allows no other release"
+    if preview.recorded:
         spends = recorded
-    elif asked.found is not None:
-        spends = "nothing more: it was reserved by a run that did not end"
-    elif asked.entry.spend is not None:
-        spend = asked.entry.spend
-        spends = f"a DP level of {above(asked.spends)}" if spend.pure else spent_words(spend)
-    rows = [("release", asked.entry.release_id), ("spends", spends)]
-    if asked.room is None or asked.after is None:
+    elif preview.found is not None:
+        spends = "nothing more: an interrupted run reserved it"
+    elif preview.entry.spend is not None:
+        spend = preview.entry.spend
+        spends = f"a DP level of {above(preview.spends)}" if spend.pure else spent_words(spend)
+    rows = [("release", preview.entry.release_id), ("spends", spends)]
+    if preview.room is None or preview.after is None:
         return rows
-    now, then = room_words(asked.room), room_words(asked.after)
+    now, then = room_words(preview.room), room_words(preview.after)
     return [*rows, ("left", f"{now} for these records, then {then}")]
 
 
 def answer(fields: Mapping[str, Any], tell: Callable[[], object], *, as_json: bool) -> None:
-    """Print an answer: for programs one JSON object, for people what ``tell`` prints."""
+    """Print an answer: one JSON object, or what ``tell`` prints."""
     if as_json:
         typer.echo(strict_json(fields))
     else:
@@ -607,10 +609,10 @@ def show(title: str, rows: Sequence[tuple[str, str]]) -> None:
 
 @contextmanager
 def refusals(as_json: bool) -> Iterator[None]:
-    """Turn a refusal into one line on stderr, with ``--json`` also an object, and exit code 1.
+    """Print a refusal as one line on stderr, with ``--json`` also as an object; exit code 1.
 
-    So too an interrupt, with exit code 130: what is written is written whole or not at all.
-    Warnings of the library become lines on stderr, too. Both speak of options, not of arguments.
+    An interrupt has exit code 130; files are written completely or not at all. Warnings of the
+    library become lines on stderr. Messages name options in place of Python arguments.
     """
     try:
         with _told_warnings():
@@ -619,7 +621,7 @@ def refusals(as_json: bool) -> Iterator[None]:
         message = in_cli_words(" ".join(str(error).split()))
         if isinstance(error, MemoryError):
             message = (
-                "the answer needs more memory than there is; merge states, or ask about fewer "
+                "the computation needs more memory than is available; merge states, or use fewer "
                 "records"
             )
         say(message)
@@ -627,20 +629,20 @@ def refusals(as_json: bool) -> Iterator[None]:
             typer.echo(strict_json({"error": type(error).__name__, "message": message}))
         raise typer.Exit(1) from None
     except KeyboardInterrupt:
-        say("interrupted; the same command begins again")
+        say("interrupted; run the same command again")
         if as_json:
             typer.echo(strict_json({"error": "Interrupted", "message": "interrupted"}))
         raise typer.Exit(INTERRUPTED) from None
 
 
 def say(message: str) -> None:
-    """Print one line on stderr, in which nothing is a command to the terminal."""
+    """Print one line on stderr, control characters escaped."""
     typer.echo(visible(f"undertow: {message}"), err=True)
 
 
 @contextmanager
 def _told_warnings() -> Iterator[None]:
-    """Print the library's warnings as lines of their own; those of others stay as they are."""
+    """Print the warnings of undertow as single lines; leave those of other libraries."""
     named = [kind for kind in vars(errors).values() if isinstance(kind, type)]
     kinds = [kind for kind in named if issubclass(kind, Warning)]
     with warnings.catch_warnings():

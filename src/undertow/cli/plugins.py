@@ -1,25 +1,24 @@
 """Commands of other distributions, found through the entry-point group ``undertow.commands``.
 
-`undertow-studio` and `undertow-papers` register one command each; where one is not installed, its
-name stays a command that says what to install.
+`undertow-studio` and `undertow-papers` register one command each; the command of a missing
+distribution names what to install.
 """
 
-from collections.abc import Callable
-from importlib.metadata import entry_points
+from collections.abc import Callable, Iterable
+from importlib.metadata import EntryPoint, entry_points
 from typing import Any, NamedTuple
 
 import typer
 
-from undertow.cli.options import misuse
+from undertow.cli.options import GroupedCommand, misuse
 
 __all__ = ["ATTACKERS_GROUP", "GROUP", "add_commands", "registered_attacker"]
 
 GROUP = "undertow.commands"
-"""The entry-point group: a name, and the function that carries out the command."""
-
+"""The entry-point group of commands: a name and a function."""
 
 ATTACKERS_GROUP = "undertow.attackers"
-"""The entry-point group of attackers: a name, and a function of ``tick`` that makes one."""
+"""The entry-point group of attackers: a name and a function of ``tick``."""
 
 
 class _Plugin(NamedTuple):
@@ -28,17 +27,22 @@ class _Plugin(NamedTuple):
 
 
 _PLUGINS = {
-    "reproduce": _Plugin("Recompute the results of the five papers.", "undertow-papers"),
+    "reproduce": _Plugin("Recompute the results of the papers.", "undertow-papers"),
     "studio": _Plugin("Open the local pages in a browser.", "undertow-studio"),
 }
 
 
-def add_commands(app: typer.Typer) -> None:
-    """Add the commands that other distributions register, and a refusal for each one missing."""
-    installed = {point.name: point for point in entry_points(group=GROUP)}
+def add_commands(app: typer.Typer, installed: Iterable[EntryPoint] | None = None) -> None:
+    """Add the commands of other distributions, and a refusal for each one that is missing.
+
+    By default the ``installed`` entry points of the group.
+    """
+    points = entry_points(group=GROUP) if installed is None else installed
+    commands = {point.name: point for point in points}
     for name, plugin in _PLUGINS.items():
-        if name in installed:
-            app.command(name, short_help=plugin.summary)(installed[name].load())
+        if name in commands:
+            command = commands[name].load()
+            app.command(name, cls=GroupedCommand, short_help=plugin.summary)(command)
         else:
             app.command(
                 name,

@@ -1,4 +1,4 @@
-"""``undertow release``: from a file to a private answer, accounted and written whole."""
+"""``undertow release``: a private answer from a table, accounted in a ledger."""
 
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from undertow.cli.files import ReportFiles, check_output, write_bytes
-from undertow.cli.options import DataText, ReleaseText, command, misuse, option
+from undertow.cli.options import DataOptions, ReleaseOptions, command, misuse, option
 from undertow.cli.output import (
     UNACCOUNTED,
     above,
@@ -20,7 +20,7 @@ from undertow.cli.output import (
     waiting,
 )
 from undertow.errors import InvalidInput
-from undertow.reporting.report import csv_bytes, strict_json
+from undertow.reporting.formats import csv_bytes, strict_json
 
 if TYPE_CHECKING:
     from undertow.ledger.rules import Room
@@ -44,12 +44,12 @@ _PUBLISHED = (
 
 @dataclass(frozen=True, slots=True)
 class AnswerFiles(ReportFiles):
-    """Where the answer and the report go."""
+    """The paths of the answer and of the report."""
 
-    output: Path | None = option("FILE", "Write the answer there (.json or .csv).")
+    output: Path | None = option("FILE", "Path of the answer (.json or .csv).", group="Output")
 
     def __post_init__(self) -> None:
-        """Refuse names that do not say what to write."""
+        """Refuse names of unknown formats."""
         if self.force and not self.named():
             raise misuse("--force goes with --output or --report")
         if self.output is not None and self.output.suffix.lower() not in (".json", ".csv"):
@@ -57,32 +57,32 @@ class AnswerFiles(ReportFiles):
         self.check_report()
 
     def named(self) -> list[Path]:
-        """Return the files that will be written."""
+        """Return the files to write."""
         return [path for path in (self.output, self.report) if path is not None]
 
     def check(self, *, recorded: bool) -> None:
         """Refuse, before anything is spent, places where the results cannot be written.
 
-        Where the answer is already recorded nothing will be spent, and a file that is there may
-        be this very answer, written before a crash: it is looked at later.
+        If the answer is already recorded nothing will be spent, and an existing file may be this
+        very answer, written before a crash: its content is compared later.
         """
         for path in self.named():
             check_output(path, force=self.force or recorded)
 
     def write(self, out: "Release", *, accounted: bool) -> None:
-        """Write the files, each whole or not at all; one that holds the same already stays.
+        """Write the files, each completely or not at all; one with the same content stays.
 
-        What was written before a crash says that the answer is new, and the next run that it was
-        recorded earlier: both are the same answer.
+        A file written before a crash calls the answer new, and the next run calls it recorded
+        earlier: both contents are the same answer.
         """
         from undertow.reporting.report import Report
 
-        told, first = out.report(), replace(out, replayed=False).report()
+        report, first = out.report(), replace(out, replayed=False).report()
         try:
             for path in self.named():
-                made = Report.content if path == self.report else _answer
-                if not _holds(path, made(told, path), made(first, path)):
-                    write_bytes(path, made(told, path), force=self.force)
+                content = Report.content if path == self.report else _answer
+                if not _holds(path, content(report, path), content(first, path)):
+                    write_bytes(path, content(report, path), force=self.force)
         except InvalidInput as error:
             advice = (
                 "the answer is recorded: the same command again writes it and spends nothing"
@@ -92,20 +92,20 @@ class AnswerFiles(ReportFiles):
             raise InvalidInput(f"{error}; {advice}") from None
 
 
-def published(told: "Report") -> dict[str, Any]:
-    """Return the answer and its guarantee, as a program wants them."""
-    said = told.to_dict()
-    guarantee = {"promise": said["promise"]["words"], "unit": said["promise"]["unit"]}
-    if "delta" in said["promise"]:
-        guarantee |= {name: said["promise"][name] for name in ("leakage", "delta")}
-    chosen = {name: said[name] for name in _PUBLISHED}
+def published(report: "Report") -> dict[str, Any]:
+    """Return the answer and its guarantee as the fields of a JSON object."""
+    fields = report.to_dict()
+    guarantee = {"promise": fields["promise"]["words"], "unit": fields["promise"]["unit"]}
+    if "delta" in fields["promise"]:
+        guarantee |= {name: fields["promise"][name] for name in ("leakage", "delta")}
+    chosen = {name: fields[name] for name in _PUBLISHED}
     return {"format": "undertow-release", "version": 1} | chosen | guarantee
 
 
-def _answer(told: "Report", path: Path) -> bytes:
+def _answer(report: "Report", path: Path) -> bytes:
     if path.suffix.lower() == ".json":
-        return (strict_json(published(told)) + "\n").encode("utf-8", "backslashreplace")
-    rows = told.facts.rows()
+        return (strict_json(published(report)) + "\n").encode("utf-8", "backslashreplace")
+    rows = report.facts.rows()
     return csv_bytes(rows, list(rows[0]) if rows else [])
 
 
@@ -117,12 +117,12 @@ def _holds(path: Path, *contents: bytes) -> bool:
 
 
 @command
-def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
-    """The private answer of a plan on a table, accounted in a ledger.
+def release(reading: DataOptions, places: AnswerFiles, request: ReleaseOptions) -> None:
+    """Release the private answer of a plan on a table, accounted in a ledger.
 
-    The DP level is reserved before noise is drawn, and the answer is recorded before it is shown.
-    The same command again gives the recorded answer and spends nothing: run it again after a
-    crash or a full disk.
+    The DP level is reserved before noise is drawn, and the answer is recorded before it is printed.
+    The same command again gives the recorded answer and spends nothing, also after a crash or a
+    full disk.
 
     \b
     Examples:
@@ -132,34 +132,34 @@ def release(reading: DataText, places: AnswerFiles, told: ReleaseText) -> None:
         --ledger year.db --dataset w25 --dry-run
       undertow release cohort.vcf.gz --plan families.json --locus 22:16050075
     """
-    told.keep_off(places.named())
+    request.keep_off(places.named())
     from undertow.releasing.account import foretell
     from undertow.releasing.request import carry_out, prepare
 
-    found = told.read_plan()
+    plan = request.read_plan()
     with waiting("reading the data"):
-        book, table = told.open(), reading.read_for(told.data, found)
-        ready = prepare(found, table, book, release_id=told.release_id)
-        asked = foretell(ready.entry, book)
-        places.check(recorded=asked is not None and asked.recorded)
-    if told.dry_run:
-        _tell_intent(ready, asked, places, told.as_json)
+        book, table = request.open(), reading.read_for(request.data, plan)
+        ready = prepare(plan, table, book, release_id=request.release_id)
+        preview = foretell(ready.entry, book)
+        places.check(recorded=preview is not None and preview.recorded)
+    if request.dry_run:
+        _show_preview(ready, preview, places, request.as_json)
         return
     with waiting("releasing"):
-        out = carry_out(ready, book, source=told.source)
+        out = carry_out(ready, book, source=request.source)
         report = out.report()
     places.write(out, accounted=book is not None)
     if book is None:
         say(f"warning: {UNACCOUNTED}")
     answer(
         published(report),
-        lambda: _tell(report, places, None if book is None else book.room(table.scope())),
-        as_json=told.as_json,
+        lambda: _show(report, places, None if book is None else book.room(table.scope())),
+        as_json=request.as_json,
     )
 
 
-def _tell_intent(
-    ready: "ReleaseRequest", asked: "Foretold | None", places: AnswerFiles, as_json: bool
+def _show_preview(
+    ready: "ReleaseRequest", preview: "Foretold | None", places: AnswerFiles, as_json: bool
 ) -> None:
     from undertow.reporting import scope
 
@@ -171,27 +171,27 @@ def _tell_intent(
             "question": question,
             "records": shape.rows,
             "persons": shape.persons,
-            "release_id": None if asked is None else asked.entry.release_id,
-            **_spending(ready, asked),
-            "recorded": asked is not None and asked.recorded,
-            "left": None if asked is None else asked.left,
-            "left_after": None if asked is None else asked.left_after,
-            "proof": {"method": ready.proof.method, "covers": ready.proof.covers},
+            "release_id": None if preview is None else preview.entry.release_id,
+            **_spending(ready, preview),
+            "recorded": preview is not None and preview.recorded,
+            "left": None if preview is None else preview.left,
+            "left_after": None if preview is None else preview.left_after,
+            "proof": {"method": ready.proof.method, "valid_for": ready.proof.valid_for},
             "files": files,
         }
         typer.echo(strict_json(fields))
         return
     spending = [
-        ("release", "not named: there is no ledger"),
+        ("release", "unnamed: no ledger is given"),
         ("spends", _spend(ready)),
-        ("left", "there is no ledger: nothing is accounted"),
+        ("left", "nothing is accounted: no ledger is given"),
     ]
-    if asked is not None:
+    if preview is not None:
         spending = spend_rows(
-            asked, "nothing: this release is recorded, and its answer would be given again"
+            preview, "nothing: this release is recorded, and its answer would be given again"
         )
     show(
-        "What a release would do (dry run: nothing was drawn, recorded or written)",
+        "Preview of the release (dry run: nothing was drawn, recorded or written)",
         [
             ("question", question),
             ("records", scope.records(shape.rows, shape.persons)),
@@ -204,47 +204,47 @@ def _tell_intent(
     )
 
 
-def _spending(ready: "ReleaseRequest", asked: "Foretold | None") -> dict[str, Any]:
-    """Return what would be spent: a level, or the mu or rho of noise that has none."""
+def _spending(ready: "ReleaseRequest", preview: "Foretold | None") -> dict[str, Any]:
+    """Return what a release would spend: a level, or the mu or rho of Gaussian noise."""
     level = ready.spends.get("level")
-    spends = level if asked is None or level is None else asked.spends
+    spends = level if preview is None or level is None else preview.spends
     beside = {name: part for name, part in ready.spends.items() if name != "level"}
     return {"level": level, "spends": spends, **beside}
 
 
 def _spend(ready: "ReleaseRequest") -> str:
-    told = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
-    return " and ".join(f"{told[name]}{above(part)}" for name, part in ready.spends.items())
+    labels = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
+    return " and ".join(f"{labels[name]}{above(part)}" for name, part in ready.spends.items())
 
 
-def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
+def _show(report: "Report", places: AnswerFiles, room: "Room | None") -> None:
     from undertow.plan import exact_answer, readings_moved
     from undertow.reporting import scope
 
-    said = told.to_dict()
-    numbers = told.facts.numbers
+    fields = report.to_dict()
+    numbers = report.facts.numbers
     alone = len(numbers) == 1 and not numbers[0].label()
-    sure = f"with probability {100 * said['probability']:g}%"
-    rows = [("question", said["question"])]
+    sure = f"with probability {100 * fields['probability']:g}%"
+    rows = [("question", fields["question"])]
     if alone:
-        of = exact_answer(told.facts.plan)
+        of = exact_answer(report.facts.plan)
         bar = f"within {above(numbers[0].within, 6)} of {of} {sure}"
         rows += [("answer", numbers[0].shown()), ("error bar", bar)]
     else:
         bars = f"hold all together {sure}"
-        if told.facts.plan.noise.query.selects:
+        if report.facts.plan.noise.query.selects:
             from undertow.reporting.words import shortfall
 
             bars = shortfall(numbers[0].within, sure.rpartition(" ")[2])
         rows += [("answer", "see the table"), ("error bars", bars)]
-    release = told.facts.release
+    release = report.facts.release
     moved = readings_moved(release.plan, release.rows)
     rows += [
         *([] if moved is None else [("readings", moved)]),
-        ("guarantee", said["promise"]["words"]),
-        ("protects", said["promise"]["unit_words"].partition(":")[0]),
-        ("proved for", said["promise"]["proved_for"]),
-        ("records", scope.records(said["records"], said["persons"])),
+        ("guarantee", fields["promise"]["words"]),
+        ("protects", fields["promise"]["unit_words"].partition(":")[0]),
+        ("proved for", fields["promise"]["proved_for"]),
+        ("records", scope.records(fields["records"], fields["persons"])),
         ("window", scope.window(release.window)),
         ("groups", scope.groups(release.groups)),
         ("drawn", scope.drawn(release.made)),
@@ -253,14 +253,14 @@ def _tell(told: "Report", places: AnswerFiles, room: "Room | None") -> None:
         rows.append(("note", scope.replay(release.made)))
     if room is not None:
         rows += [
-            ("release", said["release_id"]),
-            ("entry", said["ledger_entry"]),
+            ("release", fields["release_id"]),
+            ("entry", fields["ledger_entry"]),
             ("left", f"{room_words(room)} for these records"),
         ]
     written = ", ".join(map(str, places.named()))
     show("The answer", [*rows, *([("written to", written)] if written else [])])
     if not alone:
         cells = [(n.label(), n.shown(), above(n.within, 6)) for n in numbers]
-        selects = told.facts.plan.noise.query.selects
+        selects = report.facts.plan.noise.query.selects
         title, bar = ("Selected states", "short by") if selects else ("Released numbers", "within")
         show_table(title, ("which", "released", bar), cells)

@@ -1,4 +1,4 @@
-"""``undertow robustness``: what a plan leaks if its model is not the true one."""
+"""``undertow robustness``: the leakage of a plan under other models than its own."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -18,7 +18,7 @@ from undertow.cli.options import (
 from undertow.cli.output import above, answer, below, show, show_checks, show_table, waiting
 
 if TYPE_CHECKING:
-    from undertow.diagnostics.robustness import ModelCase, Robustness
+    from undertow.diagnostics.other_models import ModelCase, Robustness
     from undertow.plan import Plan
 
 __all__ = [
@@ -29,42 +29,43 @@ __all__ = [
 @command
 def robustness(
     plan: Annotated[
-        Path, typer.Argument(metavar="PLAN", help="The plan's file, as 'undertow plan' wrote it.")
+        Path, typer.Argument(metavar="PLAN", help="Plan file written by 'undertow plan'.")
     ],
-    others: Annotated[
-        list[Path] | None,
-        typer.Option("--other", metavar="FILE", help="A further model; may be repeated."),
-    ] = None,
-    factors: str | None = option(
-        "F,F,...", "Multiply the odds of leaving a state by these (default 0.5,0.8,1,1.25,2)."
+    others: list[Path] | None = option(
+        "FILE", "Further model; repeatable.", name="--other", group="Question"
     ),
-    grid: bool = option(None, "Leave the grid of chains out.", False, name="--no-grid"),
-    figure: Path | None = option("FILE", "Draw it (.png or .svg)."),
+    factors: str | None = option(
+        "F,F,...",
+        "Factors on the odds of leaving a state (default: 0.5,0.8,1,1.25,2).",
+        group="Question",
+    ),
+    no_grid: bool = option(None, "Omit the grid of factors.", False, group="Question"),
+    figure: Path | None = option("FILE", "Path of a figure (.png or .svg).", group="Output"),
     force: ForceOption = False,
     as_json: JsonOption = False,
 ) -> None:
-    """What a plan leaks if the records follow another model than the plan's.
+    """Bound the leakage of a plan under other models than its own.
 
-    Tried are chains that move more or less than the planned one, whatever the checks of a fitted
-    model suggest (a longer memory, persons or times that differ), and models of your own. A limit
-    is kept where a bound proves it, broken where an attack exceeds it, open where neither is known.
+    The models are chains that move more or less than the planned one, those that failed checks of
+    a fit suggest, and your own. A limit is kept if a bound proves it, broken if an attack exceeds
+    it, and open otherwise.
 
     \b
     Examples:
       undertow robustness plan.json
       undertow robustness plan.json --other chain.json --factors 0.5,2 --figure other.png
     """
-    if factors is not None and grid:
-        raise misuse("--factors goes with the grid, which --no-grid leaves out")
+    if factors is not None and no_grid:
+        raise misuse("--factors and --no-grid exclude each other")
     check_figure(figure, force=force)
     read = read_plan(plan)
-    asked: dict[str, Any] = {"others": {str(path): read_model(path) for path in others or ()}}
-    if grid or factors is not None:
-        asked["factors"] = () if grid else tuple(numbers(str(factors), "--factors"))
+    settings: dict[str, Any] = {"others": {str(path): read_model(path) for path in others or ()}}
+    if no_grid or factors is not None:
+        settings["factors"] = () if no_grid else tuple(numbers(str(factors), "--factors"))
     with waiting("trying other models", "--no-grid is faster"):
-        from undertow.diagnostics.robustness import robustness as tried
+        from undertow.diagnostics.other_models import robustness as compute
 
-        table = tried(read, **asked)
+        table = compute(read, **settings)
     if figure is not None:
         from undertow.figures.canvas import figure_bytes
         from undertow.figures.costs import draw_robustness
@@ -74,12 +75,12 @@ def robustness(
     written = {} if figure is None else {"figure": str(figure)}
     answer(
         table.to_dict() | {"plan": read.fingerprint()} | written,
-        lambda: _tell(read, table, figure),
+        lambda: _show(read, table, figure),
         as_json=as_json,
     )
 
 
-def _tell(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
+def _show(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
     from undertow.adversaries import words
 
     worst = table.worst
@@ -90,12 +91,12 @@ def _tell(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
         ("worst case", f"{worst.name}: {_end(worst, 0)} at least"),
         *([] if figure is None else [("figure", str(figure))]),
     ]
-    show("What the plan leaks under other models", rows)
+    show("Leakage of the plan under other models", rows)
     cells = [[case.name, _end(case, 0), _end(case, 1), case.verdict(table.limit)] for case in table]
-    show_table("Each model by itself", ("model", "leaks at least", "at most", "limit"), cells)
+    show_table("Leakage by model", ("model", "leaks at least", "at most", "limit"), cells)
     reasons = [(case.name, case.reason) for case in table if case.reason is not None]
     if reasons:
-        show_table("Of these no more is known", ("model", "why"), reasons)
+        show_table("Models without a result", ("model", "why"), reasons)
     show_checks(plan.checks)
 
 

@@ -1,12 +1,11 @@
-"""``undertow validate``: what a curator should know about a table before releasing from it."""
+"""``undertow validate``: check a table for problems before a release."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.local import is_local
-from undertow.cli.options import DataArgument, DataText, JsonOption, command, option
+from undertow.cli.options import DataArgument, DataOptions, JsonOption, command, option
 from undertow.cli.output import show, show_table, strict_json, waiting
 from undertow.errors import InvalidInput
 
@@ -24,13 +23,15 @@ __all__ = [
 @command
 def validate(
     data: DataArgument,
-    reading: DataText,
-    plan: Path | None = option("FILE", "The plan whose states or range must fit."),
+    reading: DataOptions,
+    plan: Path | None = option(
+        "FILE", "Plan whose states or range the table must fit.", group="Question"
+    ),
     as_json: JsonOption = False,
 ) -> None:
-    """What is odd about a table: missing and foreign values, by column and row; look-alikes.
+    """Check a table for problems: missing and foreign values by column and row, similar states.
 
-    For the curator's eyes: it depends on the records, so do not publish it. No value is shown.
+    The result is for the curator only: it depends on the records. No value is printed.
 
     \b
     Example:
@@ -44,7 +45,7 @@ def validate(
             from undertow.queries import Histogram
 
             read = read_plan(plan)
-            query = Histogram() if is_local(read) else read.noise.query
+            query = Histogram() if read.task != "answer" else read.noise.query
         table = reading.read_for(data, read)
         states, model = ((), None) if read is None else (read.states, read.model)
         problems = table.problems(query, states, model)
@@ -53,13 +54,13 @@ def validate(
         listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
         typer.echo(strict_json(_fields(shape) | {"problems": listed}))
     else:
-        _tell(shape, problems)
+        _show(shape, problems)
     if problems:
         raise typer.Exit(1)
 
 
 def _shape(table: "Data") -> "Shape | None":
-    """Return the public facts, None where rows are so wrong that there are none."""
+    """Return the public facts of a table, None if its rows do not fit together."""
     try:
         return table.shape()
     except InvalidInput:  # among the problems, with column and row
@@ -71,7 +72,7 @@ def _fields(shape: "Shape | None") -> dict[str, Any]:
     return {name: None if shape is None else getattr(shape, name) for name in names}
 
 
-def _tell(shape: "Shape | None", problems: "list[Problem]") -> None:
+def _show(shape: "Shape | None", problems: "list[Problem]") -> None:
     facts = [("records", "cannot be counted: rows do not fit together")]
     if shape is not None:
         facts = [
@@ -81,8 +82,8 @@ def _tell(shape: "Shape | None", problems: "list[Problem]") -> None:
         ]
         if shape.start is not None:
             facts.append(("times", f"{shape.start} to {shape.end}"))
-    found = "see below; for the curator's eyes only" if problems else "none"
-    show("The table", [*facts, ("problems", found)])
+    summary = "see below; for the curator only" if problems else "none"
+    show("The table", [*facts, ("problems", summary)])
     if problems:
         cells = [
             (p.column or "-", "more" if p.row is None else f"{p.row}", p.what) for p in problems

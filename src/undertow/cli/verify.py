@@ -1,4 +1,4 @@
-"""``undertow verify``: does the proof in a certificate give what it claims?"""
+"""``undertow verify``: check the proof in a certificate."""
 
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
@@ -23,15 +23,14 @@ __all__ = [
 @command
 def verify(
     certificate: Annotated[
-        Path, typer.Argument(metavar="FILE", help="The certificate, as --certificate wrote it.")
+        Path, typer.Argument(metavar="FILE", help="Certificate written by --certificate.")
     ],
     as_json: JsonOption = False,
 ) -> None:
-    """Whether the proof in a certificate gives the upper end that it claims.
+    """Verify that the proof in a certificate gives the upper end that it claims.
 
-    Nothing is searched, and no bound of undertow is asked: every step of the proof is computed
-    anew, rounded up. verifier/undertow_verify.c in the sources does the same in C, for those who
-    would rather not trust this program.
+    Every step of the proof is recomputed, rounded up, without a search or a bound of undertow.
+    verifier/undertow_verify.c in the sources is an independent verifier in C.
 
     \b
     Examples:
@@ -44,19 +43,19 @@ def verify(
         from undertow.certifying.checking import verify as check
         from undertow.certifying.document import parse
 
-        found = parse(text)
-        proved = check(found)
-    claim = found.claim
-    told = {
+        document = parse(text)
+        proved = check(document)
+    claim = document.claim
+    fields = {
         "accepted": True, "claimed": claim.upper, "proved": proved, "against": claim.against,
-        "mechanism": claim.mechanism, "proof": found.proof,
-        "conditions": list(found.conditions), "assumptions": _assumed(found),
+        "mechanism": claim.mechanism, "proof": document.proof,
+        "conditions": list(document.conditions), "assumptions": _assumed(document),
     }  # fmt: skip
-    answer(told, lambda: _tell(found, proved), as_json=as_json)
+    answer(fields, lambda: _show(document, proved), as_json=as_json)
 
 
 def _assumed(certificate: "Certificate") -> list[str]:
-    """Return what a claim about all algorithms of a level takes for granted."""
+    """Return the assumptions of a claim about all algorithms of a level."""
     from undertow.certificate import READS_STATES
 
     claim = certificate.claim
@@ -64,7 +63,7 @@ def _assumed(certificate: "Certificate") -> list[str]:
     return [READS_STATES] if level else []
 
 
-def _tell(certificate: "Certificate", proved: float) -> None:
+def _show(certificate: "Certificate", proved: float) -> None:
     from undertow.adversaries import words
     from undertow.plan import doubts
 
@@ -90,11 +89,11 @@ def check_place(path: Path | None, *, force: bool) -> None:
 
 
 def write_certificate(path: Path, asked: "tuple[Any, ...] | Plan[Any]", *, force: bool) -> str:
-    """Write the certificate of a plan, or of a mechanism; return what it says."""
+    """Write the certificate of a plan, or of a mechanism; return its claim in words."""
     from undertow.certifying.writing import certify
     from undertow.plan import Plan
 
     with waiting("finding a proof that others can check"):
-        found = certify(asked) if isinstance(asked, Plan) else certify(*asked)
-    write_text(path, found.to_json() + "\n", force=force)
-    return f"at most {above(found.upper)}, in {path}"
+        document = certify(asked) if isinstance(asked, Plan) else certify(*asked)
+    write_text(path, document.to_json() + "\n", force=force)
+    return f"at most {above(document.upper)}, in {path}"

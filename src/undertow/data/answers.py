@@ -108,7 +108,7 @@ def _count(
 ) -> Answers:
     domain = domain_of(query, states)
     filled = _filled(data, domain)
-    tables = _ask(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
+    tables = _count_rows(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
     numbers = [[0] * len(domain) for _ in tables.totals]
     for group, place, n in tables.rows:
         if place is not None:
@@ -150,7 +150,7 @@ def _transitions(
     filled, size = _filled(data, domain), len(domain)
     code = _coded(data, domain, states, rest)
     pairs = Pairs(data.grid, size, filled)
-    tables = _ask(data, code, [GROUP], {}, pairs)
+    tables = _count_rows(data, code, [GROUP], {}, pairs)
     if data.piece is None:
         pairs.feed(data.in_order(code)[1])  # of each person in order of time
     numbers = [[0] * size**2 for _ in tables.totals]
@@ -167,7 +167,7 @@ def _sum(data: "Data", step: "pl.Expr", gap: int) -> Answers:
         _HIGH: (pl.col(_STEP) // _HALF).sum(),
         _LOW: (pl.col(_STEP) % _HALF).sum(),
     }
-    tables = _ask(data, step, [GROUP], sums)
+    tables = _count_rows(data, step, [GROUP], sums)
     numbers = [[n * gap] for n in tables.absent]
     for group, _, high, low in tables.rows:  # in Python's whole numbers, which do not overflow
         numbers[group][0] += high * _HALF + low
@@ -189,7 +189,7 @@ def _linear(data: "Data", lattice: Lattice, step: "pl.Expr", gap: int) -> Answer
     """Return a weighted sum for each group, which must be one person's whole series."""
     weights = lattice.weights or ()
     check_whole(data, "a weighted sum")
-    tables = _ask(data, step, [GROUP, PERSON], {})
+    tables = _count_rows(data, step, [GROUP, PERSON], {})
     names = (None,) if tables.names is None else tables.names
     per_group = Counter(row[0] for row in tables.rows)  # one row for each person
     for group, (name, total) in enumerate(zip(names, tables.totals, strict=True)):
@@ -217,7 +217,7 @@ def weighted(places: Sequence[int], lattice: Lattice) -> int:
 
 
 def _ordered(
-    data: "Data", step: "pl.Expr", tables: "_FoundRows"
+    data: "Data", step: "pl.Expr", tables: "_CountedRows"
 ) -> "list[tuple[int, bool, int, int]]":
     """Return group, presence, step and absences after it, of all rows in order of time."""
     import polars as pl
@@ -239,7 +239,7 @@ def _ordered(
 
 
 @dataclass(frozen=True, slots=True)
-class _FoundRows:
+class _CountedRows:
     """Counted rows of a query: each with its group's place first, and the records per group."""
 
     names: tuple[Any, ...] | None
@@ -249,9 +249,9 @@ class _FoundRows:
     totals: list[int]
 
 
-def _ask(
+def _count_rows(
     data: "Data", column: "pl.Expr", keys: list[str], sums: "dict[str, pl.Expr]", *also: Fold
-) -> _FoundRows:
+) -> _CountedRows:
     """Return the rows counted by keys, the group first, after the shape was checked.
 
     A table that is read in pieces is fed to ``also`` in the same pass.
@@ -277,4 +277,4 @@ def _ask(
     rows = [(order[row[0]], *row[1:]) for row in counted.select(columns).iter_rows()]
     for row in rows:
         totals[row[0]] += row[len(keys)]
-    return _FoundRows(names, order, rows, absent, totals)
+    return _CountedRows(names, order, rows, absent, totals)

@@ -95,20 +95,20 @@ def keys(values: Sequence[Any], name: str) -> tuple[list[int | None], list[Hasha
     ([0, 1, None, 0], ['b', 'a'])
     """
     places: dict[Any, int] = {}
-    found: list[int | None] = []
+    codes: list[int | None] = []
     for row, given in enumerate(values):
         value = plain(given)
         if is_missing(value):
-            found.append(None)
+            codes.append(None)
             continue
         try:
-            found.append(places.setdefault(value, len(places)))
+            codes.append(places.setdefault(value, len(places)))
         except TypeError:
             raise InvalidInput(
                 f"row {row} of column {name!r} (counting from 0) is a {type(value).__name__}; "
                 "persons and groups are texts, numbers, dates or other values that can be compared"
             ) from None
-    return found, list(places)
+    return codes, list(places)
 
 
 def instants(values: Iterable[Any]) -> tuple[list[int | None], bool | None, bool | None]:

@@ -431,12 +431,12 @@ class _Reader:
         conditions: list[pl.Expr] = []
         results: list[Planes] = []
         while self.word("when"):
-            asked = self.either()
+            subject = self.either()
             if compared is None:
-                conditions.append(self.take(asked, TRUTH))
+                conditions.append(self.take(subject, TRUTH))
             else:
-                plane = self.shared(compared, asked)
-                conditions.append(compared[plane] == asked[plane])
+                plane = self.shared(compared, subject)
+                conditions.append(compared[plane] == subject[plane])
             self.expect("then")
             results.append(self.either())
         if not conditions:
@@ -560,13 +560,13 @@ _TYPES_EXPRESSIONS = {
 
 
 class _Part(NamedTuple):
-    """A part of an expression as it is written, and how tightly it holds together."""
+    """A written part of an expression, and its precedence."""
 
     text: str
     level: int
 
     def within(self, level: int) -> str:
-        """Return the part as an operand of something that holds together as tightly as said."""
+        """Return the part as an operand of an operator of this precedence."""
         return self.text if self.level >= level else f"({self.text})"
 
 

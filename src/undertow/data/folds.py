@@ -64,7 +64,7 @@ __all__ = [
     "facts_of",
     "feed",
     "feed_in_order",
-    "named_or_made",
+    "names_and_columns",
     "packed",
     "pieces",
     "places_of",
@@ -651,7 +651,7 @@ def _lines(
     source.check_unchanged()
 
 
-def named_or_made(
+def names_and_columns(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State] | None, list[pl.Expr]]":
     """Return the states that are named or follow from bins; None if values determine them.
@@ -689,7 +689,7 @@ class Values:
 
     Records are truth values, whole numbers, numbers or texts; fields of a CSV file, which have
     both readings, are numbers if all of them are. Numbers come before texts. A fold: rows have the
-    columns of `named_or_made` and `THERE`, and may come in pieces.
+    columns of `names_and_columns` and `THERE`, and may come in pieces.
     """
 
     def __init__(self, data: "Data", most: int | None = None) -> None:

@@ -55,7 +55,7 @@ def read_genotypes(
         Whose genotypes, in which order, by default all samples of the file; for a `Pedigree` pass
         ``pedigree.people``.
     allele
-        Which allele is B, by default the alternative one (ALT), which must be said where a locus
+        Which allele is B, by default the alternative one (ALT), which must be named where a locus
         has several; all others are b.
 
     Which people, loci and alleles the file lists is taken to be public: a message may name them.
@@ -74,9 +74,9 @@ def _read(
         with _damage(f"{Path(path).name} is not a VCF file"):
             samples = list(file.header.samples)
         wanted = samples if people is None else [str(person) for person in people]
-        known = set(samples)
+        samples_present = set(samples)
         for person in wanted:
-            if person not in known:
+            if person not in samples_present:
                 raise InvalidInput(
                     f"person {person!r} has no genotypes in {Path(path).name}; leave them out, or "
                     "make them latent in the pedigree"
@@ -86,8 +86,8 @@ def _read(
             alleles = tuple(record.alleles or ())
         counted = _counted(alleles, allele, locus)
         with _damage(f"{Path(path).name} is damaged: its genotypes cannot all be read"):
-            found = [_genotype(record.samples[person].alleles, counted) for person in wanted]
-        return found, counted
+            genotypes = [_genotype(record.samples[person].alleles, counted) for person in wanted]
+        return genotypes, counted
 
 
 def _counted(alleles: tuple[str, ...], allele: str | None, locus: Locus) -> str:
@@ -138,8 +138,8 @@ def genotype_table(
     """
     import polars as pl
 
-    found, counted = _read(path, locus, people, allele)
-    table = pl.DataFrame({"genotype": pl.Series(found, dtype=pl.String)})
+    genotypes, counted = _read(path, locus, people, allele)
+    table = pl.DataFrame({"genotype": pl.Series(genotypes, dtype=pl.String)})
     data = Data(table, value="genotype")
     title = f"{Path(path).name} at {_words(locus)}, allele {counted}"
     return data.changed(source=replace(data.source, title=title))
@@ -241,7 +241,7 @@ def _genotype(alleles: Any, counted: str) -> State | None:
 
 
 _RARE = 0.01
-"""How seldom founders of a declared frequency may be as extreme before a curator is told."""
+"""Level of the test of a declared frequency against the founders."""
 
 
 def frequency_problems(data: "Data", model: "Model") -> list[Problem]:
@@ -256,23 +256,23 @@ def frequency_problems(data: "Data", model: "Model") -> list[Problem]:
     >>> print(*frequency_problems(Data(["BB", "BB", "Bb"]), trio))
     the table: allele B is more frequent among the founders than declared (0.01 to 0.02): ...
     """
-    said: list[Problem] = []
+    problems: list[Problem] = []
     pedigrees = [member for member in model.members() if isinstance(member, Pedigree)]
     try:
         listed = data.sequences(GENOTYPES) if pedigrees else []
     except InvalidInput:  # rows that do not fit together are problems of their own
-        return said
+        return problems
     records = [record for series in listed for record in series]
     for pedigree in pedigrees:
-        found = _departure(records, pedigree)
-        if found is not None:
+        departure = _departure(records, pedigree)
+        if departure is not None:
             low, high = pedigree.frequencies
             what = (
-                f"allele B is {found} among the founders than declared ({low:g} to {high:g}): "
+                f"allele B is {departure} among the founders than declared ({low:g} to {high:g}): "
                 "B may be the other allele, or the interval too narrow"
             )
-            said.append(Problem(None, None, what))
-    return said
+            problems.append(Problem(None, None, what))
+    return problems
 
 
 def _departure(records: list[str | None], pedigree: Pedigree) -> str | None:

@@ -66,7 +66,7 @@ FIRST, THERE = "\0first", "\0there"
 """Columns of rows in order: the first row of the same person, and whether there is a record."""
 
 WRONG = ("nobody", "untimed", "twice", "off")
-"""What can be wrong with a row, in the order in which it is told."""
+"""Kinds of errors of a row, in the order in which they are reported."""
 
 _TOTAL, _ROWS, _LENGTH, _NAMED, _NONE = "\0total", "\0rows", "\0length", "\0named", "\0none"
 _LEAST, _GREATEST, _UNTIMED, _TIMES = "\0least", "\0greatest", "\0untimed", "\0times"
@@ -472,7 +472,7 @@ _WIDEST = 2**128
 """No column of whole numbers holds this."""
 _TRUTHS = {"true": True, "false": False}
 _SHOWN = 10
-"""Look-alikes that are told one by one."""
+"""Look-alikes that are listed one by one."""
 _LATIN = dict(zip("авекмнорстухіјѕԁԛԝһӏοαιρντυχ", "abekmhopctyxijsdqwhloaipvtux", strict=True))
 """Small letters of other alphabets that look like Latin ones."""
 
@@ -662,10 +662,10 @@ def _of_truth(column: Column, name: Any) -> Label:
 
 
 def _of_time(column: Column, name: Any) -> Label:
-    found = moment(name)
-    if found is None:
+    reading = moment(name)
+    if reading is None:
         raise _impossible(column, name, "dates or times; write an ISO text such as 2025-01-06")
-    instant, zoned = found
+    instant, zoned = reading
     if zoned != bool(column.zoned):
         held = "times with a zone" if column.zoned else "dates or times without a zone"
         raise _impossible(column, name, f"{held}; write it in the same way")
@@ -775,7 +775,7 @@ class Order:
         import polars as pl
 
         names = [ROW, PERSON, *([] if self.grid.time is None else [TIME])]
-        both = rows.select(names).drop_nulls()  # rows without person or time are told otherwise
+        both = rows.select(names).drop_nulls()  # rows without person or time are reported elsewhere
         if not both.height:
             return
         both = both if self._last is None else pl.concat([self._last, both])
@@ -816,7 +816,7 @@ class _PersonsSeen:
     """Persons by keyed hashes of 128 bits, with the row at which the rows of each begin.
 
     Those that came since are looked up among the others as soon as they are as many: the cost is
-    that of sorting all of them, and a person who comes back is told by the first such row.
+    that of sorting all of them, and a returning person is reported by the first such row.
     """
 
     def __init__(self, most: int | None) -> None:

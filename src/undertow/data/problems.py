@@ -26,8 +26,9 @@ if TYPE_CHECKING:
     from undertow.data.states import Record
     from undertow.data.table import Data
     from undertow.models.base import Model
+    from undertow.plan import Plan
 
-__all__ = ["SHOWN", "Problem", "problems", "record_problems"]
+__all__ = ["SHOWN", "Problem", "problems", "record_problems", "validate"]
 
 SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
@@ -71,6 +72,23 @@ def problems(data: "Data", query: AnyQuery | None, states: tuple[State, ...]) ->
             more = f"{count - len(rows_found)} more rows" if rows_found else f"{count} rows"
             listed.append(Problem(column, None, f"{more}: {what}"))
     return listed
+
+
+def validate(data: "Data", plan: "Plan[Any] | None" = None) -> list[Problem]:
+    """Check a table for problems, by column and row, for a plan that is to be released from it.
+
+    For the curator's eyes: the result depends on the records. Without a plan no state and no range
+    is known, and records are checked for missing values alone.
+
+    >>> import polars as pl
+    >>> from undertow import Data
+    >>> [(one.column, one.row) for one in validate(Data(pl.DataFrame({"v": [1, None]}), value="v"))]
+    [('v', 1)]
+    """
+    if plan is None:
+        return data.problems()
+    query: Any = Histogram() if plan.task != "answer" else plan.noise.query
+    return data.problems(query, plan.states, plan.model)
 
 
 def record_problems(data: "Data", model: "Model") -> list[Problem]:
@@ -173,7 +191,7 @@ def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
         ]
     planes = data.record.planes
     if states or TEXT not in planes or data.record.mapping or data.record.cuts:
-        return problems  # what is in no state of the plan is told row by row
+        return problems  # what is in no state of the plan is reported row by row
     text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
     columns = planes[TEXT].alias(_TEST), text.alias(_N)
     if data.piece is None:

@@ -1,7 +1,7 @@
 """The description of a table's records, compared with that of a model.
 
 Everything here is a public fact: what was named when the table was opened, the declared types of
-columns, persons and times. `check_records` is asked by whatever reads records under a plan, before
+columns, persons and times. Every reader of records under a plan calls `check_records` before
 anything is spent.
 """
 
@@ -99,8 +99,8 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
     >>> import polars as pl
     >>> from undertow.data.table import Data
     >>> days = [dt.date(2024, 1, day) for day in (1, 2, 4)]
-    >>> found = unnamed_spreads(Data(pl.DataFrame({"day": days, "x": [0, 1, 0]}), value="x"))
-    >>> {name: (least // _DAY, most // _DAY) for name, (least, most) in found.items()}
+    >>> spreads = unnamed_spreads(Data(pl.DataFrame({"day": days, "x": [0, 1, 0]}), value="x"))
+    >>> {name: (least // _DAY, most // _DAY) for name, (least, most) in spreads.items()}
     {'day': (1, 2)}
     """
     import polars as pl
@@ -396,8 +396,12 @@ def source_of(data: "Data") -> RecordSource:
     grid = data.grid
     if (grid.person is None and grid.time is None) or data.source.spread:
         return RecordSource(files)
-    time = pl.lit(None, dtype=pl.Int64) if grid.time is None else pl.col(TIME)
-    ends = time.min().alias("first"), time.max().alias("last")
+    # the least of a constant is none of what polars before 1.35 aggregates
+    unknown = pl.lit(None, dtype=pl.Int64)
+    least, most = (
+        (unknown, unknown) if grid.time is None else (pl.col(TIME).min(), pl.col(TIME).max())
+    )
+    ends = least.alias("first"), most.alias("last")
     column = PERSON if data.by is None else GROUP  # of whom there are records in this data
     if data.piece is None:
         rows = grid.windowed(data.rows()).drop_nulls(column)
@@ -470,7 +474,7 @@ def _bare_number(rule: StateRule) -> bool:
 def _other_step(
     step: str | int, own: str | int | None, data: "Data", *, equal: bool = False
 ) -> str | None:
-    """Return the step of a table in words where it is not the one that was said.
+    """Return the step of a table in words if it differs from the stated one.
 
     ``equal``: nobody has named a step, and only rows in equal steps are certainly others.
     """
@@ -487,7 +491,7 @@ def _other_step(
 
 
 def _unnamed_step(step: str | int, data: "Data", *, equal: bool) -> str | None:
-    """Return the step by a column of times that nobody named, where none has the one said."""
+    """Return the step by an unnamed column of times, if none has the stated step."""
     if not isinstance(step, str):
         return None
     clocks = unnamed_spreads(data)
@@ -560,7 +564,7 @@ def _ordered(model: "Model") -> bool:
 
 
 def _unsaid(model: "Model", data: "Data") -> Iterator[str]:
-    """Yield what the model never said of its records, and what this table takes them for."""
+    """Yield what the model leaves open about its records, and how this table reads them."""
     theirs, own = model.records, described(data)
     if own is None:
         return

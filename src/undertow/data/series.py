@@ -16,7 +16,7 @@ from undertow.data.folds import (
     PickedRows,
     Values,
     feed,
-    named_or_made,
+    names_and_columns,
     places_of,
     too_many_values,
 )
@@ -122,7 +122,7 @@ def _read(
     data: "Data", states: tuple[State, ...] | None
 ) -> "tuple[Sequence[State], pl.DataFrame, Ints]":
     """Return the names of the states, the rows of each person in order, and their numbers."""
-    names, columns = named_or_made(data, states)
+    names, columns = names_and_columns(data, states)
     shape, rows = data.in_order(*columns, grouped=data.by is not None)
     if shape.rows > MOST_RECORDS:
         raise InvalidInput(
@@ -184,7 +184,7 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
     One pass, and one before it for the values that occur where no states are named. Persons come
     in the order of their names.
     """
-    names, columns = named_or_made(data, states)
+    names, columns = names_and_columns(data, states)
     columns = [*columns, data.record.there.alias(THERE)]
     coded: Callable[[pl.DataFrame], Ints] = places_of
     if names is None:

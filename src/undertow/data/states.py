@@ -25,7 +25,7 @@ if TYPE_CHECKING:
 __all__ = ["Record", "as_json", "match", "placed", "record_of"]
 
 _EXACT = 2**53
-"""Whole numbers below this are told apart by a float."""
+"""Bound below which floats distinguish all whole numbers."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -1,4 +1,4 @@
-"""`Data`: private records in a table, and the only questions that are asked of them.
+"""`Data`: private records in a table, and the queries that it answers.
 
 Public are the shape (how many rows, which persons, times and groups), the names and types of the
 columns. Private are the values of the value column and of every column in the state expression:
@@ -312,7 +312,7 @@ class Data:
     def identity(self) -> str | None:
         """Return a hash of the public shape of the whole table, None without persons and times.
 
-        All times and groups count, whatever window and groups are asked for; no value does.
+        All times and groups count, whatever the window and the groups; values do not.
         Two files with the same rows have the same. One pass, linear in the rows.
         """
         grid = Grid(self.grid.person, self.grid.time, self.grid.clock, self.grid.zoned)
@@ -355,7 +355,7 @@ class Data:
     def check_types(self, states: Sequence[State]) -> None:
         """Refuse records that can be in none of these states, by their declared type alone.
 
-        A CSV column has no type. Where states are truth values, it must be said which of its fields
+        A CSV column has no type. Where states are truth values, name which of its fields
         are true.
 
         >>> Data([0, 3, 7], state="record > 0").check_types(("inactive", "active"))
@@ -389,7 +389,7 @@ class Data:
 
     def coded(self, rule: "Rule") -> "Coded | CodedPieces":
         """Return the records as numbers of states, to be put back into the form of the table."""
-        from undertow.data.writing import coded_table
+        from undertow.data.codes import coded_table
 
         return coded_table(self, rule)
 
@@ -478,7 +478,7 @@ class Data:
     ) -> "pl.LazyFrame":
         """Return person, time, group and what is made of each row, for all times.
 
-        Rows are numbered from 0 on if that is asked for, or from the number ``first`` on.
+        Rows are numbered from 0 on with ``numbered``, or from the number ``first`` on.
         """
         import polars as pl
 

@@ -6,8 +6,8 @@ from dataclasses import dataclass
 from fractions import Fraction
 from typing import Any, Literal
 
-from undertow.adversaries import ONE_RECORD, Against, Window, check_against, words
-from undertow.bounds.engine import leakage, read_window
+from undertow.adversaries import Against, check_against, words
+from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
@@ -19,6 +19,7 @@ from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.plan import doubts
 from undertow.planning.budget import Search, budget_for, largest_level
 from undertow.rounding import below, columns
+from undertow.secrets import ONE_RECORD, Window
 
 __all__ = [
     "LEVELS",
@@ -93,7 +94,7 @@ class WindowTable(ResultTable):
         """Return the table as plain text."""
         lines = [("protected", "DP level", "if independent")]
         lines += [
-            (Window(row.records).words(), below(row.level), below(row.independent))
+            (Window(row.records).length_words(), below(row.level), below(row.independent))
             for row in self.rows
         ]
         if self.person is not None:
@@ -151,7 +152,7 @@ def budget_by_window(
         window = Window(size)
 
         def measure(level: float, window: Window = window) -> Leakage:
-            return leakage(PureDP(level), model, against, protect=window)
+            return leakage(PureDP(level), model, against, window)
 
         # the sides hardly change with the window: 1 / level grows by about its records
         guess = None
@@ -250,14 +251,14 @@ def renewal(
     records: int = 1,
     limit: float = 1.0,
     against: Against = "any",
-    protect: Window | None = None,
+    secret: Window | None = None,
 ) -> Renewal:
     """Return what a level leaks that is spent afresh in every period.
 
     Whatever is released in a period reads the records of that period only, and is together
     ``epsilon``-DP for one replaced record of the ``model``'s series; ``records`` of them make a
     period (by default a record is a period). Where releases read older records as well, their
-    levels add up before they are asked about here. ``protect`` asks about the history of several
+    levels add up before they are asked about here. ``secret`` asks about the history of several
     records in a row, such as a week of days. The cost is that of `dp_budget`.
 
     >>> from undertow import MarkovChain
@@ -275,17 +276,17 @@ def renewal(
             "a budget that renews goes on for ever, and this model speaks of a fixed number of "
             "records; use a chain of any length, or groups"
         )
-    window = read_window(protect)
-    leak = leakage(PureDP(epsilon), endless, against, protect=window)
+    window = ONE_RECORD if secret is None else secret
+    leak = leakage(PureDP(epsilon), endless, against, window)
     budget = _budget(endless, limit, against, window)
-    said = doubts(endless.checks) if endless.checks and against != "informed" else ()
-    return Renewal(period, epsilon, records, leak, limit, budget, window, said)
+    remarks = doubts(endless.checks) if endless.checks and against != "informed" else ()
+    return Renewal(period, epsilon, records, leak, limit, budget, window, remarks)
 
 
 def _budget(model: AnyModel, limit: float, against: Against, window: Window) -> float:
     """Return the level to spend in each period, 0 where every level leaks without bound."""
     try:
-        return budget_for(model, limit, against, protect=window)
+        return budget_for(model, limit, against, window)
     except NotSupported:
         return 0.0
 
@@ -318,11 +319,11 @@ def by_persistence(
     >>> [round(leak, 3) for leak in by_persistence((1.0,), (.5, .8)).leakages[0]]
     [1.0, 3.136]
     """
-    kept = tuple(float(p) for p in persistences)
-    for p in kept:
+    stays = tuple(float(p) for p in persistences)
+    for p in stays:
         if not 0.5 <= p < 1:
             raise InvalidInput(f"a persistence lies in [0.5, 1), found {p:g}")
-    chains = [MarkovChain([[p, 1 - p], [1 - p, p]]) for p in kept]
+    chains = [MarkovChain([[p, 1 - p], [1 - p, p]]) for p in stays]
     spent = tuple(check_epsilon(level, "epsilon") for level in levels)
     rows = tuple(tuple(leakage(PureDP(level), chain).upper for chain in chains) for level in spent)
     budgets = []
@@ -333,4 +334,4 @@ def by_persistence(
 
         found = largest_level(measure, chain, check_epsilon(limit, "limit"), _DRAWN)
         budgets.append(found)
-    return Persistence(kept, spent, rows, limit, tuple(budgets))
+    return Persistence(stays, spent, rows, limit, tuple(budgets))

@@ -1,4 +1,4 @@
-"""What all figures share: style, labels that do not cover each other, and the way to matplotlib."""
+"""The style of all figures, labels that do not overlap, and the import of matplotlib."""
 
 import html
 import io
@@ -37,7 +37,7 @@ __all__ = [
 BLUE, ORANGE, GREEN, GREY, INK = "#0072B2", "#B84F00", "#007A59", "#666666", "#222222"
 PURPLE, PINK, OLIVE, RED = "#6F3A8C", "#B84A8A", "#7D6B00", "#A01F1F"
 COLOURS = (BLUE, ORANGE, GREEN, PURPLE, PINK, OLIVE, RED, GREY)
-"""In the order in which lines take them."""
+"""The colours of lines, in order."""
 
 
 STYLE = {
@@ -58,7 +58,7 @@ SIZE = (8.6, 5.2)
 
 @contextmanager
 def canvas(size: tuple[float, float] = SIZE) -> Iterator["Figure"]:
-    """Give an empty figure in the house style."""
+    """Yield an empty figure in the common style."""
     matplotlib = _matplotlib()
     from matplotlib.figure import Figure
 
@@ -67,7 +67,7 @@ def canvas(size: tuple[float, float] = SIZE) -> Iterator["Figure"]:
 
 
 def check_drawing() -> None:
-    """Refuse where nothing can be drawn, before anything is computed."""
+    """Refuse to draw without matplotlib, before anything is computed."""
     _matplotlib()
 
 
@@ -82,7 +82,7 @@ def figure_bytes(figure: "Figure", kind: Literal["png", "svg"]) -> bytes:
 
 
 def plain(name: str) -> str:
-    r"""Return a name as it can stand in a figure: no formula is read into it, nothing is hidden.
+    r"""Return a name for a figure, formulas and control characters escaped.
 
     >>> print(plain("at $5\a"))
     at \$5\x07
@@ -91,7 +91,7 @@ def plain(name: str) -> str:
 
 
 def over(axes: "Axes", words: str, height: float = 1.025, size: float = 10) -> None:
-    """Write what the vertical axis counts above the left end of the axes."""
+    """Write the label of the vertical axis above the left end of the axes."""
     axes.text(0, height, words, transform=axes.transAxes, color=GREY, fontsize=size)
 
 
@@ -106,7 +106,7 @@ def beside(axes: "Axes", height: float, words: str, colour: str, **more: Any) ->
 def label_ends(
     axes: "Axes", labels: list[tuple[float, str, str]], least: float, **more: Any
 ) -> None:
-    """Write what each line is called in the right margin, none over another.
+    """Write the names of lines in the right margin, without overlaps.
 
     A label is where the line ends, its words and its colour; ``least`` the height of one as a share
     of the axes.

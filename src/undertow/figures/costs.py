@@ -1,4 +1,4 @@
-"""Expected error against limit, one line for each method."""
+"""Figures of costs: errors of methods, budgets of windows and renewals, orders, robustness."""
 
 import math
 from collections.abc import Sequence
@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.diagnostics.orders import OrderCase, OrderTable
-from undertow.diagnostics.robustness import ModelCase, Robustness
+from undertow.diagnostics.chain_orders import OrderCase, OrderTable
+from undertow.diagnostics.other_models import ModelCase, Robustness
 from undertow.diagnostics.windows import Persistence, WindowTable
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures import canvas as c
@@ -57,7 +57,7 @@ _TITLE = 74
 """Characters of a title in full size."""
 
 _SAME = 5e-3
-"""Relative distance at which two curves are one on paper, and share a label."""
+"""Relative distance below which two curves share a label."""
 
 
 def draw_errors(curves: "ErrorCurves", title: str = "", limit: float | None = None) -> "Figure":
@@ -116,7 +116,7 @@ def _error_line(name: str, curves: "ErrorCurves") -> dict[str, Any]:
 
 
 def _weaker(name: str, curves: "ErrorCurves") -> bool:
-    """Return whether a method protects against the ignorant attacker, and others against more."""
+    """Tell whether a method protects against fewer attackers than others."""
     return curves.protects[name] == "ignorant" and {*curves.protects.values()} != {"ignorant"}
 
 
@@ -170,11 +170,11 @@ def _alike(drawn: dict[str, Array]) -> list[list[str]]:
 
 
 def _error_range(x: Array, errors: Sequence[Array], limit: float | None) -> tuple[float, float]:
-    """Return the errors to show: far above what was asked for they vanish, and say nothing."""
+    """Return the range of errors to show, cut far above the limit, where they vanish."""
     shown = np.array(errors)
     shown = np.where(np.isfinite(shown) & (shown > 0), shown, np.nan)
-    asked = shown if limit is None else shown[:, x <= limit]
-    least = np.nanmin(asked) if np.isfinite(asked).any() else np.nanmin(shown)
+    below_limit = shown if limit is None else shown[:, x <= limit]
+    least = np.nanmin(below_limit) if np.isfinite(below_limit).any() else np.nanmin(shown)
     top = float(np.nanmax(shown))
     return max(float(np.nanmin(shown)), float(least) / 100) / 1.5, top * 1.5
 
@@ -230,7 +230,7 @@ def _say(
     axes: "Axes", words: str, where: tuple[float, float], away: tuple[float, float], colour: str,
     side: str = "left",
 ) -> None:  # fmt: skip
-    """Write words beside a point, in the colour of what they are about."""
+    """Write words beside a point, in its colour."""
     axes.annotate(
         words, where, away, textcoords="offset points", va="top", ha=side, fontsize=9.5,
         color=colour, linespacing=1.15,
@@ -343,8 +343,8 @@ def _draw_bic(axes: "Axes", table: OrderTable) -> None:
         best = case is table.best
         axes.plot([place, place], [0, gap], color=GREEN if best else GREY, lw=2, label=case.name)
         axes.plot(place, gap, "D", color=GREEN if best else GREY, ms=7, mec="white")
-        said = "best" if best else f"+{gap:,.0f}"
-        axes.text(place, gap + 0.045 * top, said, ha="center", fontsize=9.5, color=INK)
+        text = "best" if best else f"+{gap:,.0f}"
+        axes.text(place, gap + 0.045 * top, text, ha="center", fontsize=9.5, color=INK)
     axes.set_ylim(-0.04 * top, 1.18 * top)
     _names(axes, table)
     over(axes, f"BIC above the least ({least:,.0f})", 1.035, 9.5)
@@ -352,8 +352,8 @@ def _draw_bic(axes: "Axes", table: OrderTable) -> None:
 
 def _draw_noise(axes: "Axes", table: OrderTable) -> None:
     ends = [case.scale for case in table]
-    found = [end[1] or end[0] for end in ends if end is not None]
-    top = 1.25 * max(found, default=1.0)
+    amounts = [end[1] or end[0] for end in ends if end is not None]
+    top = 1.25 * max(amounts, default=1.0)
     free = None if table.measured is None else table.measured.measured / table.limit
     if free is not None:
         top = max(top, 1.2 * free)
@@ -400,22 +400,22 @@ def _draw_leakage(axes: "Axes", table: OrderTable, limit: float) -> None:
     over(axes, "what the plan leaks", 1.035, 9.5)
 
 
-def _point(axes: "Axes", place: int, value: float, said: str, top: float, label: str) -> None:
+def _point(axes: "Axes", place: int, value: float, text: str, top: float, label: str) -> None:
     axes.plot(place, value, "o", color=BLUE, ms=8, mec="white", label=label, zorder=4)
     axes.text(
-        place, value - 0.045 * top, said, ha="center", va="top", fontsize=9.5, color=INK, zorder=5,
+        place, value - 0.045 * top, text, ha="center", va="top", fontsize=9.5, color=INK, zorder=5,
         bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
     )  # fmt: skip
 
 
-def _open(axes: "Axes", place: int, value: float, said: str, top: float, label: str) -> None:
+def _open(axes: "Axes", place: int, value: float, text: str, top: float, label: str) -> None:
     axes.annotate(
         "", (place, value + 0.13 * top), (place, value + 0.012 * top),
         arrowprops={"arrowstyle": "->", "color": BLUE, "lw": 1.6},
     )  # fmt: skip
     axes.plot(place, value, "o", mfc="white", mec=BLUE, mew=1.8, ms=8, label=label, zorder=4)
     axes.text(
-        place, value - 0.045 * top, f"≥ {said}", ha="center", va="top", fontsize=9.5, color=INK,
+        place, value - 0.045 * top, f"≥ {text}", ha="center", va="top", fontsize=9.5, color=INK,
         zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
     )  # fmt: skip
 

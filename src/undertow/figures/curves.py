@@ -1,4 +1,4 @@
-"""Leakage against DP level, beside the published bounds."""
+"""Figures of leakage: against the DP level with published bounds, and against delta."""
 
 import math
 from collections.abc import Callable, Iterable, Sequence
@@ -57,7 +57,7 @@ class Curves:
 
 @dataclass(frozen=True, slots=True)
 class Mark:
-    """A point of the figure to dwell on; its words stand ``lift`` points above it, or below."""
+    """A labelled point of the figure; its words stand ``lift`` points above it, or below."""
 
     level: float
     value: float
@@ -71,7 +71,7 @@ def leakage_curves(
     length: int | None = None,
     tick: Callable[[], object] = lambda: None,
 ) -> Curves:
-    """Return what epsilon-DP algorithms leak on a chain, for each epsilon.
+    """Return the leakage of epsilon-DP algorithms on a chain for each epsilon.
 
     Two leakages per epsilon; ``tick`` is called after each pair. ``length`` serves the general
     bound only: the curves are those of the chain as given.
@@ -172,7 +172,7 @@ def _published(constant: Callable[[MarkovChain], float], chain: MarkovChain) -> 
 
 
 _LEAST, _LARGEST = 1e-12, 1e-1
-"""Deltas that are shown at least and at most."""
+"""The least and the largest delta of the figure."""
 
 _SAMPLES = 60
 """Points of the guarantee's own curve."""
@@ -186,7 +186,7 @@ _TITLE = 74
 
 @dataclass(frozen=True, slots=True)
 class DeltaCurves:
-    """Pairs (epsilon, delta): what leaks here, and what the guarantee says of itself.
+    """Pairs (epsilon, delta): the leakage on the model, and the guarantee itself.
 
     ``proved`` are pairs of the certificate, ``own`` those of the guarantee against an attacker who
     knows all other records, ``pure`` the leakage of a pure algorithm of the same epsilon (None
@@ -296,7 +296,7 @@ def _line(
 
 
 def _mark(axes: "Axes", curves: DeltaCurves, top: float) -> None:
-    """Draw the pair that was asked for, with its words."""
+    """Draw the pair of the question, with its label."""
     epsilon, delta = curves.asked
     axes.plot(
         [delta], [epsilon], "o", color=ORANGE, ms=8, mec="white", mew=1.2, zorder=5, label="asked"

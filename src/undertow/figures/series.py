@@ -1,4 +1,4 @@
-"""How often attackers are right, against what is guaranteed."""
+"""Figures of series: the success of attackers against the bound, and erasures."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -40,7 +40,7 @@ _LABEL_HEIGHT = 0.055
 
 @dataclass(frozen=True, slots=True)
 class Hit:
-    """How often an attacker was right, between ``low`` and ``high``, at one guaranteed leakage.
+    """The accuracy of an attacker, between ``low`` and ``high``, at one guaranteed leakage.
 
     ``covered`` says whether the guarantee is about this attacker, and ``bound`` what it says where
     he knows more than the others beforehand (None: the bound of all).
@@ -57,7 +57,7 @@ class Hit:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guarantee:
-    """What a guarantee of each limit says about the accuracy, and what the prior alone reaches."""
+    """The bound on the accuracy for each limit, and the accuracy of the prior alone."""
 
     limits: Array
     bounds: Array
@@ -113,7 +113,7 @@ def _draw(axes: "Axes", hits: list[Hit], shift: float, place: int) -> str:
 def _draw_own_bound(
     axes: "Axes", hits: list[Hit], shift: float, colour: str
 ) -> list[tuple[float, str, str]]:
-    """Draw the bound of an attacker who has one of his own, and return its label."""
+    """Draw the separate bound of an attacker, and return its label."""
     bounds = [(hit.limit + shift, hit.bound) for hit in hits if hit.bound is not None]
     if not bounds:
         return []

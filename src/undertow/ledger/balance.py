@@ -8,9 +8,17 @@ from undertow.certificate import Leakage
 from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
 from undertow.ledger.amounts import Spend, highest, round_down, worst
-from undertow.ledger.narrowing import tested_of
 from undertow.ledger.replay import entries_of
-from undertow.ledger.rules import Entry, Layout, Room, Terms, exchanged, exchanged_at_delta, region
+from undertow.ledger.rules import (
+    Entry,
+    Layout,
+    Room,
+    Terms,
+    exchanged,
+    exchanged_at_delta,
+    region,
+    tested_of,
+)
 from undertow.ledger.store import Store, Transaction
 from undertow.mechanisms import Unit
 from undertow.models.sets import AnyModel

@@ -7,7 +7,6 @@ from datetime import UTC, datetime
 from json import loads
 from typing import TYPE_CHECKING, Any, Literal
 
-from undertow.adversaries import Window
 from undertow.certificate import canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, check_name
@@ -19,17 +18,21 @@ from undertow.ledger.checks import Checks, Granting
 from undertow.ledger.entries import check_terms, request, wanted_terms
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
-from undertow.ledger.narrowing import affordable, believed, check_narrowing, recorded_fit, tested_of
 from undertow.ledger.rules import (
     Entry,
     Kind,
     Layout,
     Room,
     Terms,
+    affordable,
     allowance,
+    believed,
+    check_narrowing,
     check_same,
+    recorded_fit,
     settled,
     spend_words,
+    tested_of,
 )
 from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
@@ -40,6 +43,7 @@ from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_choice, check_flag, check_positive
 from undertow.queries import AnyQuery
 from undertow.rounding import above, below
+from undertow.secrets import Person, Window
 
 if TYPE_CHECKING:
     from undertow.plan import Plan
@@ -65,7 +69,7 @@ class Ledger(KeyHolder):
     """The account of everything released from one data set.
 
     The budget is ``dp_budget(model, limit, against)``, computed once and rounded down; where the
-    unit is a person it is the limit itself. Invariant: for every record, the DP levels of the
+    secret is a person it is the limit itself. Invariant: for every record, the DP levels of the
     entries that touch it add up to at most the budget, whoever writes, crashes or races. An entry
     counts as soon as it is reserved. With a ``delta`` entries may have the mu or the rho of noise
     without a DP level, which add up on their own (`undertow.ledger.rules`).
@@ -84,13 +88,12 @@ class Ledger(KeyHolder):
     pure
         With a delta: the DP level that is set aside for releases that have one, by default 0.
         Levels spent *before* noise without a level begins need no such share.
-    against, unit
-        The adversary covered, by default ``"any"``, and whether one record or all records of one
-        person are hidden, by default ``"record"``.
-    protect
-        ``Window(12)``: the limit is kept for the whole history of any twelve records in a row, and
-        the budget is ``dp_budget(model, limit, against, protect=Window(12))``. One record by
-        default.
+    against
+        The adversary covered, by default ``"any"``.
+    secret
+        What the limit is kept for: by default one record; ``Window(12)``, the whole history of any
+        twelve records in a row, for the budget ``dp_budget(model, limit, against, Window(12))``; or
+        ``Person()``, all records of a person.
     accept
         The names of failed checks of a fitted model that are taken upon oneself, as in `calibrate`;
         they are recorded, and the account's statement tells them.
@@ -128,8 +131,7 @@ class Ledger(KeyHolder):
         delta: float | None = None,
         pure: float | None = None,
         against: Named | None = None,
-        unit: Unit | None = None,
-        protect: Window | None = None,
+        secret: Window | Person | None = None,
         accept: Sequence[str] = (),
         create: bool = True,
         key: bytes | str | os.PathLike[str] | None = None,
@@ -138,7 +140,7 @@ class Ledger(KeyHolder):
         """Open the account, or start it; a refusal leaves everything as it was."""
         self.dataset = check_name(dataset, "the name of the data set")
         create = check_flag(create, "create")
-        wanted = wanted_terms(model, limit, against, unit, delta, pure, protect, accept)
+        wanted = wanted_terms(model, limit, against, secret, delta, pure, accept)
         self._store = Store(where, read_key(key))
         remembered = memory_at(memory)
         self._checks, self._keys = Checks(self._store, remembered), Keys(remembered.keys)
@@ -152,7 +154,7 @@ class Ledger(KeyHolder):
         self.model: AnyModel = believed(terms)
         self.against: Named = terms.against
         self.unit: Unit = terms.unit
-        self.protect: Window = Window(terms.window)
+        self.secret: Window | Person = Person() if terms.unit == "person" else Window(terms.window)
         self.accepted: tuple[str, ...] = tuple(terms.accepted)
         self._forget_recorded()
 
@@ -261,8 +263,9 @@ class Ledger(KeyHolder):
         wanted = self.left() if level is None else check_positive(level, "level")
         if not wanted:
             raise LedgerConflict("nothing is left in the account for a further answer")
-        terms = self.model, wanted, self.against, self.unit, self.protect
-        plan = plan_at_level(query, *terms, accept=self.accepted)
+        plan = plan_at_level(
+            query, self.model, wanted, self.against, self.secret, accept=self.accepted
+        )
         # what the whole account leaks under what a check suggests, a part of it does not exceed
         costs = {check.name: check.leakage for check in tested_of(self._terms()) if check.leakage}
         checks = [

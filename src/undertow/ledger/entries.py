@@ -1,4 +1,4 @@
-"""What is asked of a ledger, checked before anything is opened."""
+"""Requests to a ledger, checked before anything is opened."""
 
 import math
 from bisect import bisect_left
@@ -8,7 +8,6 @@ from contextlib import contextmanager
 from json import loads
 from typing import Any, NamedTuple
 
-from undertow.adversaries import Window
 from undertow.certificate import canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, as_scope, check_name
@@ -21,7 +20,8 @@ from undertow.models.records import RecordDescription
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
 from undertow.models.standing import stands_for
-from undertow.numerics import check_choice, check_number, check_positive, up
+from undertow.numerics import check_choice, check_number, check_positive, shown, up
+from undertow.secrets import Person, Window
 
 __all__ = [
     "ORIGIN",
@@ -39,8 +39,8 @@ __all__ = [
 
 
 def wanted_terms(
-    model: Any, limit: Any, against: Any, unit: Any, delta: Any = None, pure: Any = None,
-    protect: Any = None, accept: Any = (),
+    model: Any, limit: Any, against: Any, secret: Any, delta: Any = None, pure: Any = None,
+    accept: Any = (),
 ) -> dict[str, Any]:  # fmt: skip
     """Return the terms that were passed, checked; None where nothing was.
 
@@ -48,17 +48,10 @@ def wanted_terms(
     """
     if against is not None:
         check_choice(against, "against, of a ledger,", ("any", "ignorant", "informed"))
-    if unit is not None:
-        check_choice(unit, "unit", ("record", "person"))
-    if protect is not None and not isinstance(protect, Window):
+    if secret is not None and not isinstance(secret, Window | Person):
         raise InvalidInput(
-            f"protect must be a Window, found {type(protect).__name__}: a ledger protects every "
-            "record; write protect=Window(12)"
-        )
-    if protect is not None and protect.records > 1 and unit == "person":
-        raise InvalidInput(
-            "unit='person' hides all records of a person, every window of them too: leave protect "
-            "out"
+            "the secret of a ledger must be Window(12) or Person(), because it accounts for every "
+            f"record, found {shown(secret)}"
         )
     description = None
     if model is not None:
@@ -72,9 +65,9 @@ def wanted_terms(
     share = None if pure is None else check_number(pure, "the pure level")
     share = check_positive(share, "the pure level") if share else share
     return {
-        "model": description, "limit": checked, "against": against, "unit": unit, "delta": rare,
-        "pure": share,
-        "window": None if protect is None else protect.records,
+        "model": description, "limit": checked, "against": against, "delta": rare, "pure": share,
+        "unit": None if secret is None else "person" if secret.person else "record",
+        "window": None if secret is None or secret.person else secret.window,
         "checks": checks, "accepted": accepted(checks, accept, all_of=False),
     }  # fmt: skip
 
@@ -87,8 +80,8 @@ def check_terms(dataset: str, terms: Terms, wanted: Mapping[str, Any]) -> None:
         "delta": f"the delta {terms.delta:.7g}. Open it without one, then use set_limit",
         "pure": f"a level of {terms.pure:.7g} set aside; open it without naming one",
         "against": f"the adversary {terms.against!r}; open it without naming one",
-        "unit": f"the unit {terms.unit!r}; open it without naming one",
-        "window": f"a window of {terms.window} for what is protected; open it without naming one",
+        "unit": f"one {terms.unit} as its secret; open it without naming one",
+        "window": f"a window of {terms.window} as its secret; open it without naming one",
     }
     for name, reason in reasons.items():
         mine, stored = wanted[name], getattr(terms, name)
@@ -119,7 +112,7 @@ def request(
     release_id: str, level: Any, scope: Scope | None, about: Any, kind: str, leakage: Any,
     beside: Mapping[str, Any] | None = None,
 ) -> Entry:  # fmt: skip
-    """Return what is asked for, checked, or refuse what is no level.
+    """Return the checked request, or refuse what is no level.
 
     ``level`` may also be a guarantee (`PureDP`, `ApproximateDP`, `ZCDP`, `GDP`); ``beside`` are mu,
     rho and delta.

@@ -79,7 +79,7 @@ class KeyHolder(Balance):
         with self._store.reading() as transaction:
             own, seal = transaction.head.id, transaction.head.seal
             for kept in self._keys.kept(own):
-                with suppress(LedgerDamaged):  # said when something is done with that release
+                with suppress(LedgerDamaged):  # reported when that release is used
                     found = entries_of(transaction.events(*kept), seal)
                     done += [kept for entry in found if entry.status != "reserved"]
         for dataset, release_id in done:

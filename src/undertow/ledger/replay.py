@@ -8,7 +8,6 @@ from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
 from undertow.ledger.amounts import NOTHING, Spend
 from undertow.ledger.entries import Event, Spends
-from undertow.ledger.narrowing import check_narrowing
 from undertow.ledger.rules import (
     Entry,
     Layout,
@@ -17,6 +16,7 @@ from undertow.ledger.rules import (
     Segment,
     Terms,
     check_beside,
+    check_narrowing,
     freed,
     region,
     settled,

@@ -17,15 +17,22 @@ from functools import cache, lru_cache
 from json.encoder import encode_basestring_ascii
 from typing import TYPE_CHECKING, Any, Literal, NamedTuple
 
-from undertow.adversaries import Against, Secrets, Window
+import numpy as np
+
+from undertow.adversaries import Against
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve, LargestCurve
 from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import BudgetExceeded, LedgerConflict, NothingToProtect, NotSupported
 from undertow.ledger.amounts import NOTHING, Spend, highest, root_up, round_down, round_up
-from undertow.mechanisms import MetricDP, PureDP, Unit
-from undertow.models.sets import AnyModel
+from undertow.mechanisms import DiscreteLaplace, MetricDP, PureDP, Unit
+from undertow.models.fitting.checks import Check, privately, worst_of
+from undertow.models.fitting.private import PrivateFit
+from undertow.models.records import RecordDescription, weakest
+from undertow.models.sets import AnyModel, model_from_dict
 from undertow.numerics import check_positive, down, up
+from undertow.queries import Transitions
 from undertow.rounding import above, below
+from undertow.secrets import Person, Window
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -40,9 +47,12 @@ __all__ = [
     "Segment",
     "SpendCurve",
     "Terms",
+    "affordable",
     "allowance",
+    "believed",
     "budget_of",
     "check_beside",
+    "check_narrowing",
     "check_same",
     "exact_level",
     "exchanged",
@@ -51,9 +61,11 @@ __all__ = [
     "gradual_spread",
     "nothing",
     "overlay",
+    "recorded_fit",
     "region",
     "settled",
     "spend_words",
+    "tested_of",
     "without",
 ]
 
@@ -153,7 +165,7 @@ class Entry:
         return {name: part for name, part in named.items() if part is not None}
 
     def body(self) -> dict[str, Any]:
-        """Return what is asked for, JSON-ready: equal bodies are the same request."""
+        """Return the JSON-ready body of the request: equal bodies are the same request."""
         return {
             "kind": self.kind, "level": self.level, "leakage": self.leakage,
             "scope": self.scope.to_dict(), "about": dict(self.about), **self.parts,
@@ -329,7 +341,7 @@ def _differences(recorded: Entry, wanted: Entry) -> list[str]:
 
 
 def _parts(entry: Entry) -> tuple[dict[str, Any], dict[str, Any], dict[str, Any]]:
-    """Return what is asked under the names of its parts, how it is read, and the public shape."""
+    """Return the parts of a request by name: how records are read, and the public shape."""
     about, scope = dict(entry.about), entry.scope
     read, shape = (dict(about.pop(name, None) or {}) for name in ("asked", "shape"))
     parts = {
@@ -362,7 +374,7 @@ def exact_level(level: Any, what: str = "the DP level of a release") -> float:
 
 
 _NOTHING = 1e-9
-"""The part of a budget below which people are told that nothing is left."""
+"""Share of a budget below which nothing is reported to be left."""
 
 _FAINT = 1e-5
 """The part of a budget below which people are told that no mu is left: nobody wants that noise."""
@@ -637,7 +649,8 @@ def exchanged(
 
     spread = gradual_spread(model)
     if spread is None or unit == "person" or window > 1:
-        return leakage(PureDP(level, unit), model, against, protect=Window(window))
+        hidden = Person() if unit == "person" else Window(window)
+        return leakage(PureDP(level, unit), model, against, hidden)
     return leakage(MetricDP(up(level / spread)), model, against)
 
 
@@ -670,7 +683,7 @@ def _searched() -> Callable[[AnyModel, float, Against, Window], float]:
     from undertow.planning.budget import budget_for
     from undertow.planning.questions import Remembered
 
-    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, protect=kept))
+    return Remembered(lambda model, limit, who, kept: budget_for(model, limit, who, kept))
 
 
 def allowance(
@@ -732,7 +745,73 @@ def exchanged_at_delta(spent: Sequence[Spend], model: AnyModel, terms: Terms) ->
         return exchanged(level, model, terms.against, window=terms.window).upper
 
     leakage, granted = closed_leakage(curve, rate, terms.delta, terms.against), rate(terms.budget)
-    leakage = replace(leakage, secrets=Secrets(window=terms.window))
+    leakage = replace(leakage, secret=Window(terms.window))
     kept = closed_delta(curve.delta(terms.budget), terms.budget, granted) <= terms.delta
     upper = min(leakage.upper, granted) if kept else leakage.upper
     return replace(leakage, upper=upper, assumptions=(*leakage.assumptions, _CHOSEN))
+
+
+def check_narrowing(terms: Terms) -> None:
+    """Refuse an account that a fit cannot narrow, or that one has narrowed already."""
+    if terms.unit == "person":
+        raise LedgerConflict(
+            "an account of persons does not depend on how the records of a person depend on each "
+            "other: its budget is the limit, before and after a fit"
+        )
+    if terms.delta:
+        raise LedgerConflict(
+            "an account with a delta is not narrowed: what is proved of fit and answers together "
+            "is proved of DP levels; keep an account without a delta"
+        )
+    if terms.missed:
+        raise LedgerConflict(
+            "the account was narrowed by a fit before: it is under that region, and the fit may "
+            "have missed once already"
+        )
+
+
+def recorded_fit(entry: Entry, terms: Terms) -> PrivateFit:
+    """Return the fit that an entry holds; its confidence was written before its noise was drawn."""
+    fit: Any = entry.about.get("fit")
+    if not isinstance(fit, dict) or entry.kind != "release" or entry.level is None:
+        raise LedgerConflict(
+            f"the release {entry.release_id!r} is no private fit; make one with "
+            "MarkovChain.fit(data, private=LEVEL, ledger=ledger)"
+        )
+    if entry.result is None:
+        raise LedgerConflict(f"the fit {entry.release_id!r} was reserved and never made; repeat it")
+    scale, states = fit["scale"], tuple(fit["states"])
+    if DiscreteLaplace(Transitions(), scale).level_upper() > entry.level:
+        raise LedgerConflict(f"the fit {entry.release_id!r} has spent less than its noise is worth")
+    noisy = np.array(entry.result["numbers"][0]).reshape(len(states), len(states))
+    return PrivateFit(
+        noisy, states, level=entry.level, scale=scale, sample_size=fit["records"],
+        confidence=fit["confidence"], within=model_from_dict(terms.model),
+        release_id=entry.release_id,
+    ).with_records(RecordDescription.from_dict(fit.get("described", {})))  # fmt: skip
+
+
+def believed(terms: Terms) -> AnyModel:
+    """Return the model of an account, with what was tested of it, or what a private fit knows.
+
+    What failed checks cost when the limit is reached is no cost of a single plan, and left out.
+    """
+    model = model_from_dict(terms.model)
+    tested = tuple(replace(check, leakage=None) for check in tested_of(terms))
+    checks = worst_of([tested, privately(terms.missed) if terms.missed else ()])
+    if terms.missed:
+        model = model.with_origin(weakest((model.origin, "private")))
+    return model.with_checks(checks) if checks else model
+
+
+def tested_of(terms: Terms) -> tuple[Check, ...]:
+    """Return what was tested of a model, with what all releases together leak where it failed."""
+    return tuple(map(Check.from_dict, terms.checks))
+
+
+def affordable(terms: Terms, model: AnyModel) -> float:
+    """Return the level that the limit of an account allows under a region, 0 for nothing."""
+    try:
+        return allowance(terms.limit, 0.0, model, terms.against, terms.unit, terms.window)[0]
+    except NotSupported:
+        return 0.0

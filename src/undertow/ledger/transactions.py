@@ -104,7 +104,7 @@ class Transaction:
         self._connection = connection
 
     def mark(self) -> object:
-        """Return what changes whenever anybody writes, None where that cannot be told."""
+        """Return what changes whenever anybody writes, None if that is not available."""
         return self._mark(self._connection)
 
     def append(self, dataset: str, kind: str, release_id: str | None, body: dict[str, Any]) -> str:
@@ -261,7 +261,7 @@ class Transaction:
 
 @cache
 def _events(*wanted: str) -> sa.Select[Any]:
-    """Return the query of events, by the names of what is asked of them."""
+    """Return the query of events by the names of its conditions."""
     own = EVENTS.c
     conditions = {
         "dataset": own.dataset == sa.bindparam("dataset"),

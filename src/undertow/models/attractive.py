@@ -85,7 +85,8 @@ def is_attractive(model: Model) -> Attractiveness:
     some order of the hidden states makes their steps and symbols totally positive. Networks: exact
     for small tables, and otherwise that each of them is attractive.
 
-    >>> from undertow import MarkovChain, SecondOrderChain
+    >>> from undertow import MarkovChain
+    >>> from undertow.models import SecondOrderChain
     >>> found = is_attractive(MarkovChain([[.9, .1], [.3, .7]]))
     >>> bool(found), round(found.margin, 4)
     (True, 3.0445)

@@ -35,6 +35,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
     from undertow.models.fitting.hidden import FittedHiddenChain
     from undertow.models.fitting.private import PrivateFit
+    from undertow.models.second_order import SecondOrderChain
 
 __all__ = [
     "MOST_DRAWN",
@@ -748,6 +749,23 @@ class MarkovChain(Keyed, Model):
         from undertow.models.classes import MixingClass
 
         return MixingClass(states, pi_min, gap, length, every=every)
+
+    @classmethod
+    def second_order(
+        cls, tensor: Any, states: Sequence[State] | None = None, length: int | None = None,
+        *, every: str | int | None = None,
+    ) -> "SecondOrderChain":  # fmt: skip
+        """Return the stationary chain of order two with ``tensor[a][b]`` the law after a, then b.
+
+        Shape (k, k, k), entry (a, b, c) = Pr[X_t = c | X_{t-2} = a, X_{t-1} = b].
+
+        >>> MarkovChain.second_order([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]]).pair_law.round(3)
+        array([[0.5  , 0.062],
+               [0.062, 0.375]])
+        """
+        from undertow.models.second_order import SecondOrderChain
+
+        return SecondOrderChain(tensor, states, length, every=every)
 
     @classmethod
     def periodic(

@@ -13,7 +13,7 @@ from typing import Any
 import numpy as np
 
 from undertow import progress
-from undertow.adversaries import Against, Window
+from undertow.adversaries import Against
 from undertow.bounds.engine import leakage
 from undertow.bounds.memory.missing import over_patterns
 from undertow.bounds.memory.second_order import second_order_leakage
@@ -37,6 +37,7 @@ from undertow.models.standing import stands_for
 from undertow.numerics import up
 from undertow.plan import Plan
 from undertow.rounding import above, below, odds
+from undertow.secrets import Secret, Window
 
 __all__ = [
     "LITTLE",
@@ -232,8 +233,9 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     of it leak, and by the closed exchange at a delta; what the answer itself leaks takes long
     where records stay alike for long.
     """
-    window, joint = plan.leakage.secrets.window, jointly(plan)
-    more: dict[str, Any] = {"protect": Window(window)} if window > 1 else {}
+    secret, joint = plan.leakage.secret, jointly(plan)
+    whole = secret.window > 1 or secret.person
+    more: dict[str, Any] = {"secret": secret} if whole else {}
     if quickly and isinstance(joint, Scaled):
         level = PureDP(joint.level_upper(plan.length))
         found = leakage(level, model, plan.against, delta=plan.delta, **more)
@@ -245,7 +247,7 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
         return found
     if over_patterns(found, joint, model):
         return found
-    wider = leakage(joint, model, plan.against, delta=plan.delta, covers="any", **more)
+    wider = leakage(joint, model, plan.against, delta=plan.delta, valid_for="any", **more)
     if wider.lower >= found.lower:
         return wider
     return replace(wider, lower=found.lower, witness=found.witness)  # complete is a pattern, too
@@ -300,13 +302,13 @@ def priced_level(
     return tuple(price_level(check, level, against, Window(window)) for check in checks)
 
 
-def price_level(check: Check, level: float, against: Against, window: Window) -> Check:
+def price_level(check: Check, level: float, against: Against, secret: Secret) -> Check:
     """Return the check with what all algorithms of a DP level leak, where it failed."""
     check = replace(check, leakage=None)
     if check.outcome != "failed" or check.alternative is None:
         return check
     try:
-        leak = leakage(PureDP(level), check.alternative, against, effort=LITTLE, protect=window)
+        leak = leakage(PureDP(level), check.alternative, against, secret, effort=LITTLE)
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)
@@ -315,10 +317,10 @@ def price_level(check: Check, level: float, against: Against, window: Window) ->
 def price(check: Check, plan: Plan[Any]) -> Check:
     """Return the check with both ends, where it failed and a leakage is known under its model."""
     check = replace(check, leakage=None)  # of another plan
-    other, secrets = check.alternative, plan.leakage.secrets
+    other, secret = check.alternative, plan.leakage.secret
     if check.outcome != "failed" or other is None or plan.unit != "record":
         return check
-    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
+    if secret.value_pairs is not None or (secret.targets is not None and plan.task != "redact"):
         return check  # some values only: what all of them leak is no price
     if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check

@@ -8,9 +8,9 @@ from functools import partial
 from typing import ClassVar, Protocol, TypeVar, overload
 
 from undertow import progress
-from undertow.adversaries import Against, Window, check_against
+from undertow.adversaries import Against, check_against
 from undertow.bounds.curves.leakages import largest_parameter, pure_budget_delta
-from undertow.bounds.engine import at_most, leakage, read_window
+from undertow.bounds.engine import at_most, leakage, whole_secret
 from undertow.bounds.levels.exchange import scout
 from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.bounds.levels.sweep import closed_budget
@@ -18,7 +18,6 @@ from undertow.bounds.memory.envelopes import regime_guide
 from undertow.bounds.memory.two_states import pattern_guide
 from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
-from undertow.deprecations import renamed
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.base import Model
@@ -28,6 +27,7 @@ from undertow.models.sets import AnyModel
 from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
 from undertow.planning.acceptance import LITTLE, Trial, admit, price_level
+from undertow.secrets import Secret
 
 __all__ = [
     "BRACKETS",
@@ -169,18 +169,17 @@ class Budget:
 
 @overload
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...,
+    model: AnyModel, limit: float = ..., against: Against = ..., secret: Secret | None = ..., *,
     effort: float = ..., accept: Sequence[str] = ...,
 ) -> float: ...  # fmt: skip
 @overload
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = ..., *, delta: float,
-    protect: Window | None = ..., effort: float = ..., accept: Sequence[str] = ...,
+    model: AnyModel, limit: float = ..., against: Against = ..., secret: Secret | None = ..., *,
+    delta: float, effort: float = ..., accept: Sequence[str] = ...,
 ) -> float | Budget: ...  # fmt: skip
-@renamed(epsilon="limit")
 def dp_budget(
-    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
-    protect: Window | None = None, effort: float = 1.0, accept: Sequence[str] = (),
+    model: AnyModel, limit: float = 1.0, against: Against = "any", secret: Secret | None = None,
+    delta: float = 0.0, *, effort: float = 1.0, accept: Sequence[str] = (),
 ) -> float | Budget:  # fmt: skip
     """Return the largest DP level whose leakage is certainly at most ``limit``.
 
@@ -191,38 +190,38 @@ def dp_budget(
     mu to ask for, by the closed exchange (Theorem 1 of the theory of approximate guarantees).
     ``effort`` is how much work the search may take, counted, as a multiple of the default
     (`leakage`): one that ends early returns a level that is proved but may be smaller than need be,
-    with an `EffortWarning`. ``protect`` is a `Window` whose whole history is to leak no more; one
-    record by default. ``accept`` names the failed checks of a fitted model that are taken upon
+    with an `EffortWarning`. ``secret`` is what is to leak no more: one record by default, or a
+    `Window` or a `Person`. ``accept`` names the failed checks of a fitted model that are taken upon
     oneself, as in `calibrate`: the level holds if the model is true all the same.
 
     >>> from undertow import MarkovChain, Window, dp_budget
     >>> chain = MarkovChain([[.882, .118], [.305, .695]])
     >>> round(dp_budget(chain, limit=1.0), 4)
     0.2503
-    >>> round(dp_budget(chain, limit=1.0, protect=Window(12)), 4)
+    >>> round(dp_budget(chain, limit=1.0, secret=Window(12)), 4)
     0.0673
     >>> budget = dp_budget(chain, limit=1.0, delta=1e-6)
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)
     """
     if isinstance(model, Model):  # else refused below
-        admit(model, accept, lambda: level_trial(model, limit, against, delta, protect))
-    return budget_for(model, limit, against, delta=delta, protect=protect, effort=effort)
+        admit(model, accept, lambda: level_trial(model, limit, against, delta, secret))
+    return budget_for(model, limit, against, secret, delta=delta, effort=effort)
 
 
 @overload
 def budget_for(
-    model: AnyModel, limit: float, against: Against = ..., *, protect: Window | None = ...,
+    model: AnyModel, limit: float, against: Against = ..., secret: Secret | None = ..., *,
     effort: float = ...,
 ) -> float: ...  # fmt: skip
 @overload
 def budget_for(
-    model: AnyModel, limit: float, against: Against = ..., *, delta: float,
-    protect: Window | None = ..., effort: float = ...,
+    model: AnyModel, limit: float, against: Against = ..., secret: Secret | None = ..., *,
+    delta: float, effort: float = ...,
 ) -> float | Budget: ...  # fmt: skip
 def budget_for(
-    model: AnyModel, limit: float, against: Against = "any", *, delta: float = 0.0,
-    protect: Window | None = None, effort: float = 1.0,
+    model: AnyModel, limit: float, against: Against = "any", secret: Secret | None = None, *,
+    delta: float = 0.0, effort: float = 1.0,
 ) -> float | Budget:  # fmt: skip
     """Return what `dp_budget` does, whether or not the model passed its checks.
 
@@ -233,7 +232,7 @@ def budget_for(
     0.5
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
-    delta, window = check_delta(delta), read_window(protect)
+    delta, hidden = check_delta(delta), whole_secret(secret)
     if isinstance(model, Model):  # else the leakage refuses it
         model = stands_for(model)
 
@@ -241,13 +240,19 @@ def budget_for(
 
     def measure(level: float) -> Leakage:
         nonlocal unfinished
-        leak = level_leakage(level, model, against, window)
+        leak = level_leakage(level, model, against, hidden)
         unfinished = unfinished or leak.unfinished
         return leak
 
+    if hidden.person and delta:
+        raise NotSupported(
+            "what is revealed about all records of a person at a delta is not bounded here: ask "
+            "the library for an (epsilon, delta) guarantee for whole persons, which is what it "
+            "leaks"
+        )
     with progress.granting(progress.check_effort(effort)):
-        guide = guide_for(model, against, window.records)
-        level = largest_level(measure, model, limit, search_for(limit, window.records), guide)
+        guide = None if hidden.person else guide_for(model, against, hidden.window)
+        level = largest_level(measure, model, limit, search_for(limit, hidden.window), guide)
     if unfinished and alone:  # else the plan says so
         warnings.warn(_SPENT, EffortWarning, stacklevel=4)
     if not delta:
@@ -264,14 +269,14 @@ def budget_for(
 
 
 def level_trial(
-    model: AnyModel, limit: float, against: Against, delta: float, protect: Window | None
+    model: AnyModel, limit: float, against: Against, delta: float, secret: Secret | None
 ) -> Trial:
     """Return the level that a model allows, found with little effort."""
-    found = budget_for(model, limit, against, delta=delta, protect=protect, effort=LITTLE)
-    level, window = found if isinstance(found, float) else found.epsilon, read_window(protect)
+    budget = budget_for(model, limit, against, secret, delta=delta, effort=LITTLE)
+    level, hidden = budget if isinstance(budget, float) else budget.epsilon, whole_secret(secret)
     return Trial(
-        lambda check: price_level(check, level, against, window),
-        lambda other: leakage(PureDP(level), other, against, effort=LITTLE, protect=window),
+        lambda check: price_level(check, level, against, hidden),
+        lambda other: leakage(PureDP(level), other, against, hidden, effort=LITTLE),
     )
 
 
@@ -283,12 +288,12 @@ def upper_end_only(model: AnyModel) -> bool:
     return isinstance(model, ChainBox) and model.size > 2
 
 
-def level_leakage(level: float, model: AnyModel, against: Against, window: Window) -> Leakage:
+def level_leakage(level: float, model: AnyModel, against: Against, secret: Secret) -> Leakage:
     """Return what all algorithms of a DP level leak, for a search over levels."""
-    if upper_end_only(model):
-        upper = at_most(PureDP(level), model, against, window.records)
+    if upper_end_only(model) and not secret.person:
+        upper = at_most(PureDP(level), model, against, secret)
         return Leakage(0.0, upper, "exchange", against)
-    return leakage(PureDP(level), model, against, protect=window)
+    return leakage(PureDP(level), model, against, secret)
 
 
 def search_for(limit: float, window: int, search: Search = PRECISE) -> Search:
@@ -319,8 +324,8 @@ def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
 
 def _guess(model: AnyModel, limit: float) -> float:
     """Return a level near the answer: the closed form where there is one, a third otherwise."""
-    found = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
-    return found or limit / 3
+    level = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
+    return level or limit / 3
 
 
 def largest_level(
@@ -351,8 +356,8 @@ def largest_level(
         start = _guided(partial(_focused, guide, level, limit, search.precision))
         guide, level = (None, level) if start is None else (guide, start)
     excess = 0.0  # of the proved upper end over what the guide attains
-    for tried in range(200):
-        progress.doing("levels tried", tried)
+    for turn in range(200):
+        progress.doing("levels tried", turn)
         attained = None if guide is None else _guided(partial(guide.attains, level))
         if attained is None:
             guide, attained, excess = None, 0.0, 0.0

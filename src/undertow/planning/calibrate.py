@@ -9,13 +9,14 @@ from importlib import import_module
 from typing import Any, get_args, overload
 
 from undertow import progress
-from undertow.adversaries import Against, Secrets, Window, check_against, check_window
+from undertow.adversaries import Against, check_against, check_window
 from undertow.bounds.engine import check_fit
+from undertow.bounds.groups import person_records
 from undertow.bounds.memory.missing import over_patterns, over_patterns_as_complete
-from undertow.certificate import WIDTHS, Covers, Leakage, check_covers
+from undertow.certificate import WIDTHS, Leakage, ValidFor, check_valid_for
 from undertow.curves import check_delta
-from undertow.deprecations import renamed
 from undertow.errors import (
+    Contradiction,
     EffortSpent,
     IncompleteSeries,
     InvalidInput,
@@ -25,8 +26,8 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.labels import along
-from undertow.mechanisms import Flips, Noise, Redaction, Unit
-from undertow.methods import BEST, METHODS, Method, find_method, methods_for
+from undertow.mechanisms import Flips, Noise, Redaction
+from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
@@ -43,9 +44,9 @@ from undertow.numerics import (
 from undertow.plan import Plan
 from undertow.planning.acceptance import LITTLE, Trial, admit, price, priced, quickly, under
 from undertow.planning.chains import withstood
-from undertow.planning.groups import contribution
 from undertow.planning.questions import Objective, Question, Scaled, Shape, Solution, Way, chains_of
 from undertow.queries import AnyQuery, BaseQuery, LocalQuery, Redacted, Series, State, Task
+from undertow.secrets import ONE_RECORD, Secret, Window, check_secret
 
 __all__ = [
     "LESS",
@@ -60,7 +61,6 @@ __all__ = [
     "shaped",
     "shapes_of",
     "solve",
-    "unknown",
 ]
 
 
@@ -104,14 +104,16 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
             way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
             for way, part in _parts(method, question)
         ]
-    if any(leak.secrets.window != question.secrets.window for leak in found):
+    if any(leak.secret.window != question.secret.window for leak in found):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
     if len(found) == 1:
         return found[0]
     worst = max(found, key=lambda leak: leak.upper)
     notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-    least = min(found, key=lambda leak: WIDTHS.index(leak.covers))
-    return replace(worst, lower=0.0, witness=None, assumptions=tuple(notes), covers=least.covers)
+    least = min(found, key=lambda leak: WIDTHS.index(leak.valid_for))
+    return replace(
+        worst, lower=0.0, witness=None, assumptions=tuple(notes), valid_for=least.valid_for
+    )
 
 
 def _told(solution: Solution, question: Question[Any]) -> Solution:
@@ -124,14 +126,10 @@ def _told(solution: Solution, question: Question[Any]) -> Solution:
 
 def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
     """Return the ways of a method, each with the part of the question that it answers."""
-    if not method.suits(question.model):
-        others = methods_for(question.model, method.task)
-        raise MethodRefused(
-            f"'{method.name}' has nothing to say about {question.model.describe()}; use "
-            f"method='{next(iter(others), 'best')}'"
-        )
-    _check_history(method, question)
-    ways = method.solver if question.shape == "laplace" else method.normal or method.solver
+    method.check(question)
+    ways = method.solver(question.shape)
+    if ways is None:
+        raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
     found: dict[str, list[SingleModel]] = {}
@@ -144,18 +142,6 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
         )
         for family, models in found.items()
     ]
-
-
-def _check_history(method: Method, question: Question[Any]) -> None:
-    """Refuse a window of records where the method, or the order of the records, is in the way."""
-    method.admit_secrets(question.secrets)
-    if question.secrets.window == 1 or question.families <= {"chain", "groups", "second-order"}:
-        return
-    raise MethodRefused(
-        "what is revealed about a window of records is known for chains of order one and two, "
-        f"their classes and groups, not for {question.model.describe()}; protect one record, or "
-        "plan with Groups"
-    )
 
 
 def _way(solver: str | Way) -> Way:
@@ -193,52 +179,48 @@ _PATIENCE = 0.08
 
 @overload
 def calibrate(
-    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
-    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., releases: int = ..., accept: Sequence[str] = ...,
-    missing: State | None = ..., effort: float | None = ...,
+    query: AnyQuery, model: AnyModel, limit: float = ..., against: Against = ...,
+    secret: Secret | None = ..., *, releases: int = ..., valid_for: ValidFor | None = ...,
+    method: str = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    objective: Objective | None = ..., effort: float | None = ...,
 ) -> Plan: ...  # fmt: skip
 @overload
 def calibrate(
-    query: AnyQuery, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
-    *, delta: float, pairs: Any = ..., protect: Any = ..., unit: Unit = ...,
-    covers: Covers | None = ..., noise: Shape | None = ..., releases: int = ...,
-    accept: Sequence[str] = ..., missing: State | None = ..., effort: float | None = ...,
+    query: AnyQuery, model: AnyModel, limit: float = ..., against: Against = ...,
+    secret: Secret | None = ..., *, delta: float, releases: int = ...,
+    valid_for: ValidFor | None = ..., method: str = ..., accept: Sequence[str] = ...,
+    missing: State | None = ..., noise: Shape | None = ..., effort: float | None = ...,
 ) -> Plan[Noise]: ...  # fmt: skip
 @overload
 def calibrate(
-    query: Series, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
-    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    query: Series, model: AnyModel, limit: float = ..., against: Against = ...,
+    secret: None = ..., *, valid_for: ValidFor | None = ..., method: str = ...,
+    accept: Sequence[str] = ..., missing: State | None = ..., objective: Objective | None = ...,
     effort: float | None = ...,
 ) -> Plan[Flips]: ...  # fmt: skip
 @overload
 def calibrate(
-    query: Redacted, model: AnyModel, limit: float, against: Against = ..., method: str = ...,
-    *, pairs: Any = ..., protect: Any = ..., unit: Unit = ..., objective: Objective | None = ...,
-    covers: Covers | None = ..., accept: Sequence[str] = ..., missing: State | None = ...,
+    query: Redacted, model: AnyModel, limit: float = ..., against: Against = ...,
+    secret: None = ..., *, valid_for: ValidFor | None = ..., method: str = ...,
+    accept: Sequence[str] = ..., missing: State | None = ..., objective: Objective | None = ...,
     effort: float | None = ...,
 ) -> Plan[Redaction]: ...  # fmt: skip
 
 
-@renamed(epsilon="limit")
 def calibrate(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    limit: float,
+    limit: float = 1.0,
     against: Against = "any",
-    method: str = "best",
-    *,
-    pairs: Any = None,
-    protect: Any = None,
-    unit: Unit = "record",
-    objective: Objective | None = None,
-    covers: Covers | None = None,
+    secret: Secret | None = None,
     delta: float = 0.0,
-    noise: Shape | None = None,
     releases: int = 1,
+    valid_for: ValidFor | None = None,
+    method: str = "best",
     accept: Sequence[str] = (),
     missing: State | None = None,
+    objective: Objective | None = None,
+    noise: Shape | None = None,
     effort: float | None = None,
 ) -> Plan | Plan[Noise] | Plan[Flips] | Plan[Redaction]:
     """Return the plan with the least noise whose leakage is certainly at most ``limit``.
@@ -250,22 +232,20 @@ def calibrate(
         this very answer), ``exchange`` (what any algorithm of the same level could leak) or
         ``group`` (any dependence whatever), for `Series` and `Redacted` their own. ``best`` has
         the least error among the certified ones, or shows most.
-    pairs, protect
-        Pairs of states that must not be told apart, and the records (from 0) that matter; by
-        default all. Quilts and the Wasserstein distance use them; the other methods protect
-        everything. ``protect=Window(12)`` hides more than a record: the whole history of any twelve
-        records in a row, which the methods for guarantees can (``exchange``, ``closed``,
-        ``group``).
-    unit
-        ``"record"``: one record of a series is protected, given how records depend on each
-        other. ``"person"``: all records of one person at once, at most the model's length of
-        them, whatever the dependence among them; persons must be independent.
+    secret
+        What must stay secret: by default any value of any one record. ``Pairs([("walk", "run")])``
+        and ``Records([17])`` name the values and the records (from 0) that matter: quilts and the
+        Wasserstein distance use them, the other methods hide everything. ``Window(12)`` is the
+        whole history of any twelve records in a row, which the methods for guarantees hide
+        (``exchange``, ``closed``, ``group``). ``Person()`` is all records of one person at once, at
+        most the model's length of them, whatever the dependence among them; persons must be
+        independent.
     objective
         For `Series`, what to spare: ``"flips"`` (default; the least expected share of false
         records), ``"information"`` (the most about a record in its output), or the costs of
         flipping each state. For a count with method ``optimal`` the error to make small:
         ``"absolute"`` (default) or ``"squared"``.
-    covers
+    valid_for
         The shapes of data that the proof must cover: ``"windows"`` (one answer on whole series or
         any window of each), ``"any"`` (also groups within a series, gaps, several answers on
         disjoint records). By default whole series, and more where that costs no more noise. Say
@@ -307,21 +287,20 @@ def calibrate(
     >>> published = calibrate(Count("active"), chain, 1.0, against="ignorant", method="quilt")
     >>> round(published.mechanism.scale, 4)
     14.813
-    >>> hour = calibrate(Count("active"), chain, limit=1.0, protect=Window(12))
+    >>> hour = calibrate(Count("active"), chain, limit=1.0, secret=Window(12))
     >>> hour.method, round(hour.mechanism.scale, 3)
     ('exchange', 14.865)
     """
     question = check_question(
-        query, model, limit, against, pairs, protect,
-        unit=unit, objective=objective, covers=covers, delta=delta, noise=noise, releases=releases,
-        missing=missing, effort=1.0 if effort is None else effort,
+        query, model, limit, against, secret, objective=objective, valid_for=valid_for, delta=delta,
+        noise=noise, releases=releases, missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
-    taken = admit(model, accept, lambda: _trial(question), all_of=unit == "record")
+    taken = admit(model, accept, lambda: _trial(question), all_of=not question.secret.person)
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
         chosen = find_method(query.task, named)
-    if effort is None and chosen is not None and not chosen.early:
+    if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
     with pointing(model):
         return priced(_planned_by(chosen, question, noise, objective), taken)
@@ -339,11 +318,10 @@ def _planned_by(
             "method='optimal', leave it out here"
         )
     if chosen is not None:
-        known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
-        if not known:
-            raise MethodRefused(unknown(chosen, question, noise))
-        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
-        return _chosen(plans)
+        shapes = [shape for shape in shapes if chosen.solver(shape) is not None]
+        if not shapes:
+            chosen.check(question)
+        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in shapes])
     return _best_of(question, shapes)
 
 
@@ -355,8 +333,7 @@ def _trial(question: Question[Any]) -> Trial:
     def elsewhere(model: AnyModel) -> Leakage:
         other = replace(asked, model=model)
         for method in _candidates(other):
-            with suppress(MethodRefused):
-                method.admit_secrets(other.secrets)
+            if method.accepts(other):
                 return under(plan, model, quickly=quickly(plan, model))
         raise NotSupported("no method answers this question under this model")
 
@@ -365,7 +342,7 @@ def _trial(question: Question[Any]) -> Trial:
 
 def _first(question: Question[Any]) -> Plan[Any]:
     """Return the plan of the first method that answers, those of a limited effort before others."""
-    for method in sorted(_candidates(question), key=lambda method: not method.early):
+    for method in sorted(_candidates(question), key=lambda method: not method.anytime):
         with suppress(MethodRefused):
             return plan_by(method, question)
     raise NotSupported("no method answers this question")
@@ -382,21 +359,6 @@ def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
 def shaped(question: Question[Any], shape: Shape) -> Question[Any]:
     """Return the question for one kind of noise; Laplace noise keeps a limit without any delta."""
     return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
-
-
-def unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
-    """Return why a method has nothing to say about the noise that was asked for."""
-    if question.releases > 1 and not method.composes:
-        return (
-            f"'{method.name}' is about one answer; {question.releases} releases are accounted by "
-            "their guarantees: use method='exchange', 'sweep' or 'closed'"
-        )
-    if not question.delta:
-        return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
-    return (
-        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian "
-        "noise, 'exchange' for Laplace noise"
-    )
 
 
 def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
@@ -429,7 +391,7 @@ def _far_behind(plans: list[Plan[Any]], question: Question[Any]) -> Plan[Any] | 
     What is sharper than the closed form is slower to find, and never worth a factor of `_FAR`.
     """
     method = METHODS["answer"]["closed"]
-    if not plans or not method.knows(question.shape, question.releases):
+    if not plans or not method.accepts(question):
         return None
     with suppress(MethodRefused):
         quick = plan_by(method, question)
@@ -474,14 +436,8 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         return _planned(method, question.with_missing("none"))
     if question.missing == "any" and not covers_missing(method, question):
         raise IncompleteSeries(_COMPLETE.format(method.name))
-    method.admit(question.against)
-    method.admit_secrets(question.secrets)
-    if question.unit == "person" and not method.persons:
-        raise MethodRefused(
-            "unit='person' hides all records of a person, whatever they are: leave method, pairs "
-            "and protect out"
-        )
-    _check_shape(method.name, method.covers, question)
+    method.check(question)
+    _check_shape(method.name, method.scope.valid_for, question)
     found = solve(method, question)
     mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
     leak = found.leakage or prove(method, question, question.together(mechanism))
@@ -497,14 +453,14 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
             f"'{method.name}' could not certify a leakage of {question.limit:g}; the best it "
             f"proves is {leak.upper:.6g}"
         )
-    _check_shape(method.name, leak.covers, question)
+    _check_shape(method.name, leak.valid_for, question)
     leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
     plan: Plan[Any] = Plan(
         mechanism, question.model, question.limit, leak, method.name,
-        unit=question.unit, measures=found.measures, delta=question.delta,
+        measures=found.measures, delta=question.delta,
         releases=question.releases, missing=question.missing,
     )  # fmt: skip
-    tight = method.tight and leak.closed and question.secrets.everything
+    tight = method.tight and leak.closed and question.secret == ONE_RECORD
     return plan, LESS not in found.notes and (found.optimal or tight)
 
 
@@ -517,7 +473,7 @@ _COMPLETE = (
 
 def covers_missing(method: Method, question: Question[Any]) -> bool:
     """Return whether the proof of a method may hold for every pattern of missing records."""
-    if method.covers == "any" or method.task != "answer":
+    if method.scope.valid_for == "any" or method.task != "answer":
         return True
     if method.tabulated or question.query.selects:
         return False
@@ -525,12 +481,12 @@ def covers_missing(method: Method, question: Question[Any]) -> bool:
     return over_patterns_as_complete(noise, question.model, question.against)
 
 
-def _check_shape(name: str, covers: Covers, question: Question[Any]) -> None:
+def _check_shape(name: str, valid_for: ValidFor, question: Question[Any]) -> None:
     """Refuse a proof that does not cover the shapes of data that were asked for."""
-    if WIDTHS.index(covers) < WIDTHS.index(question.covers):
+    if WIDTHS.index(valid_for) < WIDTHS.index(question.valid_for):
         raise MethodRefused(
-            f"the proof of '{name}' covers '{covers}', not covers='{question.covers}'; use "
-            "method='exchange', which covers everything that is done with a series"
+            f"the proof of '{name}' covers '{valid_for}', not valid_for='{question.valid_for}'; "
+            "use method='exchange', which covers everything that is done with a series"
         )
 
 
@@ -555,7 +511,7 @@ def _best(question: Question[Any]) -> Plan[Any]:
     reasons: dict[str, list[str]] = {}
     spent: list[str] = []
     for method in methods:
-        if alike and question.secrets.everything and method.subsumed_by in plans:
+        if alike and question.secret == ONE_RECORD and method.subsumed_by in plans:
             continue
         try:
             plan, settled = _planned(method, question)
@@ -598,8 +554,7 @@ def _attackable(question: Question[Any]) -> bool:
         and not query.selects
         and bool(query.named or query.per_state)
         and question.releases == 1
-        and question.unit == "record"
-        and question.secrets.everything
+        and question.secret == ONE_RECORD
         and question.families == {"chain"}
         and bool(chains_of(question.model))
     )
@@ -617,13 +572,8 @@ def _candidates(question: Question[Any]) -> list[Method]:
         method
         for method in METHODS[question.query.task].values()
         if method.certified
-        and not method.whole
-        and not method.asked
-        and (method.persons or question.unit == "record")
-        and (method.histories or question.secrets.window == 1)
-        and method.guards(question.against)
-        and method.suits(question.model)
-        and method.knows(question.shape, question.releases)
+        and method.best == "always"
+        and method.accepts(question)
         and (question.missing != "any" or covers_missing(method, question))
     ]
 
@@ -633,7 +583,7 @@ def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
     if not question.alone:
         return plan
     for method in METHODS[question.query.task].values():
-        if method.asked and method.suits(question.model):
+        if method.best == "alone" and method.accepts(question):
             with suppress(MethodRefused):
                 other = plan_by(method, replace(question, patience=_PATIENCE))
                 if other.expected_error < plan.expected_error * (1 - _WORTH):
@@ -669,8 +619,8 @@ def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
     costs = [(_COST[plan.task](plan), plan) for plan in plans]
     least = min(cost for cost, _ in costs)
     close = [(cost, plan) for cost, plan in costs if cost - _TIE * abs(cost) <= least]
-    width = max(WIDTHS.index(plan.leakage.covers) for _, plan in close)
-    widest = [pair for pair in close if WIDTHS.index(pair[1].leakage.covers) == width]
+    width = max(WIDTHS.index(plan.leakage.valid_for) for _, plan in close)
+    widest = [pair for pair in close if WIDTHS.index(pair[1].leakage.valid_for) == width]
     tight = [pair for pair in widest if find_method(pair[1].task, pair[1].method).tight]
     return min(tight or widest, key=lambda pair: pair[0])[1]
 
@@ -680,12 +630,10 @@ def check_question(
     model: AnyModel,
     limit: float,
     against: Against,
-    pairs: Any = None,
-    protect: Any = None,
+    secret: Secret | None = None,
     *,
-    unit: Unit = "record",
     objective: Objective | None = None,
-    covers: Covers | None = None,
+    valid_for: ValidFor | None = None,
     delta: float = 0.0,
     noise: Shape | None = None,
     releases: int = 1,
@@ -707,11 +655,10 @@ def check_question(
     task = query.task
     if noise is not None:
         check_choice(noise, "noise", get_args(Shape))
-    check_choice(unit, "unit", ("record", "person"))
-    if task != "answer" and (pairs is not None or protect is not None or unit != "record"):
+    if task != "answer" and secret is not None:
         raise InvalidInput(
-            "pairs, protect and unit belong to a curator's answers; a Series protects every "
-            "record, and Redacted(protect=...) names the records"
+            "a secret belongs to a curator's answers; a Series hides every record, and "
+            "Redacted(protect=...) names the records"
         )
     if task == "flip":
         objective = along(objective, model.states, "objective")[0]
@@ -719,7 +666,7 @@ def check_question(
     costs = task != "flip" and not isinstance(objective, str | None)
     if costs or objective not in served[task]:
         raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
-    secrets = Secrets.asked(pairs, protect)
+    hidden = check_secret(secret)
     query = model.valued(query.on(model.states))
     missing = _check_missing(missing, task, model)
     if query.values is not None and not model.states:
@@ -728,9 +675,9 @@ def check_question(
             "describes numbers themselves, leave values out"
         )
     question: Question[Any] = Question(
-        query, model, check_epsilon(limit, "limit"), check_against(against), secrets,
-        covers=check_covers("series" if covers is None else covers), unit=unit,
-        alone=isinstance(covers, str) and covers == "series",
+        query, model, check_epsilon(limit, "limit"), check_against(against), hidden,
+        valid_for=check_valid_for("series" if valid_for is None else valid_for),
+        alone=isinstance(valid_for, str) and valid_for == "series",
         objective="flips" if objective is None else objective,
         delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
         shape=noise or "laplace", effort=progress.check_effort(effort),
@@ -739,7 +686,7 @@ def check_question(
         question = question.with_missing(missing)
     if task != "answer" and question.releases > 1:
         raise InvalidInput("several releases are planned for a curator's answers, not for a series")
-    named = [*query.named, *(state for pair in secrets.pairs or () for state in pair)]
+    named = [*query.named, *(state for pair in hidden.value_pairs or () for state in pair)]
     known = model.states
     for state in named:
         if known and state not in known:
@@ -747,12 +694,12 @@ def check_question(
             raise UnknownState(f"the model has no state {state!r}; its states are {listed}")
     for member in model.members():
         check_fit(query, member)
-        check_window(Window(secrets.window), question.against, member.length)
-    last = max(secrets.records or (0,))
+        check_window(Window(hidden.window), question.against, member.length)
+    last = max(hidden.targets or (0,))
     if question.length is not None and last >= question.length:
         raise InvalidInput(
-            f"protect names record {last}, but the series has {question.length} records, counted "
-            "from 0"
+            f"the secret names record {last}, but the series has {question.length} records, "
+            "counted from 0"
         )
     return question
 
@@ -805,7 +752,7 @@ def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:
 
 def plan_at_level(
     query: AnyQuery, model: AnyModel, level: float, against: Against = "any",
-    unit: Unit = "record", protect: Window | None = None, accept: Sequence[str] = (),
+    secret: Secret | None = None, accept: Sequence[str] = (),
 ) -> Plan[Scaled]:  # fmt: skip
     """Return the plan whose noise has a DP level of at most ``level``; its limit is what it leaks.
 
@@ -819,10 +766,11 @@ def plan_at_level(
     (True, True, True)
     """
     wanted = check_positive(level, "level")
-    question = check_question(query, model, wanted, against, None, protect, unit=unit, covers="any")
-    taken = accepted(question.model.checks, accept, all_of=unit == "record")
+    question = check_question(query, model, wanted, against, secret, valid_for="any")
+    person = question.secret.person
+    taken = accepted(question.model.checks, accept, all_of=not person)
     noise = _noise(question, wanted)
-    method = find_method("answer", "group" if unit == "person" else "exchange")
+    method = find_method("answer", "group" if person else "exchange")
     proof = prove(method, question, noise)
     if not math.isfinite(proof.upper):
         raise NotSupported(
@@ -830,16 +778,16 @@ def plan_at_level(
             f"{model.describe()}: some state may last for ever; state a class without zeros, or "
             "give it a length"
         )
-    plan = Plan(noise, question.model, proof.upper, proof, method.name, unit=unit)
+    plan = Plan(noise, question.model, proof.upper, proof, method.name)
     return priced(plan, taken)
 
 
 def _noise(question: Question, level: float) -> Scaled:
     """Return the least noise whose level, rounded up, is at most ``level``."""
     query, length = question.query, question.length
-    if question.unit == "person":
+    if question.secret.person:
         return question.noise(
-            divide_up(query.person_upper(contribution(question.model), length), level)
+            divide_up(query.person_upper(person_records(question.model), length), level)
         )
     noise = question.noise(query.sensitivity(length) / level)
     while noise.level_upper(length) > level:  # a few units in the last place

@@ -13,7 +13,6 @@ from functools import partial
 import numpy as np
 
 from undertow import progress
-from undertow.adversaries import Secrets
 from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
@@ -65,6 +64,7 @@ from undertow.planning.questions import (
     noise_way,
 )
 from undertow.queries import AnyQuery, Count
+from undertow.secrets import Secret
 
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
@@ -139,7 +139,7 @@ def prove_exact(question: Question, noise: Scaled) -> Leakage:
 @Remembered
 def _own_leakage(question: Question, noise: Scaled) -> Leakage:
     """Return the leakage of a noisy answer, for the search and for the proof of what it finds."""
-    return leakage(noise, question.model, question.against, covers=question.covers)
+    return leakage(noise, question.model, question.against, valid_for=question.valid_for)
 
 
 def _enumerated(leak: Leakage, counts: bool = False) -> Leakage:
@@ -181,7 +181,7 @@ def solve_exchange(question: Question) -> Scaled:
         return prove_exchange(question, noise)
 
     return by_level(
-        question, measure, guide_for(question.model, question.against, question.secrets.window)
+        question, measure, guide_for(question.model, question.against, question.secret.window)
     )
 
 
@@ -196,7 +196,7 @@ def by_level(
     def noise_at(level: float) -> Scaled:
         return question.noise(up(question.query.sensitivity(question.length) / level, 16))
 
-    search = search_for(question.limit, question.secrets.window, question.search)
+    search = search_for(question.limit, question.secret.window, question.search)
     budget = largest_level(
         lambda level: measure(noise_at(level)), question.model, aim(question.limit), search, guide
     )
@@ -216,8 +216,8 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
     """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
     level = PureDP(noise.level_upper(question.length))
-    leak = leakage(level, question.model, question.against, protect=question.window)
-    return replace(leak, assumptions=(*leak.assumptions, whose), covers="any")
+    leak = leakage(level, question.model, question.against, question.window)
+    return replace(leak, assumptions=(*leak.assumptions, whose), valid_for="any")
 
 
 def _more_than_mixing(question: Question) -> None:
@@ -239,16 +239,16 @@ class _Quilts:
 def _exact_quilts(question: Question) -> _Quilts:
     """Return the search for quilts with exact influences, Theorem 4.4 of [wang2016]."""
     chains = question.chains("quilt")
-    form, secrets = question.form, question.secrets
+    form, secret = question.form, question.secret
     if all(chain.visited() is None for chain in chains):
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
-        found = [quilt_search(c, form, score, secrets.pairs, secrets.records) for c in chains]
-        return max(found, key=lambda quilt: quilt.value)
+        quilts = [quilt_search(c, form, score, secret.value_pairs, secret.targets) for c in chains]
+        return max(quilts, key=lambda quilt: quilt.value)
 
-    said = ("the records follow the stated Markov chain", question.influences)
-    return _Quilts("quilt", search, said)
+    premises = ("the records follow the stated Markov chain", question.influences)
+    return _Quilts("quilt", search, premises)
 
 
 def _mixing_quilts(question: Question) -> _Quilts:
@@ -267,21 +267,21 @@ def _mixing_quilts(question: Question) -> _Quilts:
             )
 
     def search(score: Score) -> Quilt:
-        found = [
+        quilts = [
             pruned_search(
                 partial(approximate_influence, pi_min, gap), question.length, score,
-                question.secrets.records,
+                question.secret.targets,
             )
             for pi_min, gap in classes
         ]  # fmt: skip
-        return max(found, key=lambda quilt: quilt.value)
+        return max(quilts, key=lambda quilt: quilt.value)
 
-    said = (
+    premises = (
         "the records follow a chain with at least this least stationary probability and gap: "
         + "; ".join(f"{pi_min:.6g}, {gap:.6g}" for pi_min, gap in classes),
         *notes,
     )
-    return _Quilts("quilt-approx", search, said)
+    return _Quilts("quilt-approx", search, premises)
 
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
@@ -320,21 +320,21 @@ def _quilt_way(
 
     def solve(question: Question) -> Scaled:
         quilts = searching(question)
-        found = quilts.search(NoiseScore(aim(question.limit)))
-        if math.isinf(found.value):  # a record reaches everywhere
+        quilt = quilts.search(NoiseScore(aim(question.limit)))
+        if math.isinf(quilt.value):  # a record reaches everywhere
             raise MethodRefused(
                 f"'{quilts.method}' finds no quilt that a record influences by less than "
                 f"{question.limit:g}; give the chain a length, raise the limit, or use "
                 "method='exchange'"
             )
-        return by_quilts(question, found.value, prove)
+        return by_quilts(question, quilt.value, prove)
 
     @Remembered
     def prove(question: Question, noise: Scaled) -> Leakage:
         quilts = searching(question)
-        found = quilts.search(Bound(noise.level_upper(question.length)))
-        note = f"the worst record's quilt has {found.inside(question.length)} records inside"
-        return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
+        quilt = quilts.search(Bound(noise.level_upper(question.length)))
+        note = f"the worst record's quilt has {quilt.inside(question.length)} records inside"
+        return quilt_leakage(question, quilts.method, quilt.value, *quilts.assumptions, note)
 
     return solve, prove
 
@@ -359,14 +359,14 @@ def quilt_leakage(question: Question, method: str, value: float, *notes: str) ->
     """Return what Markov quilts prove, Theorem 4.4 of [wang2016]."""
     return Leakage(
         0.0, up(value), method, question.against, assumptions=notes,
-        citation="Theorem 4.4 of [wang2016]", secrets=question.secrets, covers="any",
+        citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
     )  # fmt: skip
 
 
 def solve_wasserstein(question: Question) -> Scaled:
     """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
     question.chains("wasserstein")
-    return by_distance(question, _distance(question.query, question.model, question.secrets))
+    return by_distance(question, _distance(question.query, question.model, question.secret))
 
 
 def by_distance(question: Question, distance: float) -> Scaled:
@@ -380,7 +380,7 @@ def by_distance(question: Question, distance: float) -> Scaled:
 def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
     """Return how far one record moves the answer, in units of a noise's scale."""
     question.chains("wasserstein")
-    distance = _distance(question.query, question.model, question.secrets)
+    distance = _distance(question.query, question.model, question.secret)
     return distance_leakage(question, noise, distance, "Markov chain")
 
 
@@ -392,23 +392,23 @@ def distance_leakage(question: Question, noise: Scaled, distance: float, model: 
             f"the records follow the stated {model}",
             f"two values of a record move the answer by at most {distance:g}",
         ),
-        citation="Theorem 3.2 of [wang2016]", secrets=question.secrets,
+        citation="Theorem 3.2 of [wang2016]", secret=question.secret,
     )  # fmt: skip
 
 
 @Remembered
-def _distance(query: AnyQuery, model: AnyModel, secrets: Secrets) -> float:
+def _distance(query: AnyQuery, model: AnyModel, secret: Secret) -> float:
     """Return how far one record moves the answer, the largest over the chains."""
-    hidden = (secrets.pairs, secrets.records)
+    hidden = (secret.value_pairs, secret.targets)
 
     def reach(chain: MarkovChain) -> float:
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
-            found = count_distance(chain, counted, *hidden)
-            if found.lower == found.upper or not enumerable(
+            bracket = count_distance(chain, counted, *hidden)
+            if bracket.lower == bracket.upper or not enumerable(
                 chain
             ):  # else two probabilities may tie
-                return float(found.upper)
+                return float(bracket.upper)
         return query_distance(chain, query, *hidden)
 
     return max(map(reach, chains_of(model)))

@@ -10,10 +10,9 @@ import numpy as np
 
 from undertow import progress
 from undertow.accuracy import errors as expected
-from undertow.adversaries import EVERYTHING, Against, Secrets, Window, words
+from undertow.adversaries import Against, words
 from undertow.bounds.engine import leakage
 from undertow.certificate import Leakage
-from undertow.deprecations import renamed
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.frames import ResultTable
 from undertow.methods import METHODS, Method, find_method
@@ -32,13 +31,13 @@ from undertow.planning.calibrate import (
     shaped,
     shapes_of,
     solve,
-    unknown,
 )
 from undertow.planning.chains import quilt_effort
 from undertow.planning.coverage import covers_records
 from undertow.planning.questions import Question, Shape, chains_of
 from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
+from undertow.secrets import ONE_RECORD, Secret, Window
 
 __all__ = [
     "EFFORT",
@@ -205,8 +204,7 @@ def _tried(work: Callable[[], T]) -> _Tried[T]:
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
     """Return the plan of a method, or refuse; also where it takes more effort than a row may."""
-    if not method.knows(question.shape, question.releases):
-        raise MethodRefused(unknown(method, question, question.shape))
+    method.check(question)
     times = effort_of(method, question) / (EFFORT * allowed)
     if times > 1:
         raise MethodRefused(
@@ -227,12 +225,12 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
         return plan.leakage
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
-    window = Window(plan.leakage.secrets.window)
-    found = leakage(plan.mechanism, plan.model, against, protect=window)
+    secret = plan.leakage.secret
+    asked = secret if secret.person else Window(secret.window)
+    found = leakage(plan.mechanism, plan.model, against, asked)
     if plan.task == "answer" and not covers_records(plan, found):  # of any pattern of records
-        found = leakage(plan.mechanism, plan.model, against, covers="any", protect=window)
-    secrets = plan.leakage.secrets
-    if plan.against != against or secrets.pairs is not None or secrets.records is not None:
+        found = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+    if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
         return found
     return replace(found, upper=min(found.upper, plan.leakage.upper))
 
@@ -264,7 +262,7 @@ class Comparison(ResultTable):
     against: Against
     delta: float = 0.0
     releases: int = 1
-    secrets: Secrets = EVERYTHING
+    secret: Secret = ONE_RECORD
     checks: tuple[Check, ...] = ()
     missing: tuple[str, ...] = ()
     order_one: Plan[Any] | None = None
@@ -306,7 +304,7 @@ class Comparison(ResultTable):
             row.plan
             for row in self.rows
             if row.certified and row.meets and row.plan and not row.complete
-            if not known[row.method].asked
+            if known[row.method].best == "always"
         ]
         return least_error(plans) if plans else None
 
@@ -369,7 +367,7 @@ class Comparison(ResultTable):
             "limit": self.limit,
             **({"delta": self.delta} if self.delta else {}),
             **({"releases": self.releases} if self.releases > 1 else {}),
-            **({"protect_window": self.secrets.window} if self.secrets.window > 1 else {}),
+            **({} if self.secret == ONE_RECORD else {"secret": self.secret.to_dict()}),
             "against": self.against if isinstance(self.against, str) else words(self.against),
             "model": self.model.describe(),
             "best": None if best is None else best.method,
@@ -431,19 +429,17 @@ class Comparison(ResultTable):
         return f"a leakage of at most {self.limit:g}{at}"
 
 
-@renamed(epsilon="limit")
 def compare(
     query: AnyQuery | LocalQuery,
     model: AnyModel,
-    limit: float,
+    limit: float = 1.0,
     against: Against = "any",
-    methods: Sequence[str] | None = None,
-    *,
-    pairs: Any = None,
-    protect: Any = None,
+    secret: Secret | None = None,
     delta: float = 0.0,
-    noise: Shape | None = None,
     releases: int = 1,
+    *,
+    methods: Sequence[str] | None = None,
+    noise: Shape | None = None,
     missing: State | None = None,
     each: Callable[[Row], object] | None = None,
     effort: float = 1.0,
@@ -456,7 +452,7 @@ def compare(
     those that have something to say about this one. With a ``delta`` there are rows for Laplace
     noise and for Gaussian noise, or for one kind of ``noise``; their errors can be compared, a
     scale and a sigma cannot. ``releases`` of the noise keep the limit together.
-    ``protect=Window(12)`` asks what the history of so many records in a row costs; methods for one
+    ``secret=Window(12)`` asks what the history of so many records in a row costs; methods for one
     record say so. For a count the method ``optimal`` finds the least error that any noise can
     have; where it does, `Comparison.times_optimum` says how far each row is above it.
 
@@ -481,7 +477,7 @@ def compare(
     ('exchange', 15.939, 'ignorant')
     """
     question = check_question(
-        query, model, limit, against, pairs, protect, delta=delta, noise=noise, releases=releases,
+        query, model, limit, against, secret, delta=delta, noise=noise, releases=releases,
         missing=missing,
     )  # fmt: skip
     asked = [
@@ -496,7 +492,7 @@ def compare(
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
-                named = methods is not None and not method.early
+                named = methods is not None and not method.anytime
                 rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
                 each(rows[-1])
@@ -506,7 +502,7 @@ def compare(
         stopped = True
     table = Comparison(
         tuple(rows), query, question.model, question.limit, question.against, question.delta,
-        question.releases, question.secrets, question.model.checks,
+        question.releases, question.secret, question.model.checks,
         missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best
@@ -548,7 +544,7 @@ def error_curves(
     *,
     delta: float = 0.0,
     releases: int = 1,
-    protect: Window | None = None,
+    secret: Secret | None = None,
 ) -> ErrorCurves:
     """Return the expected error of each method at each limit, for a figure.
 
@@ -568,16 +564,17 @@ def error_curves(
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
     asked = check_question(
-        query, model, float(levels[0]), against, protect=protect, delta=delta, releases=releases
+        query, model, float(levels[0]), against, secret, delta=delta, releases=releases
     )
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")
-        found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
-    found = [method for method in found if releases == 1 or method.composes]
+        found += [m for m in normal if not m.pure and (methods is not None or m.quick)]
+    found = [method for method in found if releases == 1 or method.scope.releases]
     if methods is None:
-        found = [method for method in found if not method.asked]
-    found = [method for method in found if asked.secrets.window == 1 or method.histories]
+        found = [method for method in found if method.best != "alone"]
+    found = [method for method in found if asked.secret.window == 1 or method.scope.windows]
+    found = [method for method in found if not asked.secret.person or method.scope.persons]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -586,7 +583,7 @@ def error_curves(
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                shaped(asked, "laplace" if method.laplace else "gaussian"),
+                shaped(asked, "laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -597,7 +594,7 @@ def error_curves(
                 continue
             made = rough.each(together)
             errors[name].append(expected(made, len(rough.model.states))[0])
-            if method.laplace:
+            if method.pure:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
@@ -619,7 +616,7 @@ def _methods(
     else:
         found = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
-    return [method for method in found if alone or method.knows(shape, 1)]
+    return [method for method in found if alone or method.solver(shape) is not None]
 
 
 _MICROSECOND = 1 / 30
@@ -655,7 +652,7 @@ def wasserstein(question: Question[Any]) -> float:
 
 def _distance(chain: MarkovChain, question: Question[Any]) -> float:
     pairs = chain.size * (chain.size - 1) / 2
-    records, length = question.secrets.records, chain.length
+    records, length = question.secret.targets, chain.length
     if length is not None and length <= _DIRECT:
         looked = length if records is None else len(records)
         return looked * pairs * (200 + 6 * length) * _MICROSECOND

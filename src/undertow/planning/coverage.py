@@ -12,10 +12,10 @@ from dataclasses import replace
 from typing import Any, Protocol
 
 from undertow import progress
-from undertow.adversaries import Window
 from undertow.bounds.engine import leakage
+from undertow.bounds.groups import person_records
 from undertow.bounds.memory.missing import over_patterns
-from undertow.certificate import Covers, Leakage
+from undertow.certificate import Leakage, ValidFor
 from undertow.errors import (
     Contradiction,
     EffortSpent,
@@ -30,9 +30,9 @@ from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning import calibrate as methods
 from undertow.planning.calibrate import check_question
-from undertow.planning.groups import contribution
 from undertow.planning.questions import Remembered
 from undertow.rounding import above
+from undertow.secrets import Window
 
 __all__ = [
     "Shaped",
@@ -67,24 +67,22 @@ def prove(plan: Plan[Any]) -> Leakage:
     method = METHODS[task][plan.method]
     if task != "answer":
         question = check_question(
-            plan.query, plan.model, plan.limit, plan.against, unit=plan.unit, missing=plan.missing
+            plan.query, plan.model, plan.limit, plan.against, missing=plan.missing
         )
     else:
         question = check_question(
-            plan.query, plan.model, plan.limit, plan.against, claim.secrets.pairs,
-            claim.secrets.protect, unit=plan.unit, covers=claim.covers, delta=plan.delta,
-            noise=plan.noise.shape, releases=plan.releases, missing=plan.missing,
+            plan.query, plan.model, plan.limit, plan.against, claim.secret,
+            valid_for=claim.valid_for, delta=plan.delta, noise=plan.noise.shape,
+            releases=plan.releases, missing=plan.missing,
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
-        if not method.knows(question.shape, question.releases):
+        if method.solver(question.shape) is None:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
         kind = TabulatedNoise.kind if method.tabulated else question.noise(1.0).kind
         if question.shape == "laplace" and plan.noise.kind != kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
-    if plan.unit == "person" and not method.persons:
-        raise InvalidPlan(f"'{method.name}' hides no person")
-    method.admit(plan.against)
+    method.check(question)
     if task != "answer":
         return methods.prove(method, question, plan.mechanism)
     proved = methods.prove(method, question, question.together(plan.noise))
@@ -141,20 +139,20 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             f"the plan cannot be proved: {why}; it was edited or made by other software; make it "
             "again"
         ) from error
-    if not leak.reaches(claim.covers):
+    if not leak.reaches(claim.valid_for):
         raise InvalidPlan(
-            f"its proof covers '{leak.covers}', not '{claim.covers}': the plan was edited or made "
-            "by other software; make it again"
+            f"its proof covers '{leak.valid_for}', not '{claim.valid_for}': the plan was edited or "
+            "made by other software; make it again"
         )
     if plan.task == "answer" and not covers_records(plan, leak):
         raise InvalidPlan(
             f"its proof ('{plan.method}') is about complete series, and its missing records are "
             "left open: the plan was edited or made by other software; make it again"
         )
-    if leak.secrets.window != claim.secrets.window:
+    if (leak.secret.window, leak.secret.person) != (claim.secret.window, claim.secret.person):
         raise InvalidPlan(
-            f"its proof is about {Window(leak.secrets.window).words()}, not about "
-            f"{Window(claim.secrets.window).words()}: the plan was edited or made by other "
+            f"its proof is about {Window(leak.secret.window).length_words()}, not about "
+            f"{Window(claim.secret.window).length_words()}: the plan was edited or made by other "
             "software; make it again"
         )
     if not is_certified(plan):
@@ -227,8 +225,8 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
         return own
     guarantee = max(plan.limit, own.upper)
     found = []
-    for covers in ("windows", "any"):
-        proof = _proof(plan, covers, _long(plan.model, shape))
+    for valid_for in ("windows", "any"):
+        proof = _proof(plan, valid_for, _long(plan.model, shape))
         if proof is None or not covers_records(plan, proof):
             continue
         if not _fits(proof, plan.model.endless() or plan.model, shape):
@@ -239,7 +237,7 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
     raise _refusal(plan, shape, found)
 
 
-def needs(shape: Shaped) -> Covers:
+def needs(shape: Shaped) -> ValidFor:
     """Return what a proof must cover to hold for data of this shape."""
     if shape.split or shape.gaps:
         return "any"
@@ -249,11 +247,11 @@ def needs(shape: Shaped) -> Covers:
 def _fits(proof: Leakage, model: AnyModel, shape: Shaped) -> bool:
     """Return whether a proof under a model covers data of a shape."""
     length = model.length
-    if proof.covers == "any":
+    if proof.valid_for == "any":
         return length is None or shape.series <= length
     if shape.split or shape.gaps:
         return False
-    if proof.covers == "windows":  # proved for windows of series of any length
+    if proof.valid_for == "windows":  # proved for windows of series of any length
         return True
     if shape.windowed:
         return False
@@ -269,32 +267,37 @@ def _long(model: AnyModel, shape: Shaped) -> bool:
 
 
 @Remembered
-def _proof(plan: Plan[Any], covers: Covers, longer: bool) -> Leakage | None:
+def _proof(plan: Plan[Any], valid_for: ValidFor, longer: bool) -> Leakage | None:
     """Return another proof for the noise of a plan, None if there is none of the kind."""
     model = plan.model.endless() if longer else plan.model
     if model is None:
         return None
     question = check_question(
-        plan.query, model, plan.limit, plan.against, protect=Window(plan.leakage.secrets.window),
+        plan.query, model, plan.limit, plan.against, secret=Window(plan.leakage.secret.window),
         delta=plan.delta, noise=plan.noise.shape, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     noise: Any = question.together(plan.noise)
-    if covers == "any" and plan.noise.shape == "laplace":
+    if valid_for == "any" and plan.noise.shape == "laplace":
         noise = PureDP(noise.level_upper(plan.length))
-    elif covers != "any" and plan.releases > 1:
+    elif valid_for != "any" and plan.releases > 1:
         return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
         found = leakage(
-            noise, model, plan.against, delta=plan.delta, covers=covers, protect=question.window
+            noise,
+            model,
+            plan.against,
+            delta=plan.delta,
+            valid_for=valid_for,
+            secret=question.window,
         )
     except NotSupported:
         return None
-    return found if found.covers == covers else None
+    return found if found.valid_for == valid_for else None
 
 
 def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
     """Refuse persons with more records than a person's plan hides."""
-    most = contribution(plan.model)
+    most = person_records(plan.model)
     if shape.longest > most:
         raise InvalidInput(
             f"the plan is for at most {most} records of a person, and one has {shape.longest}; "
@@ -390,7 +393,7 @@ def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupport
         advice = "plan for this length, or for any length" if same else "plan for any length"
     if not advice:
         longer = " and a model without a length" if _long(plan.model, shape) else ""
-        advice = f"plan with covers='{wanted}'{longer}"
+        advice = f"plan with valid_for='{wanted}'{longer}"
     proved = (
         f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
         f"not {plan.limit:g}"
@@ -410,4 +413,4 @@ def _words(proof: Leakage, length: int | None) -> str:
         "series": f"whole series of {size} without groups",
         "windows": "any window of a series",
         "any": f"any part of series of {size}",
-    }[proof.covers]
+    }[proof.valid_for]

@@ -27,11 +27,11 @@ def exact(question: Question) -> Laplace:
 
     scale = factor * spread / limit, rounded up. Clipped sums have no exact factor: refused.
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(0, [[1, .5], [.5, 1]])
-    >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Linear([1, 1], spread=10), pair, 1.0, "any", ONE_RECORD)
     >>> noise = exact(question)
     >>> round(noise.scale, 6), prove_exact(question, noise).proves(1.0)
     (15.0, True)
@@ -61,11 +61,11 @@ def exchange(question: Question) -> Laplace:
     Proposition 6.1 of [lange2024] with the worst known set; for clipped sums and means the same
     with each record's share capped by the range, which is what they are certified by.
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian(5, [[1, .5], [.5, 1]])
-    >>> question = Question(Sum(0, 10), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Sum(0, 10), pair, 1.0, "any", ONE_RECORD)
     >>> noise = exchange(question)
     >>> round(noise.scale, 4), prove_exchange(question, noise).proves(1.0)
     (15.0, True)
@@ -76,7 +76,7 @@ def exchange(question: Question) -> Laplace:
 @Remembered
 def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     """Return what all algorithms of the l1 rate of a noise could leak."""
-    return replace(_proved(question, "exchange", noise, metric=True), covers="any")
+    return replace(_proved(question, "exchange", noise, metric=True), valid_for="any")
 
 
 def gaussian_bound(question: Question) -> Laplace:
@@ -86,11 +86,11 @@ def gaussian_bound(question: Question) -> Laplace:
     largest correlation. It assumes equal variances; where they differ the certified leakage may
     exceed limit. Proposition 6.4 of [lange2024].
 
-    >>> from undertow.adversaries import EVERYTHING
+    >>> from undertow.secrets import ONE_RECORD
     >>> from undertow import MultivariateGaussian
     >>> from undertow.planning.questions import Question
     >>> pair = MultivariateGaussian([100, 87], [[225, 137], [137, 417]])
-    >>> question = Question(Sum(0, 200), pair, 1.0, "any", EVERYTHING)
+    >>> question = Question(Sum(0, 200), pair, 1.0, "any", ONE_RECORD)
     >>> prove_gaussian_bound(question, gaussian_bound(question)).lower > 1.0
     True
     """
@@ -114,14 +114,14 @@ def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
 
 def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     query, models = _statistic(question, method), _gaussians(question)
-    found = [asked(query, model, question.against, metric=metric) for model in models]
-    uppers = [each.factor.upper for each in found]
+    factors = [asked(query, model, question.against, metric=metric) for model in models]
+    uppers = [each.factor.upper for each in factors]
     if max(uppers) == float("inf"):
         raise MethodRefused(
             f"'{method}' finds no finite factor: with correlations this large some records may all "
             "but determine others; give the covariance itself, or clip the records (Sum, Mean)"
         )
-    total = max(Fraction(each.factor.upper) * each.moved for each in found)
+    total = max(Fraction(each.factor.upper) * each.moved for each in factors)
     if total == 0:
         raise NothingToProtect(
             "the answer does not depend on the target: nothing can leak, and no noise is needed"
@@ -132,12 +132,12 @@ def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
 def _proved(question: Question, method: str, noise: Scaled, *, metric: bool) -> Leakage:
     """Return the largest leakage over the models, with the witness of the largest lower end."""
     against, query = question.against, _statistic(question, method)
-    found = [
+    bounds = [
         leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
         for model in _gaussians(question)
     ]
-    worst = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
+    worst = max(bounds, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(bounds, key=lambda leak: leak.lower)
     notes = worst.assumptions
     if worst.method == "metric":
         notes = (

@@ -6,15 +6,14 @@ Nothing is assumed about the dependence among them, so they are hidden together.
 from dataclasses import replace
 from fractions import Fraction
 
-from undertow.adversaries import Secrets
-from undertow.bounds.groups import group_leakage
+from undertow.bounds.groups import group_leakage, person_leakage, person_records
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
-from undertow.models.sets import AnyModel
 from undertow.numerics import divide_up
 from undertow.planning.questions import Question, Scaled, noise_way
+from undertow.secrets import Window
 
-__all__ = ["GROUP", "contribution", "dependents", "group_noise", "prove_group", "solve_group"]
+__all__ = ["GROUP", "dependents", "group_noise", "prove_group", "solve_group"]
 
 
 def group_noise(size: int, question: Question) -> Scaled:
@@ -24,7 +23,7 @@ def group_noise(size: int, question: Question) -> Scaled:
 
 def _moved(size: int, question: Question) -> Fraction:
     """Return how far the answer moves with so many records: all of a person's, or any."""
-    if question.unit == "person":
+    if question.secret.person:
         return question.query.person_upper(size, question.length)
     return size * Fraction(question.query.sensitivity_upper(question.length))
 
@@ -37,50 +36,19 @@ def solve_group(question: Question) -> Scaled:
 def prove_group(question: Question, noise: Scaled) -> Leakage:
     """Return what any dependence among as many records could leak."""
     size = _size(question)
-    if question.unit == "person":
-        leak = group_leakage(noise, size, "any", question.length)
-        upper = divide_up(_moved(size, question), noise.scale)
-        return replace(
-            leak, method="person", against=question.against, lower=0.0, upper=upper, covers="any",
-            assumptions=(
-                "a person has at most as many records as the model says",
-                "different persons are independent",
-            ),
-            citation="definition of person-level differential privacy",
-        )  # fmt: skip
-    window = question.secrets.window
+    if question.secret.person:
+        return person_leakage(noise, question.model, question.against)
+    window = question.secret.window
     # a window's records are counted in the size, also those that whoever knows the others lacks
     leak = group_leakage(noise, size, question.against if window == 1 else "any", question.length)
     alone = question.families == {"groups"}
     return replace(
-        leak, lower=leak.lower if alone else 0.0, covers="any", against=question.against,
-        secrets=Secrets(window=window),
+        leak, lower=leak.lower if alone else 0.0, valid_for="any", against=question.against,
+        secret=Window(window),
     )  # fmt: skip
 
 
 GROUP = noise_way(solve_group, prove_group)
-
-
-def contribution(model: AnyModel) -> int:
-    """Return the most records that a person has under a model, or refuse one that does not say.
-
-    All of them count, independent of each other or not: a person's records are replaced together.
-
-    >>> from undertow import Groups, MarkovChain
-    >>> contribution(MarkovChain([[.3, .7], [.3, .7]], length=30)), contribution(Groups(4))
-    (30, 4)
-    """
-    found = model.members()
-    if any(member.records_are_persons for member in found):
-        raise MethodRefused(
-            "unit='person' takes persons to be independent, and in this model every record is a "
-            "person: relatives and housemates are not; use unit='record'"
-        )
-    return _largest(
-        [member.most_records() for member in found],
-        "unit='person' multiplies by the most records that a person may have; give the chain a "
-        "length",
-    )
 
 
 def dependents(question: Question, refusal: str) -> int:
@@ -99,17 +67,12 @@ def _largest(sizes: list[int | None], refusal: str) -> int:
 
 def _size(question: Question) -> int:
     """Return how many records to hide, or refuse."""
-    if question.unit == "person":
-        if not question.secrets.everything:
-            raise MethodRefused(
-                "unit='person' hides all records of a person, whatever they are: leave method, "
-                "pairs and protect out"
-            )
-        size = contribution(question.model)
+    if question.secret.person:
+        size = person_records(question.model)
     else:
         refusal = "'group' multiplies by the number of dependent records; give the chain a length"
         size = dependents(question, refusal)
-        if question.secrets.window > 1:
+        if question.secret.window > 1:
             size = _touched(question, refusal)
     _check_ranges(question)
     return size
@@ -120,7 +83,7 @@ def _touched(question: Question, refusal: str) -> int:
 
     Whoever knows all other records leaves the window itself.
     """
-    window = question.secrets.window
+    window = question.secret.window
     if question.against == "informed":
         return window
     sizes = []

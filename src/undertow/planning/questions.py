@@ -8,16 +8,17 @@ from typing import Any, Generic, Literal, ParamSpec
 import numpy as np
 from typing_extensions import TypeVar
 
-from undertow.adversaries import Against, Secrets, Window
-from undertow.certificate import Covers, Leakage
+from undertow.adversaries import Against
+from undertow.certificate import Leakage, ValidFor
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, Unit, noisy
+from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, noisy
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import Array, down, freeze, up
 from undertow.planning.budget import PRECISE, Search
 from undertow.progress import Metered
 from undertow.queries import AnyQuery, LocalQuery, State, rest_of
+from undertow.secrets import Secret, Window
 
 __all__ = [
     "CERTAIN",
@@ -179,13 +180,12 @@ class Question(Generic[Q]):
     model: AnyModel
     limit: float
     against: Against
-    secrets: Secrets
+    secret: Secret
     search: Search = PRECISE
-    covers: Covers = "series"
+    valid_for: ValidFor = "series"
     alone: bool = False
     patience: float = 1.0
     effort: float = 1.0
-    unit: Unit = "record"
     objective: Objective = "flips"
     delta: float = 0.0
     releases: int = 1
@@ -200,7 +200,7 @@ class Question(Generic[Q]):
     @property
     def window(self) -> Window:
         """The records in a row whose history is secret: one, unless a window was asked for."""
-        return Window(self.secrets.window)
+        return Window(self.secret.window)
 
     @property
     def families(self) -> set[str]:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from typing import TYPE_CHECKING, Any
 
-from undertow.adversaries import Window, words
+from undertow.adversaries import words
 from undertow.data.records import check_account
 from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerError, NotSupported
 from undertow.ledger.entries import request
@@ -38,6 +38,7 @@ from undertow.models.records import RecordDescription
 from undertow.numerics import divide_up
 from undertow.plan import Plan
 from undertow.queries import STEPS, Linear, Mean, Sum
+from undertow.secrets import Window
 
 if TYPE_CHECKING:
     from undertow.certificate import Leakage
@@ -71,13 +72,13 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0, table: An
     if plan.unit != ledger.unit:
         raise LedgerConflict(
             f"the plan protects one {plan.unit}, the ledger accounts by {ledger.unit}; plan with "
-            f"unit='{ledger.unit}', or keep another ledger"
+            f"secret={ledger.secret!r}, or keep another ledger"
         )
-    window, kept = plan.leakage.secrets.window, ledger.protect
+    window, kept = plan.leakage.secret.window, Window(ledger.secret.window)
     if window != kept.records:
         raise LedgerConflict(
-            f"the plan protects {Window(window).words()}, the ledger {kept.words()}; plan with "
-            f"protect=Window({kept.records}), or keep another ledger"
+            f"the plan protects {Window(window).length_words()}, the ledger {kept.length_words()}; "
+            f"plan with secret={kept!r}, or keep another ledger"
         )
     _check_records(plan, ledger)
     check_account(ledger.model, plan, table)

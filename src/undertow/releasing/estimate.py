@@ -327,7 +327,7 @@ def estimate(
     query: "Count | Histogram | Literal['transitions'] | None" = None,
     confidence: float = 0.95,
 ) -> Estimate:
-    """Return counts of the true series from what `sanitize` or `redact` returned.
+    """Return counts of the true series from what `sanitize` returned.
 
     ``query`` is a `Count`, a `Histogram` (default) or ``"transitions"``. Counts are unbiased, so
     they may lie outside 0 .. records; intervals do not. They rest on the normal law of sums over
@@ -341,8 +341,8 @@ def estimate(
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
     >>> level = Leakage(2.2, 2.2, "exact", "any")
     >>> plan = Plan(RandomizedResponse.binary(.25, .25), chain, 2.2, level, "exact")
-    >>> found = estimate(["idle"] * 60 + ["active"] * 40, plan, Count("active"))
-    >>> found.value, round(found.low, 2), round(found.high, 2)
+    >>> counts = estimate(["idle"] * 60 + ["active"] * 40, plan, Count("active"))
+    >>> counts.value, round(counts.low, 2), round(counts.high, 2)
     (30.0, 13.03, 46.97)
     """
     if isinstance(query, str):
@@ -562,7 +562,7 @@ def _kinds(plan: "Plan[Any]", pieces: "Iterable[_OutputPiece]") -> Kinds:
 
 
 def _shown(mechanism: Redaction) -> tuple[npt.NDArray[Any], npt.NDArray[np.float64]]:
-    """Return the places whose state can be told on average, and their channels, erased last."""
+    """Return the places whose states are identifiable, and their channels, erased last."""
     erased = np.asarray(mechanism.probabilities)
     places = np.flatnonzero((erased == 1).sum(axis=1) <= 1)
     if not places.size:
@@ -610,20 +610,20 @@ def _redacted(
     plan: "Plan[Redaction]", read: Coded | CodedPieces, windows: "Iterable[_Window]",
     survey: "_ReadSurvey",
 ) -> tuple[PairCounts, int]:  # fmt: skip
-    """Return the pairs of records that both can be told, their variance, and their number."""
+    """Return the pairs of identifiable records, their variance, and their number."""
     mechanism = plan.mechanism
     places, _ = _shown(mechanism)
     kinds = _kinds(plan, _ReadSurvey().over(read))
     weights = np.zeros(
         (mechanism.length, *kinds.weights.shape[1:])
-    )  # 0 where a record cannot be told
+    )  # 0 where a record is not identifiable
     weights[places] = kinds.weights
     public = np.zeros(mechanism.length, dtype=np.bool_)
     public[places] = True
     sums, number = WeightSums(weights.shape[-1]), 0
     for window in windows:
         where = window.places
-        # both records of a pair can be told
+        # both records of a pair are identifiable
         both = window.begins & public[where] & public[(where + 1) % mechanism.length]
         product_sums(window.codes, weights, both, where, sums=sums, limit=window.limit)
         survey.pairs += window.pairs
@@ -636,7 +636,7 @@ def _redacted(
 
 
 def _wanted(plan: "Plan[Any]", query: Count | Histogram | None) -> list[npt.NDArray[np.bool_]]:
-    """Return which states are counted together, for each number that is asked for."""
+    """Return which states are counted together, for each number of the answer."""
     if query is None or query.per_state:
         return list(np.eye(len(plan.states), dtype=np.bool_))
     for state in query.named:

@@ -47,7 +47,7 @@ __all__ = [
 
 
 _SPLIT = 0.05
-"""The probability with which noise may exceed what is told to people when a level is too small."""
+"""Probability with which noise may exceed the figure in the refusal of a small level."""
 
 
 def private_fit(
@@ -96,7 +96,7 @@ def private_fit(
         raise InvalidInput("a fit is of all records together; leave the groups (by=...) out")
     stated = ledger.stated()
     plan = plan_at_level(
-        Transitions(), stated, spent, ledger.against, ledger.unit, ledger.protect,
+        Transitions(), stated, spent, ledger.against, ledger.secret,
         accept=ledger.accepted,
     )  # fmt: skip
     shape, noise = table.shape(), plan.noise

@@ -124,7 +124,7 @@ class ReleaseRequest:
 
     @property
     def level(self) -> float:
-        """The level that a ledger is asked for; inf for noise that has none."""
+        """The level to reserve; inf for noise without one."""
         return level_of(self.plan, self.proof)
 
     @property

@@ -61,7 +61,6 @@ __all__ = [
     "draw",
     "fingerprint",
     "prepare",
-    "redact",
     "sanitize",
     "stream",
 ]
@@ -72,7 +71,7 @@ Drawn = tuple[Numbers, Erased]
 
 
 def sanitize(
-    plan: "Plan[Flips]",
+    plan: "Plan[Flips] | Plan[Redaction]",
     data: "Data | Iterable[Any]",
     *,
     strict: bool = False,
@@ -81,7 +80,7 @@ def sanitize(
     release_id: str | None = None,
     output: "str | Path | None" = None,
 ) -> Any:
-    """Return the series with every record flipped as the plan says, in the form it came in.
+    """Return the series with every record flipped or erased as the plan says, in its own form.
 
     One series is a list, an array, or a column of pandas or Polars; several are a list of these
     or an array with a row for each; `Data` becomes a Polars frame with the columns of persons,
@@ -90,12 +89,17 @@ def sanitize(
     (``calibrate(..., missing=...)``), by default its first; ``strict=True`` refuses it by its
     place, and that refusal depends on the records.
 
-    The plan must be for whole series at least as long as these, whatever window is taken of them.
+    Where a record is erased, a list has None, an array is masked (with nothing under the mask),
+    and a frame has null, and True in the column ``erased``; a protected record is always erased.
+
+    The plan must be for whole series at least as long as these, whatever window is taken of them;
+    erasures are of whole series of the plan's length.
     Records of a Spark frame are written to ``output``, a folder of Parquet files that is not there
     yet and that all workers see; its path is returned.
 
     Flips come from secure bits; ``insecure_seed`` makes them repeatable and gives up privacy.
-    With a ``ledger`` the DP level of the flips is reserved first, and a hash of the outputs is
+    With a ``ledger`` the DP level of the flips is reserved first (erasures stand in a ledger alone,
+    with the leakage of their plan), and a hash of the outputs is
     recorded before they are returned. A run that was interrupted before that is repeated with the
     same outputs, if the records are the same. After it asking again is refused: a second draw is
     a second release.
@@ -106,45 +110,7 @@ def sanitize(
     >>> sanitize(plan, ["idle", "active", "active", "idle"], insecure_seed=1)
     ['idle', 'idle', 'active', 'idle']
     """
-    if _erases(plan):
-        raise NotSupported("this plan erases records, it flips none; use redact(plan, data)")
-    bits = chosen(insecure_seed, accounted=ledger is not None)
-    target = writing_to(output, data, bits)
-    ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
-    if target is not None and isinstance(ready.table, Data):
-        rule = _rule(plan, strict)
-        return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
-    return carry_out(ready, ledger, randomness=bits)
-
-
-def redact(
-    plan: "Plan[Redaction]",
-    data: "Data | Iterable[Any]",
-    *,
-    strict: bool = False,
-    insecure_seed: int | None = None,
-    ledger: "Ledger | None" = None,
-    release_id: str | None = None,
-    output: "str | Path | None" = None,
-) -> Any:
-    """Return the series with records erased as the plan says; every series has its length.
-
-    Where a record is erased, a list has None, an array is masked (with nothing under the mask),
-    and a frame has null, and True in the column ``erased``. A protected record is always erased.
-    Data, ``strict``, ``insecure_seed``, ``ledger`` and ``output`` are those of
-    `sanitize`; a redaction is of whole series, and stands in a ledger alone, with the leakage of
-    its plan.
-
-    >>> from undertow import MarkovChain
-    >>> from undertow.certificate import Leakage
-    >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"), length=3)
-    >>> erasures = Redaction([[1, 0], [1, 1], [0, 0]], protect=1)
-    >>> plan = Plan(erasures, chain, 4.0, Leakage(0.0, 4.0, "exact", "any"), "optimal")
-    >>> redact(plan, ["active", "active", "idle"])
-    ['active', None, 'idle']
-    """
-    if not _erases(plan):
-        raise NotSupported("this plan flips records, it erases none; use sanitize(plan, data)")
+    _local(plan)
     bits = chosen(insecure_seed, accounted=ledger is not None)
     target = writing_to(output, data, bits)
     ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
@@ -158,8 +124,8 @@ def redact(
 class SeriesRequest:
     """A validated request to randomise series: what is read, spent and guaranteed.
 
-    ``entry`` is what a ledger is asked for, None without one; ``conditions`` are what the data did
-    not say, each a clause of the guarantee's first sentence.
+    ``entry`` is the requested ledger entry, None without a ledger; ``conditions`` are what the data
+    did not say, each a clause of the guarantee's first sentence.
     """
 
     plan: "Plan[Any]"
@@ -178,7 +144,7 @@ def prepare(
     strict: bool = False,
     release_id: str | None = None,
 ) -> SeriesRequest:
-    """Validate what `sanitize` or `redact` would do, and return the request.
+    """Validate what `sanitize` would do, and return the request.
 
     First whether these are the records that the plan is about, then whether their types can be its
     states, as for a release. Then the records are read, so that whatever is wrong with them spends
@@ -235,13 +201,13 @@ def draw(
 
     The level must be reserved: from here on the ledger holds it to be spent. Secure bits are those
     of a key, by address; a ledger keeps it until the release is recorded, and the same records
-    give the same outputs till then. Seeded bits are drawn in order, as in `stream`.
+    give the same outputs till then. Seeded bits are drawn in order, as in `Plan.stream`.
     """
     read, mechanism = ready.read, ready.plan.mechanism
     if not isinstance(read, Coded):
         raise NotSupported(
             f"{read.data.source.named} is read in pieces, and so are its outputs: have them "
-            "written to a file by 'undertow sanitize' or 'undertow redact' with --output, or allow "
+            "written to a file by 'undertow sanitize' with --output, or allow "
             "more memory (memory=...)"
         )
     if ledger is not None and ready.entry is not None:
@@ -337,7 +303,7 @@ _DRAWS: dict[type, Callable[..., Drawn]] = {
 
 
 class Stream:
-    """One series, randomised record by record; made by `stream`."""
+    """One series, randomised record by record; made by `Plan.stream`."""
 
     def __init__(
         self, plan: "Plan[Any]", mechanism: LocalMechanism, rule: Rule, randomness: Randomness
@@ -378,7 +344,7 @@ def stream(
 
     Flips need no memory, erasures the number of records so far, a noise chain its state. Bits
     come from the operating system for each record. ``strict`` is that of `sanitize`. With the same
-    ``insecure_seed``, `sanitize` and `redact` make the same outputs of the whole series.
+    ``insecure_seed``, `sanitize` makes the same outputs of the whole series.
 
     >>> from undertow import MarkovChain, Series, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], states=("idle", "active"))
@@ -487,6 +453,6 @@ def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> 
     if longest > length:
         raise InvalidInput(
             f"the plan is for exactly {length} records, and a series has {longest}, of which a "
-            "window or some groups are asked for: a redaction is of whole series; plan for this "
+            "window or some groups are selected: a redaction is of whole series; plan for this "
             "length"
         )

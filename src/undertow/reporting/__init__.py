@@ -1,1 +1,1 @@
-"""What was guaranteed, and to whom: reports for people and programs."""
+"""Reports of releases: what was guaranteed and to whom, as text, HTML and JSON."""

@@ -1,6 +1,6 @@
-"""All that a report says, as plain data: the answer, its guarantee, and where both come from.
+"""The content of a report as plain data: the answer, its guarantee, and their origin.
 
-Nothing here depends on the records but the released numbers themselves.
+Only the released numbers depend on the records.
 """
 
 import math
@@ -14,12 +14,12 @@ import numpy as np
 
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
-from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan, premise, readings_moved
-from undertow.planning.calibrate import check_question, effort_of, shaped, shapes_of, solve, unknown
+from undertow.planning.calibrate import check_question, effort_of, shaped, shapes_of, solve
 from undertow.reporting import scope, words
 
 if TYPE_CHECKING:
@@ -67,7 +67,7 @@ class Matrix:
     start: Any = None
 
     def rows(self) -> tuple[tuple[str, ...], ...]:
-        """Return a row of cells for each state that is left, six digits each."""
+        """Return a row of cells of six digits for each state."""
         pairs = zip(self.states, self.low, self.high, strict=True)
         return tuple(
             (str(state), *(_cell(*ends) for ends in zip(low, high, strict=True)))
@@ -75,7 +75,7 @@ class Matrix:
         )
 
     def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description, every digit of it."""
+        """Return a JSON-ready description with all digits."""
         start = {} if self.start is None else {"start": self.start}
         if self.low == self.high:
             return {"transition": [list(row) for row in self.low]} | start
@@ -118,23 +118,23 @@ def parameters(model: AnyModel) -> Parameters:
 
 
 def reach(model: AnyModel) -> str | None:
-    """Return how far back the guarantee looks, None where records have no order.
+    """Return the memory of the model in words, None if records have no order.
 
     >>> from undertow import MarkovChain
     >>> reach(MarkovChain([[.9, .1], [.3, .7]]))
     'the guarantee holds as long as each record depends on those before it through the last one'
     """
-    found = dict.fromkeys(member.reach() for member in model.members() if member.reach())
-    if not found:
+    memories = dict.fromkeys(member.reach() for member in model.members() if member.reach())
+    if not memories:
         return None
     return (
         "the guarantee holds as long as each record depends on those before it through "
-        + ", or ".join(found)
+        + ", or ".join(memories)
     )
 
 
 def found_in(fingerprint: str | None) -> str:
-    """Return where the model stands with every digit.
+    """Return the place of the exact parameters in words.
 
     >>> found_in("0f5c")
     'the plan file with the hash 0f5c'
@@ -193,7 +193,7 @@ BETA = 0.05
 """All error bars of a report hold together with probability 1 - BETA."""
 
 _PATIENCE = 3e4
-"""Effort that a report puts into a method: about a second."""
+"""The effort of a method in a report: about a second."""
 
 _SLOW = (
     "its noise takes long to find where records far apart depend on each other, and is left to "
@@ -222,7 +222,7 @@ class Number:
         return ", ".join(str(name) for name in (self.group, self.state) if name is not None)
 
     def shown(self) -> str:
-        """Return the value without digits that the noise has made meaningless.
+        """Return the value without digits below the noise.
 
         >>> Number(None, None, 1234.56789, 12.0).shown(), Number(None, None, 7, 3.0).shown()
         ('1234.57', '7')
@@ -268,7 +268,7 @@ class Alternative:
 
 @dataclass(frozen=True, slots=True)
 class Facts:
-    """What a report says about a release."""
+    """The content of a report of a release."""
 
     release: "Release"
     numbers: tuple[Number, ...]
@@ -278,7 +278,7 @@ class Facts:
 
     @property
     def plan(self) -> Plan[Any]:
-        """The plan that was carried out."""
+        """The plan of the release."""
         return self.release.plan
 
     @property
@@ -327,7 +327,7 @@ class Facts:
             | {
                 "dp_level": plan.dp_epsilon,
                 **_approximate(plan),
-                "covers": leak.covers,
+                "valid_for": leak.valid_for,
                 "proved_for": scope.proved_for(leak, plan.length, release.window),
                 "method": proof_method(release),
             },
@@ -362,28 +362,28 @@ def _approximate(plan: Plan[Any]) -> dict[str, Any]:
     return fields
 
 
-def occasion_fields(told: Any) -> dict[str, Any]:
+def occasion_fields(facts: Any) -> dict[str, Any]:
     """Return for programs which records a release or a series is about, and when it was drawn."""
     return {
-        "records": told.rows,
-        "persons": told.persons,
-        "window": None if told.window is None else list(map(plain, told.window)),
-        "groups": None if told.groups is None else list(map(plain, told.groups)),
-        "made": told.made or None,
-        "recorded_earlier": told.replayed,
+        "records": facts.rows,
+        "persons": facts.persons,
+        "window": None if facts.window is None else list(map(plain, facts.window)),
+        "groups": None if facts.groups is None else list(map(plain, facts.groups)),
+        "made": facts.made or None,
+        "recorded_earlier": facts.replayed,
     }
 
 
 def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[str, Any]:
     """Return the guarantee of a plan for programs."""
-    leak, window = plan.leakage, plan.leakage.secrets.window
+    leak = plan.leakage
     attack = leak.witness and words.attack(leak.witness, longer=plan.length is None)
     return {
         "words": plan.guarantee(*conditions),
         "conditions": [*plan.conditions(), *conditions],
         "unit": plan.unit,
         "unit_words": words.unit(plan),
-        **({"protect_window": window} if window > 1 else {}),
+        "secret": leak.secret.to_dict(),
         "limit": plan.limit,
         "leakage": [leak.lower, leak.upper],
         **(
@@ -392,7 +392,9 @@ def guarantee_fields(plan: Plan[Any], conditions: tuple[str, ...] = ()) -> dict[
             else {}
         ),
         "against": (
-            plan.against if isinstance(plan.against, str) else attacker(plan.against, window)
+            plan.against
+            if isinstance(plan.against, str)
+            else attacker(plan.against, leak.secret.window)
         ),
         "covered": words.covered(plan),
         "not_covered": words.not_covered(plan),
@@ -418,13 +420,13 @@ def proof_method(release: "Release") -> str:
 
 def model_fields(plan: Plan[Any], source: str | None, fingerprint: str | None) -> dict[str, Any]:
     """Return the model for programs: its matrices if they are small, else where they are."""
-    found = parameters(plan.model)
+    numbers = parameters(plan.model)
     return {
         "words": plan.model.describe(),
         "memory": reach(plan.model),
         "states": [plain(state) for state in plan.states],
-        "parameters": [matrix.to_dict() for matrix in found.matrices] or None,
-        "size": found.size,
+        "parameters": [matrix.to_dict() for matrix in numbers.matrices] or None,
+        "size": numbers.size,
         "found_in": found_in(fingerprint),
         "records": replace(plan.model.records, source=None).to_dict() or None,
         "origin": plan.model.origin,
@@ -480,16 +482,15 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     yield Alternative(own.name, own.certified, plan.noise, plan.expected_error, None)
     if plan.unit == "person":  # there is one method for persons
         return
-    secrets = plan.leakage.secrets
     question = check_question(
-        plan.noise.query, plan.model, plan.limit, plan.against, secrets.pairs, secrets.protect,
+        plan.noise.query, plan.model, plan.limit, plan.against, plan.leakage.secret,
         delta=plan.delta, releases=plan.releases, missing=plan.missing,
     )  # fmt: skip
     for method in known.values():
         if method is own or not method.quick or not method.suits(plan.model):
             continue
         for shape in shapes_of(question, None):
-            if method.knows(shape, 1):
+            if method.solver(shape) is not None:
                 yield _alternative(method, plan, shaped(question, shape))
 
 
@@ -498,10 +499,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
     if effort_of(method, question) > _PATIENCE:
         return Alternative(method.name, method.certified, None, None, _SLOW)
     try:
-        if not method.knows(question.shape, question.releases):
-            raise MethodRefused(unknown(method, question, question.shape))
-        method.admit(plan.against)
-        method.admit_secrets(question.secrets)
+        method.check(question)
         mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
         # advice is for planners, not for readers

@@ -47,37 +47,37 @@ def records(rows: int, persons: int) -> str:
     return f"{rows}, of {persons} person{'s' * (persons != 1)}"
 
 
-def date(made: str) -> str:
+def date(time: str) -> str:
     """Return when an answer was drawn, to the second; its clock is that of UTC.
 
     >>> date("2026-11-16T10:00:00.123456+00:00")
     '2026-11-16T10:00:00'
     """
     try:
-        return datetime.fromisoformat(made).replace(microsecond=0, tzinfo=None).isoformat()
+        return datetime.fromisoformat(time).replace(microsecond=0, tzinfo=None).isoformat()
     except ValueError:  # as it was recorded
-        return made
+        return time
 
 
-def drawn(made: str) -> str:
+def drawn(time: str) -> str:
     """Return the date of an answer as a line of a report."""
-    return f"{date(made)} (UTC)" if made else "not recorded"
+    return f"{date(time)} (UTC)" if time else "not recorded"
 
 
-def replay(made: str) -> str:
+def replay(time: str) -> str:
     """Return what must be said of an answer that was recorded earlier.
 
     >>> replay("2026-11-16T10:00:00")
     'this answer was drawn on 2026-11-16T10:00:00 and is given again; nothing was spent'
     """
-    when = f"drawn on {date(made)}" if made else "drawn earlier"
+    when = f"drawn on {date(time)}" if time else "drawn earlier"
     return f"this answer was {when} and is given again; nothing was spent"
 
 
 def proved_for(proof: Leakage, length: int | None, ends: Window | None = None) -> str:
     """Return which shapes of data the proof covers.
 
-    >>> proved_for(Leakage(1.0, 1.0, "exchange", "any", covers="any"), None)
+    >>> proved_for(Leakage(1.0, 1.0, "exchange", "any", valid_for="any"), None)
     'any windows and groups of a series of any length, and series with gaps'
     """
     series = "of any length" if length is None else f"of {length} records"
@@ -86,4 +86,4 @@ def proved_for(proof: Leakage, length: int | None, ends: Window | None = None) -
         "series": f"each whole series {series}, in one answer",
         "windows": f"{this} window of each series {series}, in one answer",
         "any": f"any windows and groups of a series {series}, and series with gaps",
-    }[proof.covers]
+    }[proof.valid_for]

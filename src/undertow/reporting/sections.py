@@ -49,7 +49,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class ReportTable:
-    """A table with a caption; the first ``names`` cells of a row say what the row is about."""
+    """A table with a caption; the first ``names`` cells of a row are its labels."""
 
     caption: str
     header: tuple[str, ...]
@@ -57,7 +57,7 @@ class ReportTable:
     names: int = 1
 
     def visible(self) -> "ReportTable":
-        """Return the table with nothing hidden in its cells."""
+        """Return the table with control characters escaped."""
         rows = tuple(tuple(map(visible, row)) for row in self.rows)
         return ReportTable(
             visible(self.caption), tuple(map(visible, self.header)), rows, self.names
@@ -74,28 +74,28 @@ class Section:
     tables: tuple[ReportTable, ...] = ()
 
     def visible(self) -> "Section":
-        """Return the section with nothing hidden in what it says."""
+        """Return the section with control characters escaped."""
         lines = tuple((visible(label), tuple(map(visible, said))) for label, said in self.lines)
         return replace(self, lines=lines, tables=tuple(table.visible() for table in self.tables))
 
 
 @dataclass(frozen=True, slots=True)
 class Note:
-    """What must be said before anything else: a ``warning``, or a ``note``."""
+    """A sentence above all sections: a ``warning``, or a ``note``."""
 
     kind: Literal["warning", "note"]
     text: str
 
 
-def notes(told: Any, drawn: str) -> list[Note]:
-    """Return what must be said of a release or a series before anything else.
+def notes(facts: Any, drawn: str) -> list[Note]:
+    """Return the notes above all sections of a release or a series.
 
-    ``drawn`` says what was drawn: its noise or its bits.
+    ``drawn`` names the random draw: noise or bits.
     """
-    alarm = Note("warning", f"NOT PRIVATE: the {drawn} drawn from {told.randomness}")
-    again = Note("note", f"Note: {scope.replay(told.made)}")
-    whose = [Note("warning", said) for said in words.audience(told.plan)]
-    return [*whose, *[alarm] * (told.randomness != "secure"), *[again] * told.replayed]
+    alarm = Note("warning", f"NOT PRIVATE: the {drawn} drawn from {facts.randomness}")
+    again = Note("note", f"Note: {scope.replay(facts.made)}")
+    whose = [Note("warning", text) for text in words.audience(facts.plan)]
+    return [*whose, *[alarm] * (facts.randomness != "secure"), *[again] * facts.replayed]
 
 
 def sections(facts: Facts) -> list[Section]:
@@ -136,18 +136,18 @@ def _answer(facts: Facts) -> Section:
     lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}")]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
-    return Section("answer", "What was released", single(lines), tables)
+    return Section("answer", "Release", single(lines), tables)
 
 
-def occasion(told: Any) -> list[tuple[str, str]]:
-    """Return which records a release or a series is about, and when it was drawn."""
+def occasion(facts: Any) -> list[tuple[str, str]]:
+    """Return the records of a release or a series, and the time of the draw, as lines."""
     again = "yes, and given again; nothing was spent"
     return [
-        ("Records", scope.records(told.rows, told.persons)),
-        ("Window", scope.window(told.window)),
-        ("Groups", scope.groups(told.groups)),
-        ("Drawn", scope.drawn(told.made)),
-        ("Recorded earlier", again if told.replayed else "no: drawn for this release"),
+        ("Records", scope.records(facts.rows, facts.persons)),
+        ("Window", scope.window(facts.window)),
+        ("Groups", scope.groups(facts.groups)),
+        ("Drawn", scope.drawn(facts.made)),
+        ("Recorded earlier", again if facts.replayed else "no: drawn for this release"),
     ]
 
 
@@ -186,13 +186,13 @@ def guarantee_section(
     proved_for: str | None = None,
     conditions: tuple[str, ...] = (),
 ) -> Section:
-    """Return what is guaranteed, to whom, by what proof, and for which shapes of data."""
+    """Return the section of the guarantee: its attackers, its proof, the data it covers."""
     leak = plan.leakage
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     means = words.odds_sentence(plan) if plan.delta else _belief(leak)
     lines: list[tuple[str, tuple[str, ...]]] = [
         ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
-        ("That means", (premise(plan) + means,)),
+        ("Meaning", (premise(plan) + means,)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
         ("Covered", (words.covered(plan),)),
@@ -204,21 +204,21 @@ def guarantee_section(
         lines.append(("Proved for", (proved_for,)))
     if leak.witness is not None:
         attack = words.attack(leak.witness, longer=plan.length is None)
-        lines.append(("Worst attack found", (f"{attack}: a gain of {below(leak.lower)}",)))
-    return Section("guarantee", "What is guaranteed", tuple(lines))
+        lines.append(("Worst known attack", (f"{attack}: a gain of {below(leak.lower)}",)))
+    return Section("guarantee", "Guarantee", tuple(lines))
 
 
 def _levels(plan: Plan[Any]) -> list[tuple[str, tuple[str, ...]]]:
-    """Return what a release with Gaussian noise costs in the currencies of DP."""
-    said = words.levels(plan) if plan.task == "answer" else None
-    return [] if said is None else [("Each release is", (said,))]
+    """Return the cost of a release with Gaussian noise in zCDP and Gaussian DP, as a line."""
+    text = words.levels(plan) if plan.task == "answer" else None
+    return [] if text is None else [("Each release", (text,))]
 
 
 def _belief(leak: Leakage) -> str:
-    """Return what the factor does to somebody who was undecided."""
-    leakage, window = leak.upper, leak.secrets.window
+    """Return the effect of the factor on even odds in words."""
+    leakage, window = leak.upper, leak.secret.window
     if math.isinf(leakage):
-        return "an attacker may become certain: nothing is limited"
+        return "an attacker may become certain: the leakage is unbounded"
     share = 100 / (1 + math.exp(-leakage))
     if share > 99.9:
         return f"odds of one to one can become {odds(leakage)} to one"
@@ -230,33 +230,33 @@ def _belief(leak: Leakage) -> str:
 
 
 def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) -> Section:
-    """Return how the records depend on each other, and where that stands with every digit."""
+    """Return the section of the model of dependence, with a reference to its exact parameters."""
     lines = [("Model", plan.model.describe())]
     if plan.states:
         shown = ", ".join(str(state) for state in plan.states[:12])
         more = f" and {len(plan.states) - 12} more" if len(plan.states) > 12 else ""
         lines.append(("States", shown + more))
     lines.append(("Records", str(plan.model.records) or "not stated"))
-    found, place = parameters(plan.model), found_in(fingerprint)
-    where = f"below, to six digits; exactly in {place}" if found.matrices else f"in {place}"
-    known = (*words.origin(plan.model), *((source,) if source else ()))
+    numbers, place = parameters(plan.model), found_in(fingerprint)
+    where = f"below, to six digits; exactly in {place}" if numbers.matrices else f"in {place}"
+    origin = (*words.origin(plan.model), *((source,) if source else ()))
     lines += [
-        ("Parameters", f"{found.size}, {where}"),
-        ("Where it came from", "; ".join(known) or "not stated"),
+        ("Parameters", f"{numbers.size}, {where}"),
+        ("Origin", "; ".join(origin) or "not stated"),
     ]
     memory = reach(plan.model)
     if memory is not None:
         lines.insert(1, ("Memory", memory))
-    tables = tuple(map(_matrix, found.matrices))
-    return Section("model", "How the records depend on each other", single(lines), tables)
+    tables = tuple(map(_matrix, numbers.matrices))
+    return Section("model", "Model of dependence", single(lines), tables)
 
 
 def checks_section(plan: Plan[Any]) -> Section:
-    """Return what was tested of the model before it was believed, and what a failure costs."""
-    title = "What was checked of the model"
+    """Return the section of the checks of the model, and of the cost of failures."""
+    title = "Checks of the model"
     if not plan.checks:
-        said = "nothing: the model came without checks, as one does that is stated, not fitted"
-        return Section("checks", title, (("Checked", (said,)),))
+        text = "nothing: a model that is stated, not fitted, has no checks"
+        return Section("checks", title, (("Checked", (text,)),))
     failed = sum(check.outcome == "failed" for check in plan.checks)
     summary = f"{failed} of {len(plan.checks)} failed" if failed else "none failed"
     origins = tuple(dict.fromkeys(check.origin for check in plan.checks))
@@ -273,14 +273,14 @@ def _matrix(matrix: Matrix) -> ReportTable:
 
 
 def _scale(row: Alternative) -> str:
-    """Return the scale of Laplace noise; a table has none."""
+    """Return the scale of Laplace noise, a dash for a table."""
     return "-" if row.scale is None else above(row.scale, 5)
 
 
 def _comparison(facts: Facts) -> Section:
     own, *others = facts.alternatives
     mixed = bool(facts.plan.delta)  # a scale and a sigma cannot be compared
-    made = tuple(
+    rows = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
             row.noise.said() if mixed else _scale(row),
@@ -295,7 +295,7 @@ def _comparison(facts: Facts) -> Section:
     table = ReportTable(
         f"Noise that other methods need for the same guarantee against {whom}",
         ("method", "noise" if mixed else "scale", "expected error", "times this one", "basis"),
-        made,
+        rows,
     )
     lines = [("Basis", _BASIS)]
     lines += [
@@ -303,28 +303,28 @@ def _comparison(facts: Facts) -> Section:
         for row in others
         if row.reason is not None
     ]
-    return Section("comparison", "What other methods would cost", single(lines), (table,))
+    return Section("comparison", "Other methods", single(lines), (table,))
 
 
-_BASIS = "certified: proved by this program; published: as printed in a paper, shown to compare"
+_BASIS = "certified: proved by this program; published: as printed in a paper, for comparison"
 
 
 def proof_section(
-    told: Any, fingerprint: str | None, sampler: str, versions: Mapping[str, str]
+    facts: Any, fingerprint: str | None, sampler: str, versions: Mapping[str, str]
 ) -> Section:
-    """Return how to check the report of a release or a series."""
+    """Return the section of the data that verify the report."""
     lines = [
-        ("Plan", fingerprint or "has no fingerprint: it cannot be written to a file"),
-        ("Release", told.release_id or "has no id"),
-        ("Ledger entry", told.entry or "not accounted in a ledger"),
+        ("Plan", fingerprint or "no fingerprint: the plan cannot be written to a file"),
+        ("Release", facts.release_id or "none"),
+        ("Ledger entry", facts.entry or "not accounted in a ledger"),
         ("Sampler", sampler),
-        ("Made with", ", ".join(f"{name} {version}" for name, version in versions.items())),
+        ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
-    return Section("proof", "How to check this report", single(lines))
+    return Section("proof", "Verification", single(lines))
 
 
 def sentence(text: str) -> str:
-    """Return words as a sentence begins."""
+    """Return a text with its first letter capitalised."""
     return text[:1].upper() + text[1:]
 
 
@@ -335,12 +335,12 @@ def single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], .
 
 _SAMPLER = "exact: probabilities are multiples of 2^-53, compared with random bits"
 _MOST = 40
-"""Rows of a table of erasures: more are left to the plan file."""
+"""Rows of a table of erasures; the plan file has all."""
 
 
 @dataclass(frozen=True, slots=True)
 class SeriesFacts:
-    """What a report says about a randomised series; nothing of it depends on the records.
+    """The content of a report of a randomised series, independent of the records.
 
     >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
@@ -401,10 +401,10 @@ def series_sections(facts: SeriesFacts) -> list[Section]:
 def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     lines = [("Question", plan.query.words()), *occasion(facts)]
-    told = [words.measure(name, value) for name, value in plan.measures]
-    lines += [(sentence(label), said) for label, said in told]
+    measures = [words.measure(name, value) for name, value in plan.measures]
+    lines += [(sentence(label), text) for label, text in measures]
     lines += [("Foreign", facts.foreign)] if facts.foreign else []
-    return Section("answer", "What was released", single(lines), _tables(plan))
+    return Section("answer", "Release", single(lines), _tables(plan))
 
 
 def _tables(plan: Plan[LocalMechanism]) -> tuple[ReportTable, ...]:
@@ -415,14 +415,14 @@ def _tables(plan: Plan[LocalMechanism]) -> tuple[ReportTable, ...]:
             ("kept before", above(mechanism.rho0)),
             ("flipped before", above(1 - mechanism.rho1)),
         )
-        return (ReportTable("How likely a record is flipped", ("the record before", "flip"), rows),)
+        return (ReportTable("Probability of a flip", ("the record before", "flip"), rows),)
     if isinstance(mechanism, RandomizedResponse):
         rows_ = tuple(
             (state, *(f"{probability:.6g}" for probability in row))
             for state, row in zip(states, mechanism.matrix.tolist(), strict=True)
         )
         header = ("true state", *(f"shown as {output}" for output in mechanism.names(plan.states)))
-        return (ReportTable("How likely each state is shown as each output", header, rows_),)
+        return (ReportTable("Probability of each output, given the state", header, rows_),)
     return (_erasures(mechanism, states),)
 
 
@@ -434,7 +434,7 @@ def _erasures(mechanism: Redaction, states: list[str]) -> ReportTable:
         for record in touched[:_MOST]
     )  # fmt: skip
     more = f" (the first {_MOST} of {len(touched)} records)" if len(touched) > _MOST else ""
-    caption = f"How likely a record is erased; all others are shown{more}"
+    caption = f"Probability of an erasure; all other records are shown{more}"
     return ReportTable(caption, ("record", *(f"if {state}" for state in states)), rows)
 
 

@@ -1,4 +1,4 @@
-"""A release in plain words: what was asked, who is kept from what, what the answer is worth."""
+"""Sentences of reports: noise, guarantee, attackers covered and not covered, error bars."""
 
 import math
 from collections.abc import Iterable, Iterator
@@ -41,31 +41,31 @@ _DRAWN = {
         ": a whole number z with probability ~ exp(-z^2 / (2 sigma^2)), drawn exactly",
     ),
 }
-"""What was really sampled, before and after its amount."""
+"""The sampled distribution, before and after its amount."""
 
 
 def noise(plan: Plan[Any]) -> str:
-    """Return the noise in words: what was really sampled.
+    """Return the sampled noise in words.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> noise(calibrate(Count(1), chain, 1.0, delta=1e-6, noise="gaussian", method="closed"))
     'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
     """
-    found = plan.noise
-    after = found.query.settled()
+    distribution = plan.noise
+    after = distribution.query.settled()
     then = "" if after is None else f"; {after}"
-    if found.measure == "table":
-        return f"{found.said()}; drawn exactly{then}"
-    if found.query.selects:
-        return f"{found.said()}; drawn exactly{then}"
-    name, more = _DRAWN[found.kind]
-    steps = " of steps of the lattice" if more and not found.query.integral else ""
-    return f"{name}, {found.measure} {above(found.amount)}{more}{steps}{then}"
+    if distribution.measure == "table":
+        return f"{distribution.said()}; drawn exactly{then}"
+    if distribution.query.selects:
+        return f"{distribution.said()}; drawn exactly{then}"
+    name, more = _DRAWN[distribution.kind]
+    steps = " of steps of the lattice" if more and not distribution.query.integral else ""
+    return f"{name}, {distribution.measure} {above(distribution.amount)}{more}{steps}{then}"
 
 
 def audience(plan: Plan[Any]) -> tuple[str, ...]:
-    """Return the heading of a paper that is the curator's, nothing of one that is public.
+    """Return the warning of a report for the curator only, empty for a public one.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
@@ -79,7 +79,7 @@ def audience(plan: Plan[Any]) -> tuple[str, ...]:
 
 
 def origin(model: Model) -> tuple[str, ...]:
-    """Return which records a model was fitted to, nothing for one that was written by hand.
+    """Return the kind of records that a model was fitted to, empty for one written by hand.
 
     >>> from undertow import Groups
     >>> origin(Groups(3).with_origin("private"))
@@ -97,15 +97,15 @@ _ORIGINS: dict[Origin, tuple[str, ...]] = {
 
 
 def promise(plan: Plan[Any]) -> str:
-    """Return the guarantee without its leakage, which stands beside it, and with every condition.
+    """Return the guarantee without its leakage, with every condition.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]]).with_origin("not public")
     >>> promise(calibrate(Count(1), chain, limit=1.0)).partition("; ")[0]
     'an attacker who knows any other records can raise the odds ... by at most a factor 2.72'
     """
-    said, _, rest = plan.guarantee().partition(" (leakage")
-    return said + rest.partition(")")[2]
+    start, _, rest = plan.guarantee().partition(" (leakage")
+    return start + rest.partition(")")[2]
 
 
 def shortfall(most: float, sure: str) -> str:
@@ -121,8 +121,8 @@ def shortfall(most: float, sure: str) -> str:
 
 
 def odds_sentence(plan: Plan[Any]) -> str:
-    """Return what a leakage at a delta means: how far odds move, and how rarely farther."""
-    factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secrets.window
+    """Return the meaning of a leakage at a delta: the factor on odds and its rarity."""
+    factor, window = odds(plan.leakage.upper + math.log(2)), plan.leakage.secret.window
     what = "values of a record" if window == 1 else f"histories of {window} records in a row"
     return (
         f"the odds between two {what} move by more than a factor {factor} (that is "
@@ -132,7 +132,7 @@ def odds_sentence(plan: Plan[Any]) -> str:
 
 
 def levels(plan: Plan[Any]) -> str | None:
-    """Return what one release of Gaussian noise is in the currencies of DP, None for Laplace."""
+    """Return the mu and rho of one release with Gaussian noise, None for Laplace noise."""
     found: Any = plan.noise
     if found.shape == "gaussian":
         mu, rho = found.mu_upper(plan.length), found.rho_upper(plan.length)
@@ -143,13 +143,13 @@ def levels(plan: Plan[Any]) -> str | None:
 
 
 def unit(plan: Plan[Any]) -> str:
-    """Return what the guarantee is about: one record, a window, or all records of a person."""
+    """Return the unit of privacy: one record, a window, or all records of a person."""
     if plan.unit == "person":
         return (
             "one person: all records of a person at once are protected, whatever they are and "
             "however they depend on each other"
         )
-    window = plan.leakage.secrets.window
+    window = plan.leakage.secret.window
     if window > 1:
         return (
             f"a window of {window} records: the whole history of any {window} records in a row of "
@@ -163,11 +163,11 @@ def unit(plan: Plan[Any]) -> str:
 
 
 def covered(plan: Plan[Any]) -> str:
-    """Return the attackers that the guarantee is made against."""
+    """Return the attackers that the guarantee covers."""
     if plan.unit == "person":
         return "an attacker who knows any records of other persons, and any of this person"
     if isinstance(plan.against, Adversary):
-        return f"only {words(plan.against, plan.leakage.secrets.window)}"
+        return f"only {words(plan.against, plan.leakage.secret.window)}"
     return {
         "any": (
             "an attacker who knows any other records of the person: none of them, some, or all, "
@@ -179,36 +179,36 @@ def covered(plan: Plan[Any]) -> str:
 
 
 def not_covered(plan: Plan[Any]) -> list[str]:
-    """Return what the guarantee does not say, so that nobody reads more into it.
+    """Return what the guarantee does not cover.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], length=9)
     >>> not_covered(calibrate(Count(1), chain, limit=1.0, against="ignorant"))[0]
     'an attacker who knows some or all other records of the person: ...'
     """
-    found = []
+    gaps = []
     match "any" if plan.unit == "person" else plan.against:
         case Adversary():
-            found.append("every attacker who wants another record or knows other records")
+            gaps.append("every attacker who wants another record or knows other records")
         case "ignorant":
-            found.append(_unforeseen(plan))
+            gaps.append(_unforeseen(plan))
         case "informed":
-            found.append(
+            gaps.append(
                 "an attacker who knows fewer records: where records depend on each other, an "
                 "answer can tell more to somebody who knows less"
             )
-    secrets = plan.leakage.secrets
-    if secrets.pairs is not None:
-        found.append("telling other pairs of values apart than those named in the guarantee")
-    if secrets.records is not None:
-        found.append("records other than those named in the guarantee")
+    secret = plan.leakage.secret
+    if secret.value_pairs is not None:
+        gaps.append("telling other pairs of values apart than those named in the guarantee")
+    if secret.targets is not None:
+        gaps.append("records other than those named in the guarantee")
     dependent = (
         "records of one person that depend on those of another"
         if plan.unit == "person"
         else "records that depend on each other in another way than the model says"
     )
     return [
-        *found,
+        *gaps,
         dependent,
         "which persons, times and groups have records, and how many: that is taken to be public",
         _others(plan),
@@ -216,7 +216,7 @@ def not_covered(plan: Plan[Any]) -> list[str]:
 
 
 def _others(plan: Plan[Any]) -> str:
-    """Return which other releases are not covered."""
+    """Return the other releases that are not covered."""
     if plan.releases > 1:
         return (
             f"more than {plan.releases} releases with this noise on the same records, and releases "
@@ -226,7 +226,7 @@ def _others(plan: Plan[Any]) -> str:
 
 
 def _unforeseen(plan: Plan[Any]) -> str:
-    """Return what is known about attackers whom a plan against the ignorant one leaves out."""
+    """Return the bound for attackers outside a plan against the ignorant one."""
     who = "an attacker who knows some or all other records of the person: "
     mechanism = plan.mechanism
     dependent = isinstance(mechanism, Redaction | XorNoise)
@@ -239,7 +239,7 @@ def _unforeseen(plan: Plan[Any]) -> str:
 
 
 def _informed(plan: Plan[Any]) -> str:
-    """Return the gain of whoever knows all other records."""
+    """Return the gain of an attacker who knows all other records."""
     if not plan.delta:
         return above(plan.dp_epsilon * plan.releases, 4)
     together = plan.noise.with_amount(down(plan.noise.amount / math.sqrt(plan.releases), 8))
@@ -248,14 +248,14 @@ def _informed(plan: Plan[Any]) -> str:
 
 
 def measure(name: str, value: float) -> tuple[str, str]:
-    """Return a measure of a local plan: a label, and what it says.
+    """Return a measure of a local plan: a label, and its value in words.
 
     >>> measure("utility", 0.5)
     ('utility', '50% of the records are shown on average')
     """
     shown = f"{below(100 * value, 6)}%"
     window = f"at most {shown} by erasing a window, against an attacker who knows no other record"
-    told = {
+    texts = {
         "expected flips": f"{above(100 * value, 6)}% of the records are false on average",
         "information": f"{below(value, 6)} bits in an output about its record",
         "utility": f"{shown} of the records are shown on average",
@@ -264,11 +264,11 @@ def measure(name: str, value: float) -> tuple[str, str]:
         "optimum": f"{shown} by the best erasures against the attacker covered",
     }
     labels = {"window bound printed": "windows, printed", "window bound": "windows"}
-    return labels.get(name, name), told.get(name, f"{value:.6g}")
+    return labels.get(name, name), texts.get(name, f"{value:.6g}")
 
 
 def attack(witness: Witness, longer: bool = False) -> str:
-    """Return an attack in words, runs of known records of one value told together.
+    """Return an attack in words, runs of known records of one value joined.
 
     ``longer`` says that the model has no length: the records are a pattern within a longer series.
 
@@ -287,7 +287,7 @@ def attack(witness: Witness, longer: bool = False) -> str:
 
 
 def _seen(witness: Witness) -> str:
-    """Return what the attacker waits for in a series, runs of one output told together."""
+    """Return the event of an attack on a series in words, runs of one output joined."""
     runs = [
         f"{ends} {'erased' if output is None else f'as {output!r}'}"
         for ends, output in record_ends(witness.outputs)
@@ -309,7 +309,7 @@ def record_ends(pairs: Iterable[tuple[int, Any]]) -> Iterator[tuple[str, Any]]:
 
 
 def rounding(query: AnyQuery, rows: int) -> str | None:
-    """Return how far rounding to the lattice can move an answer, None where nothing is rounded.
+    """Return the largest error of rounding to the lattice in words, None without rounding.
 
     A sum moves by half a step per record at most, a mean by half a step. In a linear statistic
     the record, its weight and their product are rounded, each by half a step at most.

@@ -3,7 +3,7 @@
 Randomising a series takes two streams of bytes. Every record takes one byte of ``first``; the few
 that it does not decide take seven bytes each of ``further``. Both are read strictly in order, so
 what comes out does not depend on the size of the pieces in which records are handled.
-`undertow.sampling.keyed` has bytes by address instead, in whatever order they are asked for.
+`undertow.sampling.keyed` has bytes by address instead, in any order.
 """
 
 import os
@@ -69,7 +69,7 @@ class ByteSource(Protocol):
 class Draws:
     """The two streams: one byte for each record, and seven more for each undecided one.
 
-    As a `ByteSource`, whatever is asked for next takes the next bytes, wherever it stands.
+    As a `ByteSource`, each request takes the next bytes, whatever its address.
     """
 
     first: Bytes

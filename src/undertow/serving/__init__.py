@@ -1,1 +1,1 @@
-"""Accounts over HTTP: one process keeps a ledger for a team, and what every server here shares."""
+"""The HTTP service of a ledger, and the parts shared by every server."""

@@ -1,7 +1,7 @@
-"""The ledger behind a service: every data set opened once, asked by many threads at once.
+"""The ledger of a service, its clients, and the bodies of requests.
 
-Readers hold no lock that writers wait for: each reads one state of the database in a transaction
-of its own, and what a question may cost is bounded. Writers queue for the database one by one.
+Each reader uses one consistent transaction and blocks no writer; the cost of a request is bounded.
+Writers wait for the database one by one.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ _FORMAT = "undertow-clients-1"
 
 @dataclass(frozen=True, slots=True)
 class Client:
-    """One program or person: a name, its roles, the data sets it may ask for (None: all).
+    """One client: a name, its roles, its data sets (None: all).
 
     >>> Client("airflow", ("spend",), None, "0" * 64).may("read", "w25")
     True
@@ -69,7 +69,7 @@ class Client:
     digest: str
 
     def __post_init__(self) -> None:
-        """Check every field."""
+        """Validate every field."""
         check_name(self.name, "the name of a client")
         known = get_args(Role)
         if (
@@ -89,14 +89,14 @@ class Client:
             raise InvalidInput(f"the token of client {self.name!r} must be a SHA-256 in hex digits")
 
     def may(self, role: Role, dataset: str) -> bool:
-        """Return whether the client has a role for a data set; every role reads."""
+        """Tell whether the client has a role for a data set; every role reads."""
         known = self.datasets is None or dataset in self.datasets
         return known and (role == "read" or role in self.roles)
 
 
 @dataclass(frozen=True, slots=True)
 class Clients:
-    """All clients of a service, each under a name of its own.
+    """The clients of a service, with distinct names.
 
     >>> nobody = Clients(())
     >>> somebody, token = nobody.add("airflow", ("spend",), ("w25",))
@@ -116,7 +116,7 @@ class Clients:
     def add(
         self, name: str, roles: tuple[Role, ...], datasets: tuple[str, ...] | None = None
     ) -> tuple["Clients", str]:
-        """Return the clients with one more, and its token, which is stored nowhere."""
+        """Return the clients with a new one, and its token, which is not stored."""
         if any(client.name == name for client in self.listed):
             raise InvalidInput(
                 f"there is a client {name!r} already; remove it first, or take another name"
@@ -125,23 +125,23 @@ class Clients:
         return Clients((*self.listed, Client(name, roles, datasets, _digest(token)))), token
 
     def remove(self, name: str) -> "Clients":
-        """Return the clients without one; its token is worth nothing from then on."""
+        """Return the clients without one, whose token is void from then on."""
         rest = tuple(client for client in self.listed if client.name != name)
         if len(rest) == len(self.listed):
             raise InvalidInput(f"there is no client {name!r}; known: {self._names()}")
         return Clients(rest)
 
     def named(self, token: str) -> Client | None:
-        """Return whose token this is, None if it is nobody's; all hashes are compared."""
-        digest, found = _digest(token), None
+        """Return the client of a token, or None; all hashes are compared."""
+        digest, match = _digest(token), None
         for client in self.listed:
             if compare_digest(client.digest, digest):
-                found = client
-        return found
+                match = client
+        return match
 
     @classmethod
     def read(cls, path: Path) -> "Clients":
-        """Return the clients of a file that `write` wrote, or refuse what is none."""
+        """Return the clients of a file that `write` wrote, or refuse the file."""
         try:
             content = json.loads(path.read_text("utf-8"))
             if not isinstance(content, dict) or content.get("format") != _FORMAT:
@@ -158,7 +158,7 @@ class Clients:
             ) from None
 
     def write(self, path: Path) -> None:
-        """Write the file whole, readable by its owner only, or leave the old one as it was."""
+        """Write the file completely, readable by its owner only, or leave the old one."""
         lines = [
             {
                 "name": client.name, "roles": list(client.roles), "sha256": client.digest,
@@ -189,7 +189,7 @@ class Clients:
 
 @contextmanager
 def changing(path: Path) -> Iterator[Clients]:
-    """Give the clients of a file, none where there is no file yet, to change and write them.
+    """Yield the clients of a file, none for a new file, under a lock.
 
     Nobody else changes the file meanwhile: two changes at once would lose one of them, and a
     client that was removed would be back. The lock is a file beside it that stays; the system
@@ -240,20 +240,20 @@ def _digest(token: str) -> str:
 
 
 MOST_GROUPS = 1000
-"""Groups that one question is about: each is looked up."""
+"""The most groups of one request: each is looked up."""
 
 
 EntryHash = Annotated[str, Field(pattern="^[0-9a-f]{64}$", description="the hash of an entry")]
 
 
 class _Strict(BaseModel):
-    """A body with no field but its own, and no number that is none."""
+    """A request body without unknown fields and without NaN."""
 
     model_config = ConfigDict(extra="forbid", allow_inf_nan=False, strict=True)
 
 
 class Records(_Strict):
-    """Which records a release touches; what is left out stands for all.
+    """The records of a release; an omitted part stands for all.
 
     ``start`` and ``end`` are whole numbers on the stated clock (start <= time < end); ``groups``
     are values of the column ``by``.
@@ -266,12 +266,12 @@ class Records(_Strict):
     clock: str = "time"
 
     def scope(self) -> Scope:
-        """Return the records as the ledger names them."""
+        """Return the records as a scope of the ledger."""
         return Scope(self.by, self.groups, self.start, self.end, self.clock)
 
 
 class Question(Records):
-    """Records of which a reader asks what still fits them; all groups if they are left out."""
+    """The records whose remaining budget is requested; all groups by default."""
 
     groups: Annotated[
         list[str] | None,
@@ -280,7 +280,7 @@ class Question(Records):
 
 
 class Amount(_Strict):
-    """What a release spends: a DP level for one replaced record, or mu, rho; a delta beside them.
+    """The spend of a release: a DP level for one replaced record, or mu or rho; and a delta.
 
     ``about`` describes the release and must be the same when it is repeated; nothing private
     belongs into it. A redaction has its proved leakage in place of a level.
@@ -296,26 +296,26 @@ class Amount(_Strict):
 
 
 class Confirmed(_Strict):
-    """What was published: the first confirmation of a release wins."""
+    """The published result; the first confirmation of a release counts."""
 
     result: dict[str, Any]
 
 
 class Cancelled(_Strict):
-    """Why a release that never began is given up; recorded."""
+    """The reason of a cancelled release, for the record."""
 
     why: str
 
 
 class Limit(_Strict):
-    """A new limit on what all releases together may leak; the delta stays if left out."""
+    """A new limit on the leakage of all releases; the delta stays by default."""
 
     limit: float
     delta: float | None = None
 
 
 class Page(BaseModel):
-    """Which entries are listed: those reserved after a release, so many at most."""
+    """A page of entries: those reserved after a release, up to a number."""
 
     model_config = ConfigDict(extra="forbid")
 
@@ -324,7 +324,7 @@ class Page(BaseModel):
 
 
 _CLIENT = "client"
-"""The field of ``about`` that says who reserved a release."""
+"""The field of ``about`` with the client that reserved a release."""
 
 
 class NoSuchDataset(InvalidInput):
@@ -339,7 +339,7 @@ class Accounts:
     """
 
     def __init__(self, where: str, key: Path | None = None) -> None:
-        """Look whether the ledger is there and can be read."""
+        """Open the ledger, refusing one that is missing or unreadable."""
         self._where, self._key = where, key
         self._open: dict[str, Ledger] = {}
         self._writing, self._verifying = Lock(), Lock()
@@ -360,19 +360,19 @@ class Accounts:
 
     @contextmanager
     def _written(self, dataset: str) -> Iterator[Ledger]:
-        """Give the account of a data set to one writer."""
+        """Yield the account of a data set to one writer."""
         book = self._book(dataset)
         with self._writing:
             yield book
 
     def terms(self, dataset: str) -> dict[str, Any]:
-        """Return the terms of an account, what is spent and what is left of it."""
+        """Return the terms of an account, its spent and its remaining budget."""
         book = self._book(dataset)
         leak, level = book.leakage(), book.level()
         return {
             "dataset": dataset, "model": book.model.describe(), "origin": book.model.origin,
             "audience": audience_of(book.model.origin), "against": book.against,
-            "unit": book.unit, "protect_window": book.protect.records, "limit": book.limit,
+            "unit": book.unit, "protect_window": book.secret.window, "limit": book.limit,
             "delta": book.delta, "budget": book.budget,
             "level": level if math.isfinite(level) else None, "left": book.left(),
             "leakage": {"lower": leak.lower, "upper": leak.upper},
@@ -380,35 +380,35 @@ class Accounts:
         }  # fmt: skip
 
     def left(self, dataset: str, records: Records) -> dict[str, Any]:
-        """Return what still fits the records in a scope."""
+        """Return the remaining budget of the records in a scope."""
         book, scope = self._book(dataset), records.scope()
         return {"level": book.left(scope), "mu": book.left_mu(scope)}
 
     def releases(self, dataset: str, after: str | None, most: int) -> dict[str, Any]:
-        """Return entries in the order in which they were reserved, and after which to go on."""
+        """Return entries in order of reservation, and the id after which to continue."""
         found, rest = self._book(dataset).page(after, most)
         return {"releases": [_told(entry) for entry in found], "next": rest}
 
     def release(self, dataset: str, release_id: str) -> dict[str, Any] | None:
-        """Return one entry, None if nothing was reserved under the id."""
+        """Return the entry of an id, None if there is none."""
         found = self._book(dataset).entry(release_id)
         return None if found is None else _told(found)
 
     def reserve(
         self, dataset: str, release_id: str, amount: Amount, client: Client
     ) -> tuple[bool, Reservation]:
-        """Reserve a release; return whether it is new, and what is recorded of it."""
+        """Reserve a release; return whether it is new, and its entry."""
         if _CLIENT in amount.about:
             raise InvalidInput(f"'{_CLIENT}' in about is written by the service; leave it out")
         with self._written(dataset) as book:
             known = book.entry(release_id) is not None
-            made = book.reserve(
+            reservation = book.reserve(
                 release_id, amount.level, amount.records.scope(),
                 {**amount.about, _CLIENT: client.name}, mu=amount.mu, rho=amount.rho,
                 delta=amount.delta, leakage=amount.leakage,
                 kind="release" if amount.leakage is None else "redaction",
             )  # fmt: skip
-        return not known, made
+        return not known, reservation
 
     def begin(self, dataset: str, release_id: str, client: Client) -> None:
         """Record that noise is about to be drawn."""
@@ -419,24 +419,24 @@ class Accounts:
     def confirm(
         self, dataset: str, release_id: str, result: dict[str, Any], client: Client
     ) -> dict[str, Any]:
-        """Record what is published, and return what is recorded: show only that."""
+        """Record a result, and return the recorded one, which alone may be published."""
         with self._written(dataset) as book:
             _own(book, release_id, client)
             return book.confirm(release_id, result)
 
     def cancel(self, dataset: str, release_id: str, why: str, client: Client) -> None:
-        """Give back what was reserved for a release that never began."""
+        """Cancel the reservation of a release that never began."""
         with self._written(dataset) as book:
             _own(book, release_id, client)
             book.cancel(release_id, why)
 
     def set_limit(self, dataset: str, limit: float, delta: float | None) -> None:
-        """Change the limit, on record."""
+        """Change the limit, and record the change."""
         with self._written(dataset) as book:
             book.set_limit(limit, delta)
 
     def verify(self, holding: list[str]) -> int:
-        """Return the number of events, or raise what is wrong with them; one at a time."""
+        """Verify the ledger and return its number of events; one verification at a time."""
         names = self.names()
         if not names:
             raise NoSuchDataset("the ledger holds no data set")
@@ -450,7 +450,7 @@ class Accounts:
 
 
 def _own(book: Ledger, release_id: str, client: Client) -> None:
-    """Refuse a release that somebody else reserved, here or without the service."""
+    """Refuse a release that another client reserved, here or outside the service."""
     found = book.entry(release_id)
     if found is not None and found.about.get(_CLIENT) != client.name:
         raise LedgerConflict(
@@ -460,11 +460,11 @@ def _own(book: Ledger, release_id: str, client: Client) -> None:
 
 
 def _told(entry: Entry) -> dict[str, Any]:
-    """Return an entry as JSON; its result is what was published.
+    """Return an entry as JSON; its result is the published one.
 
     A value of an older service that no reader's stack holds is left out: it is in the ledger.
     """
     became = ("status", "begun", "at", "made", "why", "hash", "result")
     named = {"release_id": entry.release_id, **entry.body()}
-    told = named | {name: getattr(entry, name) for name in became}
-    return {name: part if depth(part) <= DEEPEST else None for name, part in told.items()}
+    fields = named | {name: getattr(entry, name) for name in became}
+    return {name: part if depth(part) <= DEEPEST else None for name, part in fields.items()}

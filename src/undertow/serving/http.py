@@ -1,7 +1,7 @@
-"""What every server of ours does with a request before and after it is answered.
+"""Request handling shared by every server: limits on bodies, connections and waits; headers.
 
-Bodies are counted while they arrive, so that a request cannot fill the memory by not saying how
-long it is; every answer carries headers that let a browser do nothing with it but show it.
+Bodies are counted while they arrive, so that an undeclared length cannot exhaust the memory;
+responses carry headers that forbid browsers to run or embed them.
 """
 
 import asyncio
@@ -36,27 +36,27 @@ __all__ = [
 
 
 def with_headers(send: Send, headers: Mapping[str, str]) -> Send:
-    """Return how to send an answer that carries these headers."""
+    """Return a send function that adds headers to a response."""
 
     async def sending(message: Message) -> None:
         if message["type"] == "http.response.start":
-            found = MutableHeaders(scope=message)
+            fields = MutableHeaders(scope=message)
             for name, value in headers.items():
-                found[name] = value
+                fields[name] = value
         await send(message)
 
     return sending
 
 
 def counted(receive: Receive, most: int, words: str) -> Receive:
-    """Return how to receive a body of at most so many bytes; more end the request with 413."""
-    found = 0
+    """Return a receive function that limits the bytes of a body; more raise a 413."""
+    size = 0
 
     async def receiving() -> Message:
-        nonlocal found
+        nonlocal size
         message = await receive()
-        found += len(message.get("body", b""))
-        if found > most:
+        size += len(message.get("body", b""))
+        if size > most:
             raise HTTPException(413, words)
         return message
 
@@ -64,13 +64,13 @@ def counted(receive: Receive, most: int, words: str) -> Receive:
 
 
 def announced(headers: Headers) -> int:
-    """Return how many bytes a request says that it has; 0 where it does not say."""
+    """Return the declared length of a body in bytes, 0 if undeclared."""
     text = headers.get("content-length", "0")
     return int(text) if text.isascii() and text.isdigit() else 0
 
 
 def is_loopback(address: str) -> bool:
-    """Return whether an address reaches this machine only.
+    """Tell whether an address is a loopback address.
 
     >>> is_loopback("127.0.0.1"), is_loopback("localhost"), is_loopback("0.0.0.0")
     (True, True, False)
@@ -81,7 +81,7 @@ def is_loopback(address: str) -> bool:
 
 
 def listening(address: str, port: int) -> socket.socket:
-    """Return a socket that is bound to an address of this machine; port 0 takes a free one."""
+    """Return a socket bound to a local address; port 0 takes a free one."""
     if not 0 <= port <= 65535:
         raise InvalidInput(f"a port is a number from 0 to 65535, found {port}")
     family = socket.AF_INET6 if ":" in address else socket.AF_INET
@@ -99,7 +99,7 @@ def listening(address: str, port: int) -> socket.socket:
 
 
 def configured(app: ASGIApp, patience: float = 30.0, **settings: Any) -> "uvicorn.Config":
-    """Return how uvicorn serves an application of ours: quiet, and with an end to every wait.
+    """Return the configuration of uvicorn: no log, and a timeout on every wait.
 
     ``patience``: the seconds that a client has for a whole request, and to read what is answered.
     """
@@ -114,7 +114,7 @@ def configured(app: ASGIApp, patience: float = 30.0, **settings: Any) -> "uvicor
 
 
 def run(app: ASGIApp, bound: socket.socket) -> None:
-    """Answer requests until the process is interrupted; the server itself logs no request."""
+    """Serve requests until the process is interrupted; requests are not logged."""
     import uvicorn
 
     with suppress(KeyboardInterrupt):  # the way to end it
@@ -122,37 +122,37 @@ def run(app: ASGIApp, bound: socket.socket) -> None:
 
 
 BACKLOG = 32
-"""Connections that are taken in one step of the loop, before any is cut off to make room."""
+"""The connections accepted in one step of the loop, before any is closed to make room."""
 
 _FILES = 64 + 3 * BACKLOG
-"""Open files that are left to the ledger (databases, journals, clients), and to those few steps."""
+"""The open files reserved for the ledger (databases, journals, clients) and for one step."""
 
 
 class Guarded(H11Protocol):
-    """HTTP/1.1 with an end to every wait; subclasses say how long and how many.
+    """HTTP/1.1 with a timeout on every wait; subclasses set the time and the number.
 
     A timer runs whenever the client is due: from the connection, or the last answer, until the
     next request is there in full, and while an answer waits to be read.
     """
 
     patience = 30.0
-    """Seconds for a whole request, and for the client to read what the buffers do not hold."""
+    """Seconds for a whole request, and for the client to read beyond the buffers."""
     most = 200
-    """Connections at once."""
+    """The most simultaneous connections."""
 
     def __init__(self, *args: Any, **kwargs: Any) -> None:
-        """Wait for nothing yet."""
+        """Start without a timeout."""
         super().__init__(*args, **kwargs)
         self._due: asyncio.TimerHandle | None = None
 
     @property
     def waits(self) -> bool:
-        """Whether the next step is the client's: no request is being answered."""
+        """Whether the connection waits for the client, with no request in progress."""
         cycle: Any = self.cycle  # None before the first request
         return cycle is None or cycle.response_complete or cycle.more_body
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Expect a request; if there is no place, the one that is due longest is cut off."""
+        """Await a request; without a free place close the connection that has waited longest."""
         super().connection_made(cast("asyncio.Transport", transport))
         self._expect()
         if len(self.connections) > self.most:
@@ -160,30 +160,30 @@ class Guarded(H11Protocol):
             min(idle, key=Guarded._since, default=self)._cut()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Expect nothing more."""
+        """Stop the timeout of a lost connection."""
         self._rest()
         super().connection_lost(exc)
 
     def data_received(self, data: bytes) -> None:
-        """Rest when the request is there in full."""
+        """Stop the timeout once the request is complete."""
         super().data_received(data)
         if not self.waits:
             self._rest()
 
     def on_response_complete(self) -> None:
-        """Expect the next request, unless it came with the last one."""
+        """Await the next request, unless it was pipelined."""
         self._expect()  # also where the connection is being closed: the answer has to be read
         super().on_response_complete()
         if not self.waits:
             self._rest()
 
     def pause_writing(self) -> None:
-        """Expect the client to read."""
+        """Start a timeout for the client to read."""
         super().pause_writing()
         self._expect()
 
     def resume_writing(self) -> None:
-        """Rest if an answer is still being made."""
+        """Stop the timeout while a response is computed."""
         super().resume_writing()
         if not self.waits:
             self._rest()
@@ -201,14 +201,14 @@ class Guarded(H11Protocol):
             self._due = None
 
     def _cut(self) -> None:
-        """Close at once, whatever is still to be written."""
+        """Close at once, dropping unwritten data."""
         self._rest()
         self.connections.discard(self)
         self.transport.abort()
 
 
 def most_connections() -> int:
-    """Return how many connections the open files of this process allow."""
+    """Return the number of connections that the limit on open files allows."""
     try:
         import resource
     except ImportError:  # no such limit on this system

@@ -1,11 +1,8 @@
-"""A ledger for a team: reserve, confirm and read an account over HTTP.
+"""The HTTP API of a ledger: reserve, confirm, cancel and read an account.
 
-Each request carries ``Authorization: Bearer TOKEN``. Ids of releases are chosen by the client and
-make requests idempotent: the same id with the same content changes nothing and returns what is
-recorded, so whoever loses an answer asks again. What is refused is answered with the type of the
-error and its sentence, the same that Python and the command line say.
-
-Nothing private passes through: a service sees levels, scopes and released answers, never a record.
+Requests carry ``Authorization: Bearer TOKEN``. Clients choose the ids of releases, so requests are
+idempotent: a repeated one returns the recorded state. Refusals carry the type and the message of
+the error. The service sees levels, scopes and released answers, never a record.
 """
 
 import json
@@ -72,7 +69,7 @@ _STATUS: tuple[tuple[type[UndertowError], int], ...] = (
     (InvalidInput, 422),
     (NotSupported, 422),
 )
-"""The answer to each refusal; the first that fits counts."""
+"""The status code of each error; the first match counts."""
 
 _KINDS = {
     400: "BadRequest", 401: "Unauthorized", 403: "Forbidden", 404: "NotFound",
@@ -91,11 +88,11 @@ _REASONS = {
     500: "LedgerDamaged.",
     503: "LedgerUnavailable.",
 }
-"""Every refusal, and when it is given; the body is a `Refusal`."""
+"""The status codes of refusals for the schema; the body is a `Refusal`."""
 
 
 class Refusal(BaseModel):
-    """Why a request is refused: the kind of the error, and what to do."""
+    """The reason of a refusal: the type of the error, and what to do."""
 
     error: str
     message: str
@@ -103,16 +100,16 @@ class Refusal(BaseModel):
 
 
 class _Json(JSONResponse):
-    """JSON that every reader takes: a broken text of an older ledger is shown with marks."""
+    """JSON in valid UTF-8, even of invalid text in a ledger."""
 
     def render(self, content: Any) -> bytes:
-        """Return the text in UTF-8; half of a surrogate pair becomes a question mark."""
+        """Return the text in UTF-8, lone surrogates as question marks."""
         text = json.dumps(content, ensure_ascii=False, allow_nan=False, separators=(",", ":"))
         return text.encode("utf-8", "replace")
 
 
 def _refused(*more: int) -> dict[int | str, dict[str, Any]]:
-    """Return the refusals of a question, for the schema."""
+    """Return the refusals of a request, for the schema."""
     always = (400, 403, 413, 421, 422, 500)
     return {
         code: {"model": Refusal, "description": _REASONS[code]} for code in sorted({*always, *more})
@@ -121,7 +118,7 @@ def _refused(*more: int) -> dict[int | str, dict[str, Any]]:
 
 @dataclass(slots=True)
 class Turns:
-    """Whose requests are answered at once: no client makes the others wait for it.
+    """The turns of clients: none can delay the others.
 
     So many of a client are answered, so many more wait, and the rest are refused.
     """
@@ -133,7 +130,7 @@ class Turns:
 
     @asynccontextmanager
     async def taken(self, client: str) -> AsyncIterator[None]:
-        """Wait for a turn, and give it back."""
+        """Wait for a turn, and release it."""
         if self._here[client] >= self.answered + self.waiting:
             raise HTTPException(
                 429, "too many requests of this client at once; ask again", {"Retry-After": "1"}
@@ -156,7 +153,7 @@ _HOST = re.compile(r"[a-z0-9.-]+|\[[0-9a-f:]+\]")
 
 @dataclass(frozen=True, slots=True)
 class ServiceSettings:
-    """Under which names a service answers, and how many bytes a request may have.
+    """The host names of a service, and the largest request in bytes.
 
     ``hosts`` are names without ports; those of this machine always count.
     """
@@ -166,7 +163,7 @@ class ServiceSettings:
     turns: Turns = field(default_factory=Turns)
 
     def __post_init__(self) -> None:
-        """Check the names."""
+        """Validate the names."""
         for name in self.hosts:
             if not _HOST.fullmatch(name):
                 raise InvalidInput(
@@ -175,7 +172,7 @@ class ServiceSettings:
                 )
 
     def answers(self, host: str) -> bool:
-        """Return whether a request that names this host is for the service.
+        """Tell whether a host name is one of the service.
 
         >>> ServiceSettings(("ledger.example.org",)).answers("ledger.example.org:443")
         True
@@ -187,13 +184,13 @@ class ServiceSettings:
 
 
 class _Door:
-    """The ASGI application around the service: Host, Origin, the size of a body, headers."""
+    """The ASGI middleware of the service: Host, Origin, body size, headers."""
 
     def __init__(self, app: ASGIApp, settings: ServiceSettings) -> None:
         self.app, self.settings = app, settings
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Answer a request, or say why not."""
+        """Handle a request, or refuse it with the reason."""
         if scope["type"] != "http":
             await self.app(scope, receive, send)
             return
@@ -217,7 +214,7 @@ class _Door:
 
 
 def _readable(scope: Scope) -> bool:
-    """Return whether the address of a request is UTF-8.
+    """Tell whether the path of a request is UTF-8.
 
     What is not would be replaced by marks, and several ids be taken for one.
     """
@@ -232,7 +229,7 @@ def _readable(scope: Scope) -> bool:
 def create_service(
     accounts: Accounts, clients: Callable[[], Clients], settings: ServiceSettings | None = None
 ) -> FastAPI:
-    """Return the service; ``clients`` is asked at every request, so that removals count at once."""
+    """Return the service; ``clients`` is called at every request, so removals count at once."""
     api = FastAPI(
         title="undertow ledger",
         version=__version__,
@@ -380,7 +377,7 @@ _DOES: dict[Role, str] = {
 
 
 def _refusals(api: FastAPI) -> None:
-    """Answer every refusal with its type and its sentence, and nothing of what was sent."""
+    """Answer every error with its type and message, without content of the request."""
     from fastapi.exceptions import RequestValidationError
 
     @api.exception_handler(UndertowError)

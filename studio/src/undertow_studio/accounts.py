@@ -11,8 +11,9 @@ from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.plan import Plan
 from undertow.progress import doing
 from undertow.reporting import scope
-from undertow.reporting.report import csv_bytes
+from undertow.reporting.formats import csv_bytes
 from undertow.rounding import above, below
+from undertow.secrets import Person, Window
 from undertow_studio.reading import PrivateTable, Reading, naming
 from undertow_studio.views.calendar import BudgetYear, budget_year
 
@@ -41,10 +42,10 @@ class AccountPlace:
         if not self.demonstration:
             return Ledger(self.where, self.dataset, create=False, key=self.key)
         against = plan.against if isinstance(plan.against, str) else "any"
-        window = plan.leakage.secrets.protect
+        secret = plan.leakage.secret
         return Ledger(
             self.where, self.dataset, plan.model, DEMONSTRATION * plan.limit, against=against,
-            unit=plan.unit, protect=None if isinstance(window, tuple) else window, memory=False,
+            secret=secret if isinstance(secret, Window | Person) else None, memory=False,
             accept=[name for name in plan.accepted if name != SAME_RECORDS],
         )  # fmt: skip
 

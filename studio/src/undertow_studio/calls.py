@@ -87,7 +87,7 @@ class CostLines:
 def methods(asked: AskedQuestion, model: AnyModel) -> tuple[CostRow, ...]:
     """Return all methods side by side."""
     model = asked.model(model)
-    more = {name: told for name, told in asked.arguments().items() if name == "protect"}
+    more = {name: told for name, told in asked.arguments().items() if name == "secret"}
     rows, _ = cost_table(asked.query(model), model, asked.limit, asked.attacker(), **more)
     return rows
 
@@ -110,7 +110,7 @@ def lines(asked: AskedQuestion, model: AnyModel, level: float) -> CostLines:
             with inside("error against the limit"):
                 errors = error_view(
                     query, model, asked.limit, asked.attacker(), limits,
-                    tick=_Counted("limits", len(limits)), protect=asked.secret(),
+                    tick=_Counted("limits", len(limits)), secret=asked.secret(),
                 )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))

@@ -54,7 +54,7 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
         made = code_for_plan(work, plan.model, work.asked)
     else:
         made = [Code("Command line", "# save the plan as plan.json"), Code("Python", _OPEN)]
-    verb = {"answer": "release", "flip": "sanitize", "redact": "redact"}.get(plan.task, "sanitize")
+    verb = "release" if plan.task == "answer" else "sanitize"
     name = "DATA" if work.source is None else file_argument(work.source.name)
     reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
     account = secret = where = ""

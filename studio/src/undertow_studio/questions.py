@@ -5,13 +5,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from undertow.adversaries import Adversary, Against, Window
+from undertow.adversaries import Adversary, Against
 from undertow.errors import InvalidInput
 from undertow.models.fitting.checks import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
+from undertow.secrets import Person, Window
 from undertow_studio.reading import python_text
 
 __all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "usual"]
@@ -101,8 +102,10 @@ class AskedQuestion:
         """Return the adversary."""
         return Adversary(self.target, self.known) if self.against == "these" else self.against
 
-    def secret(self) -> Window | None:
-        """Return the window whose history is hidden, None for one record or a person."""
+    def secret(self) -> Window | Person | None:
+        """Return the window or the person that is hidden, None for one record."""
+        if self.unit == "person":
+            return Person()
         if self.unit != "window":
             return None
         if not self.window:
@@ -118,11 +121,9 @@ class AskedQuestion:
         told: dict[str, Any] = {}
         if self.against != "any":
             told["against"] = self.attacker()
-        if self.unit == "person":
-            told["unit"] = "person"
         secret = self.secret()
         if secret is not None:
-            told["protect"] = secret
+            told["secret"] = secret
         if self.accept:
             told["accept"] = self.accept
         return told
@@ -147,9 +148,9 @@ class AskedQuestion:
         elif self.against != "any":
             parts += ["--against", self.against]
         if self.unit == "person":
-            parts += ["--unit", "person"]
+            parts += ["--secret", "person"]
         if self.unit == "window":
-            parts += ["--protect-window", self.window]
+            parts += ["--secret", self.window]
             parts += [] if self.window.isdigit() else ["--every", self.every]
         if self.accept:
             parts += ["--accept", ",".join(self.accept)]
@@ -231,13 +232,13 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
 
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))
-    >>> asked_of(calibrate(Count("active"), chain, limit=2.0, protect=Window(3))).options()
-    '--count active --limit 2 --protect-window 3'
+    >>> asked_of(calibrate(Count("active"), chain, limit=2.0, secret=Window(3))).options()
+    '--count active --limit 2 --secret 3'
     """
     told: dict[str, Any] = {
         "limit": plan.limit, "length": plan.length, "accept": plan.accepted
     }  # fmt: skip
-    window, against = plan.leakage.secrets.window, plan.against
+    window, against = plan.leakage.secret.window, plan.against
     if isinstance(against, Adversary):
         told |= {"against": "these", "target": against.target, "known": against.known}
     else:
@@ -256,7 +257,7 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
         case Series():
             told["kind"] = "series"
         case Redacted() as query:
-            records = plan.leakage.secrets.records or (0,)
+            records = plan.leakage.secret.targets or (0,)
             told |= {"kind": "redacted", "protect": records[0], "length": query.length}
     return replace(usual(plan.model), **told)
 
@@ -264,6 +265,8 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
 def _python(value: Any) -> str:
     if isinstance(value, Window):
         return f"ut.Window({value.records})"
+    if isinstance(value, Person):
+        return "ut.Person()"
     if isinstance(value, Adversary):
         known = f", known={list(value.known)}" if value.known else ""
         return f"ut.Adversary({value.target}{known})"

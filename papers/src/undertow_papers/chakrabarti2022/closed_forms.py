@@ -212,7 +212,7 @@ def _ratios_of(chain: MarkovChain, epsilon: float) -> tuple[float, float]:
     """
     found = []
     for place, costs in ((0, [0.0, 1.0]), (1, [1.0, 0.0])):
-        pair = rates(calibrate(Series(), chain, epsilon, "any", "exact", objective=costs))
+        pair = rates(calibrate(Series(), chain, epsilon, "any", method="exact", objective=costs))
         found.append(math.log((1 - pair[place]) / pair[1 - place]))
     return found[0], found[1]
 

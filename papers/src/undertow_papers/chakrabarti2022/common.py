@@ -65,8 +65,8 @@ def planned(chain: MarkovChain, epsilon: float, *, corrected: bool = False) -> P
     0.343653
     """
     if corrected:
-        return calibrate(Series(), chain, epsilon, "any", "exact")
-    return calibrate(Series(), chain, epsilon, "ignorant", "chakrabarti")
+        return calibrate(Series(), chain, epsilon, "any", method="exact")
+    return calibrate(Series(), chain, epsilon, "ignorant", method="chakrabarti")
 
 
 def rates(plan: Plan[Flips]) -> tuple[float, float]:

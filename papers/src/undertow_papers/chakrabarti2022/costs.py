@@ -34,14 +34,14 @@ def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[s
     records = chain.length or 1
     found = {
         "plain DP": _even(chain, epsilon, plain_flips(epsilon)),
-        "Theorem 1": calibrate(Series(), chain, epsilon, "any", "chakrabarti"),
+        "Theorem 1": calibrate(Series(), chain, epsilon, "any", method="chakrabarti"),
         "exact": planned(chain, epsilon, corrected=True),
-        "exchange": calibrate(Series(), chain, epsilon, "any", "exchange"),
+        "exchange": calibrate(Series(), chain, epsilon, "any", method="exchange"),
         "Zhao": _even(chain, epsilon, zhao_flips(chain, epsilon)),
         "group": _even(chain, epsilon, plain_flips(epsilon / records)),
     }
     if chained:
-        found["XOR"] = calibrate(Series(), chain, epsilon, "any", "xor")
+        found["XOR"] = calibrate(Series(), chain, epsilon, "any", method="xor")
     return found
 
 

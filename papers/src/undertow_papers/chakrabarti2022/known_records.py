@@ -160,7 +160,7 @@ def sec33(setting: Setting) -> Parts:
     for theta, epsilon in ((0.1, 4.0),) if setting.quick else ((0.1, 4.0), (0.1, 6.0)):
         chain = binary(theta, theta, 200)
         single = planned(chain, epsilon, corrected=True)
-        chained = calibrate(Series(), chain, epsilon, "any", "xor")
+        chained = calibrate(Series(), chain, epsilon, "any", method="xor")
         best = chained.mechanism
         if not isinstance(best, XorNoise):
             raise TypeError("noise that is a chain is required")

@@ -6,6 +6,7 @@ from typing import Any
 import numpy as np
 
 import undertow as ut
+from undertow.certificate import Leakage
 from undertow.mechanisms import noisy
 from undertow.rounding import above
 from undertow_papers.findings import Listing
@@ -102,7 +103,7 @@ def utility_table(
 
 
 def _row(
-    epsilon: float, label: str, noise: Any, base: float, leak: ut.Leakage | None, protects: str
+    epsilon: float, label: str, noise: Any, base: float, leak: Leakage | None, protects: str
 ) -> tuple[str, ...]:
     """Return one line of a table, all numbers as text."""
     error = noise.expected_error()

@@ -49,7 +49,7 @@ def plan_of(
 ) -> Plan[Redaction]:
     """Return the library's plan for a case, by default against who knows no other record."""
     asked = Redacted(protect=case.p - 1, length=case.n)
-    return calibrate(asked, chain_of(case), case.epsilon, against, method)
+    return calibrate(asked, chain_of(case), case.epsilon, against, method=method)
 
 
 def shown(

@@ -225,7 +225,7 @@ def fn1(setting: Setting) -> Parts:
     for pair in ((3, 8), (3, 4)):
         joint = _joined(case, pair)
         asked = Redacted(protect=pair, length=case.n)
-        own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "optimal")
+        own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", method="optimal")
         share = shown_share(chain_of(case), joint.probabilities)
         yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
                        "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
@@ -239,6 +239,6 @@ def _joined(case: Setup, private: tuple[int, int]) -> Redaction:
     tables = []
     for record in private:
         asked = Redacted(protect=record, length=case.n)
-        plan = calibrate(asked, chain_of(case), case.epsilon, "ignorant", "3r-constant")
+        plan = calibrate(asked, chain_of(case), case.epsilon, "ignorant", method="3r-constant")
         tables.append(plan.mechanism.probabilities)
     return Redaction(np.maximum(*tables), private)

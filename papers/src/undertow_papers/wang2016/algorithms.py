@@ -187,7 +187,7 @@ def alg1(setting: Setting) -> Parts:
     for q, p in ((0.1, 0.9), (0.1, 0.5), (0.3, 0.8)):
         chain = ut.MarkovChain([[1 - q, q], [1 - p, p]], length=100)
         ours, theirs = (
-            ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", method).noise.amount
+            ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", method=method).noise.amount
             for method in ("exact", "quilt-approx")
         )
         yield Improved(f"scale for a count, T 100, epsilon 1, P(0,1) {q:g}, P(1,1) {p:g}: exact",

@@ -48,7 +48,9 @@ def flu(setting: Setting) -> Parts:
         plain = ut.leakage(ut.Laplace(count, 1.0), home, "ignorant")
         yield Claim(f"plain noise at epsilon 1 is not enough for {size} people: it leaks",
                     plain.lower, 1.0, relation=">=")  # fmt: skip
-        table = ut.compare(count, home, 1.0, "ignorant", ["exact", "quilt", "wasserstein", "group"])
+        table = ut.compare(
+            count, home, 1.0, "ignorant", methods=["exact", "quilt", "wasserstein", "group"]
+        )
         best = ut.calibrate(count, home, 1.0, method="exact")
         scales = {row.method: row.scale for row in table if row.scale is not None}
         for name, scale in scales.items():
@@ -95,7 +97,7 @@ def activity(setting: Setting) -> Parts:
     yield Claim("plain noise at epsilon 1 is not enough: it leaks", plain.lower, 1.0, relation=">=")
     for epsilon in (0.5, 1.0, 4.0):
         table = ut.compare(count, chain, epsilon, "ignorant",
-                           ["exact", "quilt", "quilt-approx", "wasserstein"])  # fmt: skip
+                           methods=["exact", "quilt", "quilt-approx", "wasserstein"])  # fmt: skip
         scales = {row.method: row.scale for row in table if row.scale is not None}
         for name in ("quilt", "quilt-approx", "wasserstein"):
             yield Improved(f"scale for a count, epsilon {epsilon:g}: exact against {name}",

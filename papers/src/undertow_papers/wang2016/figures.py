@@ -81,7 +81,7 @@ def random_reversible(
 def _sigma(pi: float, gap: float, length: int, epsilon: float) -> float:
     """Return the scale per unit of sensitivity that `calibrate` finds for the whole class."""
     model = ut.MarkovChain.mixing(states=STATES, pi_min=pi, gap=gap, length=length)
-    plan = ut.calibrate(ut.Histogram(), model, epsilon, "ignorant", "quilt-approx")
+    plan = ut.calibrate(ut.Histogram(), model, epsilon, "ignorant", method="quilt-approx")
     return plan.noise.amount / 2  # a replaced record changes two bins
 
 

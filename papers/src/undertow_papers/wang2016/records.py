@@ -10,6 +10,7 @@ from typing import Literal
 import numpy as np
 
 import undertow as ut
+from undertow.certificate import Leakage
 from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow_papers.charts import Chart, Panel, Trace
@@ -74,7 +75,7 @@ def histogram_table(
         scales = {}
         for who in ("any", "ignorant"):
             names = METHODS if who == "any" else ("quilt",)
-            for row in ut.compare(query, chain, epsilon, who, names):
+            for row in ut.compare(query, chain, epsilon, who, methods=names):
                 if row.scale is None or row.expected_error is None:
                     rows.append((f"{epsilon:g}", row.method, str(row.protects),
                                  *("-" for _ in range(3)), "no answer"))  # fmt: skip
@@ -105,7 +106,7 @@ def histogram_table(
 
 
 def _row(
-    epsilon: float, method: str, scale: float, error: float, leak: ut.Leakage | None,
+    epsilon: float, method: str, scale: float, error: float, leak: Leakage | None,
     chain: ut.MarkovChain, records: int, protects: str,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return one line of a utility table as text."""
@@ -121,7 +122,7 @@ def count_table(
     rows, scales = [], dict[str, float]()
     for name in COUNTED:
         try:
-            plan = ut.calibrate(ut.Count(state), chain, epsilon, who, name)
+            plan = ut.calibrate(ut.Count(state), chain, epsilon, who, method=name)
         except NotSupported:
             rows.append((f"{epsilon:g}", name, who, "-", "-", "no answer"))
             continue

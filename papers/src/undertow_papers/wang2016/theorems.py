@@ -54,7 +54,7 @@ def _worst(setting: Setting, method: str, epsilons: tuple[float, ...]) -> WorstC
         state = model.states[marked]
         weights = [int(other == state) for other in model.states]
         for epsilon in epsilons:
-            plan = ut.calibrate(ut.Count(state), model, epsilon, "ignorant", method)
+            plan = ut.calibrate(ut.Count(state), model, epsilon, "ignorant", method=method)
             noisy = additive_noise_likelihood(weights, plan.noise.amount, joint.ndim)
             leaks = mechanism_leakage(joint, noisy, "ignorant").leakage / epsilon
             worst.offer(leaks, 1.0, f"{model.describe()}, epsilon {epsilon:g}")
@@ -83,7 +83,7 @@ def _kept(
     yield worst.claim("leakage / guarantee, small chains and networks")
     for epsilon in (1.0, 4.0):
         ours, theirs = (
-            ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", name).noise.amount
+            ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", method=name).noise.amount
             for name in ("exact", method)
         )
         yield Improved(f"scale for the activity count, epsilon {epsilon:g}: exact, same attacker",
@@ -99,7 +99,9 @@ def sec32(setting: Setting) -> Parts:
     for _ in range(5):
         law = rng.dirichlet(np.ones(2))
         chain = ut.MarkovChain([law, law], length=50)
-        found.append(ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", "wasserstein").noise.amount)
+        found.append(
+            ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", method="wasserstein").noise.amount
+        )
     for name, value in (("least", min(found)), ("largest", max(found))):
         yield Compared(f"W of a count of independent people, {name}", value, 1.0, 1e-12, "derived")
 
@@ -119,7 +121,7 @@ def _known_table(chain: ut.MarkovChain, method: Literal["quilt", "wasserstein"])
     """Return what a published plan leaks to attackers who know nothing, and who know anything."""
     rows = []
     for epsilon in (1.0, 4.0, 8.0, 12.0):
-        plan = ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", method)
+        plan = ut.calibrate(ut.Count("active"), chain, epsilon, "ignorant", method=method)
         alone = ut.leakage(plan.mechanism, chain, "ignorant").upper
         knowing = ut.leakage(plan.mechanism, chain, "any").lower
         rows.append((f"{epsilon:g}", f"{plan.noise.amount:.4f}", f"{alone:.4f}", f"{knowing:.4f}"))

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, Secrets, check_against
+from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.levels.sides import (
     Bools,
     Ints,
@@ -41,6 +41,7 @@ from undertow.numerics import (
     up,
 )
 from undertow.queries import State
+from undertow.secrets import Records
 
 __all__ = [
     "ErasedOption",
@@ -434,8 +435,8 @@ def redaction_leakage(
     against = check_against(against)
     _check(mechanism, chain, against)
     targets = (against.target,) if isinstance(against, Adversary) else mechanism.protect
-    secrets = Secrets(records=targets)
-    found = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secrets=secrets)
+    secret = Records(targets)
+    found = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secret=secret)
     if against == "informed":  # the neighbours are known, and the record itself is erased
         return found
     for target in targets:

@@ -734,7 +734,7 @@ def window_leakage(
 
 _leakage = partial(
     stated, METHOD, "docs, theory: noisy counts", more=("any window of a series of any length",),
-    covers="windows",
+    valid_for="windows",
 )  # fmt: skip
 
 

@@ -19,7 +19,7 @@ from undertow.bounds.counts.gaussian import CountWindows, choose_reach, count_wi
 from undertow.bounds.curves.sweep import Polygon, one_sided_value, polygon_of_lines
 from undertow.bounds.gaussian.leakages import Statistic, asked
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
-from undertow.certificate import Covers, Leakage, Witness, check_order
+from undertow.certificate import Leakage, ValidFor, Witness, check_order
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
 from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import (
@@ -332,8 +332,8 @@ _FAMILY = (
 
 
 def at_delta(
-    mechanism: Mechanism, model: Model, against: Against, delta: float, covers: Covers, pure: Pure,
-    *, closed: bool = False,
+    mechanism: Mechanism, model: Model, against: Against, delta: float, valid_for: ValidFor,
+    pure: Pure, *, closed: bool = False,
 ) -> Leakage:  # fmt: skip
     """Return what a mechanism leaks at a delta; ``pure`` proves pure leakages on this model.
 
@@ -360,7 +360,7 @@ def at_delta(
     points, more = closed_points(curve, rate), tuple[str, ...]()
     try:
         if not closed:
-            for leak in _searched(mechanism, curve, model, against, delta, covers):
+            for leak in _searched(mechanism, curve, model, against, delta, valid_for):
                 found.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
     except EffortSpent:  # what was proved by then holds
         more = (SPENT,)
@@ -375,7 +375,7 @@ def at_delta(
 
 def _searched(
     mechanism: Mechanism, curve: Curve, model: Model, against: Against, delta: float,
-    covers: Covers,
+    valid_for: ValidFor,
 ) -> Iterator[Leakage]:  # fmt: skip
     """Yield what searches on a model prove, and what they attain."""
     if isinstance(model, MarkovChain) and sweepable(model, against, curve):
@@ -384,7 +384,7 @@ def _searched(
         if not isinstance(mechanism, Noise):  # what some algorithm of the class attains
             lower, witness = attained(curve, model, delta)
             yield replace(swept, lower=min(lower, swept.upper), witness=witness)
-    if isinstance(mechanism, Gaussian) and covers == "series":
+    if isinstance(mechanism, Gaussian) and valid_for == "series":
         yield from _exact(mechanism, model, against, delta)
 
 
@@ -518,7 +518,7 @@ def count_leakage(
     found = windows.delta(noise.sigma, high, decide=delta)
     witness = windows.witness(found.where, windows.threshold(found.where, noise.sigma, high))
     told = _stated("exact", down(low), up(high), delta, "any", _THEORY)
-    return replace(told, witness=witness, covers="series")
+    return replace(told, witness=witness, valid_for="series")
 
 
 def least(
@@ -569,7 +569,7 @@ def _stated(
     method: str, lower: float, upper: float, delta: float, against: Against, citation: str
 ) -> Leakage:
     return Leakage(
-        lower, upper, method, against, assumptions=_FAMILY, citation=citation, covers="any",
+        lower, upper, method, against, assumptions=_FAMILY, citation=citation, valid_for="any",
         delta=delta,
     )  # fmt: skip
 

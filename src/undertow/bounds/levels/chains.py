@@ -84,7 +84,7 @@ def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage 
         found = None if endless is None else _added(mechanism, endless, against)
         if found is not None and chain.length is not None:  # no window is as long as that
             found = found.upper_only()
-        return None if found is None else replace(found, covers="windows")
+        return None if found is None else replace(found, valid_for="windows")
     if not mechanism.query.named:
         return None
     return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)

@@ -12,7 +12,7 @@ from functools import lru_cache
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, Window, check_against
+from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.memory.attractive import (
     Best,
     best_case,
@@ -40,6 +40,7 @@ from undertow.models.hidden import HiddenChain
 from undertow.models.registry import prover
 from undertow.numerics import Array, down, log_error, log_ratio, up
 from undertow.queries import State
+from undertow.secrets import Window
 
 __all__ = [
     "FAR",
@@ -349,7 +350,7 @@ def _bracket(
         level = max(one.upper for one in directions)
         positive = bool((model.transition > 0).all())
         low = max((one.attained or 0.0) for one in directions) if positive else 0.0
-        return _leakage(down(low, 16), level, against, None, ())
+        return _leakage(max(down(low, 16), 0.0), level, against, None, ())
     brackets = _brackets(directions, model) if against == "any" else {}
     lower, witness = _leakages_attained(directions, model, against, mechanism, brackets)
     upper, said = math.inf, (NO_BOUND,)

@@ -59,9 +59,9 @@ def over_patterns(leak: Leakage, mechanism: Noise, model: AnyModel) -> bool:
     True
     False
     """
-    if leak.covers == "any":
+    if leak.valid_for == "any":
         return True
-    return leak.secrets.window == 1 and over_patterns_as_complete(mechanism, model, leak.against)
+    return leak.secret.window == 1 and over_patterns_as_complete(mechanism, model, leak.against)
 
 
 def over_patterns_as_complete(mechanism: Noise, model: AnyModel, against: Against) -> bool:

@@ -19,7 +19,7 @@ from itertools import combinations, permutations
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, Window, check_against
+from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.memory.two_states import (
     QUICK,
     THOROUGH,
@@ -46,6 +46,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.progress import SPENT, spend
 from undertow.queries import State
+from undertow.secrets import Window
 
 __all__ = [
     "REACH",

@@ -47,7 +47,7 @@ def check_lines(path: Path, name: str, longest: int = LONGEST_LINE) -> None:
     """Refuse a CSV file with a line of more than ``longest`` bytes.
 
     A line goes on where it ends within quotes. Reads the file once, a piece at a time; what is
-    wrong with its compression is said by who reads it.
+    wrong with its compression is reported by its reader.
     """
     packed = name.endswith(".gz")
     if path.stat().st_size * (_TIGHTEST if packed else 1) <= longest:
@@ -380,7 +380,7 @@ def fault(message: str, name: str) -> str:
 
 
 DEFAULT = 10**9
-"""Bytes that a table may take in memory where nothing else is said."""
+"""Default limit in bytes of a table in memory."""
 LEAST = 50 * 10**6
 """Bytes below which no piece is worth reading."""
 

@@ -381,7 +381,7 @@ def check_columns(names: Sequence[Any], roles: Roles, title: str, *, header: boo
     """Refuse a table without a needed column; its columns are listed only if they are names.
 
     The first line of a CSV file may be data by mistake. It is taken for a header, and may be
-    quoted, only if one of the columns asked for is in it, and nothing that looks like a number.
+    quoted, only if it has one of the named columns, and nothing that looks like a number.
     """
     if any("\0" in str(name) for name in names):
         raise InvalidInput(f"{title} has a column whose name has a null character; rename it")
@@ -449,7 +449,7 @@ def _foreign(source: Any, roles: Roles) -> Source:
 def _unnamed(frame: Any) -> "Iterator[tuple[str, pl.Series]]":
     """Yield columns of texts, times and whole numbers, whose order may say something of the rows.
 
-    One that cannot be read is left out: nobody asked for it.
+    One that cannot be read is left out: it was not requested.
     """
     import polars as pl
 
@@ -492,14 +492,14 @@ def _converted(name: str, series: Any, roles: set[str]) -> "tuple[Column, dict[s
         column, parts = _parts(name, listed, roles)
         declared = getattr(dtype, "categories", listed)  # objects are what the types in them are
         return replace(column, types=kinds_of(declared)), parts
-    given = str(dtype if dtype is not None else native.type)
-    if given == "null":
-        return Column(name, "nothing", given), {name: pl.Series([None] * len(series))}
-    if given.startswith("dictionary") and "string" not in given:
+    type_name = str(dtype if dtype is not None else native.type)
+    if type_name == "null":
+        return Column(name, "nothing", type_name), {name: pl.Series([None] * len(series))}
+    if type_name.startswith("dictionary") and "string" not in type_name:
         return _parts(name, _listed(series), roles)
     kind = kind_of_type(series.dtype)
-    if kind == "other" or given.startswith("decimal256"):
-        return Column(name, "other", given), {name: pl.Series([None] * len(series))}
+    if kind == "other" or type_name.startswith("decimal256"):
+        return Column(name, "other", type_name), {name: pl.Series([None] * len(series))}
     values = (ImportError, TypeError, ValueError, RuntimeError, OverflowError)
     try:
         if kind == "text":  # Polars does not check texts of Arrow, and broken ones crash it
@@ -551,9 +551,9 @@ def _parts(name: str, values: list[Any], roles: set[str]) -> "tuple[Column, dict
         parts[part_of(name, "number")] = pl.Series(numbers, dtype=pl.Float64)
         parts[part_of(name, "there")] = pl.Series(there, dtype=pl.Boolean)
     if "key" in roles:
-        places, found = keys(values, name)
+        places, distinct = keys(values, name)
         parts[part_of(name, "key")] = pl.Series(places, dtype=pl.Int64)
-        column = replace(column, labels=tuple(found))
+        column = replace(column, labels=tuple(distinct))
     if "group" in roles:
         places, labels = group_labels(values, name)
         parts[part_of(name, "group")] = pl.Series(places, dtype=pl.Int64)

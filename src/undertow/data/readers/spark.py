@@ -21,7 +21,17 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from undertow import errors
-from undertow.data.codes import Coded, CodedPieces, Coding, Numbers, Rule, Survey
+from undertow.data.codes import (
+    ERASED,
+    Coded,
+    CodedPieces,
+    Coding,
+    Numbers,
+    Rule,
+    Survey,
+    coding_columns,
+    restored,
+)
 from undertow.data.columns import Column, kind_of
 from undertow.data.folds import (
     CODE,
@@ -37,7 +47,6 @@ from undertow.data.folds import (
 )
 from undertow.data.grid import EARLIEST, GROUP, PERSON, ROW, THERE, TIME, Grid
 from undertow.data.readers.sources import Roles, Source, check_columns
-from undertow.data.writing import ERASED, made_of, restored
 from undertow.errors import InvalidInput, NotSupported, UndertowError
 from undertow.mechanisms import LocalMechanism
 from undertow.progress import doing
@@ -73,7 +82,7 @@ __all__ = [
 
 def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
     """Return what these folds need of each row, or refuse a table that cannot be rewritten."""
-    return (*made_of(data, rule), data.record.there.alias(THERE))
+    return (*coding_columns(data, rule), data.record.there.alias(THERE))
 
 
 class SpreadSeries(CodedPieces):
@@ -628,7 +637,7 @@ def spark_session(master: str | None = None, **settings: str) -> Any:
 
     ``master`` says where the workers are (default: this machine, all its cores); ``settings`` are
     properties of Spark, passed as ``**{"spark.executor.memory": "4g"}``. A session that runs
-    already is returned as it is, if no master is asked for. On this machine alone, nothing listens
+    already is returned as it is, if no master is given. On this machine alone, nothing listens
     to the network.
 
     Needs the extra ``spark`` and a Java runtime, 17 or newer. Takes seconds to start.
@@ -895,7 +904,7 @@ def open_spark(table: Any, roles: Roles) -> SparkSource:
     for setting in _SKIPPING:
         if str(table.sparkSession.conf.get(setting, "false")).lower() == "true":
             raise InvalidInput(
-                f"the session is told to leave out files that it cannot read ({setting}), so what "
+                f"the session is set to leave out files that it cannot read ({setting}), so what "
                 "is released would not be what it says; set it to false"
             )
     schema = {name: _polars_type(table.schema.fields[names.index(name)].dataType) for name in roles}

@@ -513,7 +513,7 @@ class FittedChain(MarkovChain):
         """Return the likelihood-ratio test of one chain for all persons against one for each.
 
         Persons are those of a `undertow.Data`, or the sequences of a list. What it means in
-        leakage: `undertow.person_budgets`.
+        leakage: `undertow.diagnostics.persons`.
 
         >>> chain = MarkovChain([[.9, .1], [.3, .7]])
         >>> sample = [chain.simulate(500, seed=seed) for seed in range(5, 10)]

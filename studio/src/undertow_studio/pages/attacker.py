@@ -72,7 +72,7 @@ def _shown(plan: "Plan[Any]", subject: Subject, value: Any) -> dict[str, Any]:
 def _subject(plan: "Plan[Any]", asked: Mapping[str, str]) -> Subject | None:
     """Return the records under attack as the address says, None where there is no such view."""
     subject: Subject
-    if plan.leakage.secrets.window > 1:
+    if plan.leakage.secret.window > 1:
         return None
     if plan.model.family == "network":
         order = list(plan.model.order() or relatives_of(plan).people)

@@ -177,7 +177,7 @@ def account_of(studio: Studio, work: Work, plan: "Plan[Any]") -> tuple[AccountPl
             "there is no table here yet: bring one, or release with the command below",
         )
     if work.simulated:
-        named = f"{work.model_name} {plan.unit} {plan.leakage.secrets.window} {plan.against}"
+        named = f"{work.model_name} {plan.unit} {plan.leakage.secret.window} {plan.against}"
         where = str(studio.folder.path / "demonstration.db")
         return AccountPlace(where, named, demonstration=True), ""
     if settings.ledger is None or settings.dataset is None:

@@ -171,7 +171,7 @@ def covered(plan: Plan[Any], target: int, known: Sequence[int]) -> tuple[float, 
     (True, 'the plan is made for an attacker who knows no other record')
     """
     leak = plan.leakage
-    records = leak.secrets.records
+    records = leak.secret.targets
     if records is not None and target not in records:
         return math.inf, f"the plan does not protect record {target}"
     against = leak.against

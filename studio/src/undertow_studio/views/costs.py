@@ -5,7 +5,7 @@ from dataclasses import asdict, dataclass
 from itertools import pairwise
 from typing import Any
 
-from undertow.adversaries import Against, Window
+from undertow.adversaries import Against
 from undertow.bounds.engine import leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
@@ -14,6 +14,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
 from undertow.planning.compare import Comparison, Row, compare, error_curves
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series
+from undertow.secrets import Person, Window
 from undertow_studio.views.lines import (
     CostLine,
     Costs,
@@ -110,7 +111,7 @@ def error_view(
     *,
     delta: float = 0.0,
     releases: int = 1,
-    protect: Window | None = None,
+    secret: Window | Person | None = None,
 ) -> Costs:
     """Return the expected error against the limit for every method; see `error_curves`.
 
@@ -132,7 +133,7 @@ def error_view(
     found = error_curves(
         query,
         model, places, against, methods, tick,
-        delta=delta, releases=releases, protect=protect,
+        delta=delta, releases=releases, secret=secret,
     )  # fmt: skip
     return curves_of(found, limit)
 
@@ -164,7 +165,7 @@ def cost_table(
         def told(row: Row) -> object:
             return stream(_row(row, query))
 
-    table = compare(query, model, limit, against, methods, each=told, **more)
+    table = compare(query, model, limit, against, methods=methods, each=told, **more)
     best = table.best
     return tuple(_row(row, query, best is not None and row.plan is best) for row in table), table
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.diagnostics.persons import person_budgets
+from undertow.diagnostics import persons as person_budgets
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Basis, Check
@@ -196,7 +196,7 @@ def persons_view(
 ) -> Persons | None:
     """Return whether persons' own chains need more noise; None where persons cannot be compared.
 
-    Persons with fewer than ``least`` transitions are left out. See `person_budgets`.
+    Persons with fewer than ``least`` transitions are left out. See `undertow.diagnostics.persons`.
 
     >>> chain = MarkovChain.from_counts([[900, 100], [90, 210]], public=True)
     >>> persons_view(chain) is None

@@ -106,7 +106,7 @@ class Strip:
         whole = self.plan.length
         return (
             self.plan.task == "answer"
-            and self.plan.leakage.covers == "series"
+            and self.plan.leakage.valid_for == "series"
             and whole is not None
             and self.length < whole
         )
@@ -213,10 +213,12 @@ def strip_of(plan: Plan[Any], length: int = 21, target: int | None = None) -> St
     """
     whole = plan.mechanism.length or plan.length
     size = min(check_count(length, "length", SHORTEST), whole or length)
-    alone = plan.task == "answer" and plan.leakage.covers == "series" and plan.against == "ignorant"
+    alone = (
+        plan.task == "answer" and plan.leakage.valid_for == "series" and plan.against == "ignorant"
+    )
     if alone and whole is not None and whole <= MOST:
         size = whole  # nothing is known: the answer is about the whole series
-    records = plan.leakage.secrets.records
+    records = plan.leakage.secret.targets
     middle = records[0] if records else ((whole or size) // 2 if whole else size // 2)
     target = middle if target is None else target
     first = target - size // 2

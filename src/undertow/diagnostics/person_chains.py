@@ -20,7 +20,7 @@ from undertow.planning.budget import Search, budget_for, largest_level
 
 __all__ = [
     "PersonBudgets",
-    "person_budgets",
+    "persons",
 ]
 
 
@@ -65,7 +65,7 @@ class PersonBudgets(ResultTable):
         )
 
 
-def person_budgets(
+def persons(
     fitted: FittedChain, limit: float = 1.0, against: Against = "any", *, least: int = 1
 ) -> PersonBudgets:
     """Return the DP budgets under the pooled chain and under persons' own fitted chains.
@@ -78,7 +78,7 @@ def person_budgets(
 
     >>> still, lively = MarkovChain([[.95, .05], [.1, .9]]), MarkovChain([[.6, .4], [.5, .5]])
     >>> sample = [still.simulate(900, seed=1), *(lively.simulate(900, seed=s) for s in range(4))]
-    >>> found = person_budgets(MarkovChain.fit(sample, public=True))
+    >>> found = persons(MarkovChain.fit(sample, public=True))
     >>> found.worst < found.pooled < found.median, found.leaks > 2
     (True, True)
     """

@@ -18,7 +18,6 @@ import numpy as np
 from undertow import progress
 from undertow.adversaries import Against, words
 from undertow.certificate import Leakage
-from undertow.deprecations import warn
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.chains import MarkovChain
@@ -123,12 +122,6 @@ class Robustness(ResultTable):
         )
 
     @property
-    def promise(self) -> float:
-        """What ``limit`` was called."""
-        warn("robustness.promise", "robustness.limit")
-        return self.limit
-
-    @property
     def verdicts(self) -> dict[str, Verdict]:
         """Whether the guarantee holds, by the name of the case."""
         return {case.name: case.verdict(self.limit) for case in self.cases}
@@ -159,8 +152,8 @@ class Robustness(ResultTable):
             lines.append((case.name, *ends, case.verdict(self.limit)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        said = f"limit: {above(self.limit)}, to {words(self.against)}"
-        return "\n".join([said, *columns(lines), *notes])
+        text = f"limit: {above(self.limit)}, to {words(self.against)}"
+        return "\n".join([text, *columns(lines), *notes])
 
 
 def robustness(
@@ -239,20 +232,20 @@ def _cases(
 def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
     """Return further models by name; those of a list are named by what they are."""
     if others is None or isinstance(others, Mapping):
-        found = dict(others or {})
+        models = dict(others or {})
     else:
         listed = enumerate(check_listed(others, "others"), 1)
-        found = {
+        models = {
             f"{place}: {one.describe() if isinstance(one, AnyModel) else ''}": one
             for place, one in listed
         }
-    for name, model in found.items():
+    for name, model in models.items():
         if not isinstance(model, AnyModel):
             raise InvalidInput(
                 f"others must be models, found {type(model).__name__} for {name!r}; pass a list "
                 "or a dictionary of models such as MarkovChain(...)"
             )
-    return found
+    return models
 
 
 def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> ModelCase:
@@ -269,12 +262,12 @@ def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> It
         yield ModelCase("grid", "grid", None, reason)
         return
     repeat = 2 if chain.size == 2 else 1
-    for chosen in product(factors, repeat=repeat):
-        name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in chosen)
-        moved = chosen if repeat == 2 else chosen * chain.size
+    for shifts in product(factors, repeat=repeat):
+        name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in shifts)
+        moved = shifts if repeat == 2 else shifts * chain.size
         yield _guarded(
             name, "grid", lambda moved=moved: under(plan, _moved(chain, moved)),  # type: ignore[misc]
-            factors=tuple(chosen),
+            factors=tuple(shifts),
         )  # fmt: skip
 
 
@@ -319,10 +312,10 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
 def _check(plan: Any) -> None:
     if not isinstance(plan, Plan):
         raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
-    secrets = plan.leakage.secrets
+    secret = plan.leakage.secret
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
-    if secrets.pairs is not None or (secrets.records is not None and plan.task != "redact"):
+    if secret.value_pairs is not None or (secret.targets is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "
             "make one for all of them"

@@ -42,7 +42,7 @@ def test_noise_teaches_nothing():
 
 
 def test_it_stands_beside_the_other_attackers():
-    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", "chakrabarti")
+    plan = ut.calibrate(ut.Series(), HIGH, 5.0, "ignorant", method="chakrabarti")
     truth = [HIGH.simulate(700, seed=seed) for seed in (1, 2)]
     shown = ut.sanitize(plan, truth, insecure_seed=4)
     found = attack(shown, plan, truth, attackers=["viterbi", lstm_attacker(TINY)])
@@ -123,7 +123,7 @@ def test_bad_settings_are_refused(setting, words):
 def test_without_torch_the_extra_is_named(monkeypatch):
     monkeypatch.setitem(sys.modules, "torch", None)
     truth = [0, 1] * 20
-    with pytest.raises(NotSupported, match=r"undertow\[neural\]"):
+    with pytest.raises(NotSupported, match=r"undertow-papers\[neural\]"):
         lstm_probabilities(truth, truth, (0, 1), training=TINY)
 
 
