@@ -4,13 +4,9 @@ import shlex
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree, Plan
+from undertow.models import Contagion
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
 from undertow_studio.questions import AskedQuestion
 from undertow_studio.studio import Settings, Work
 from undertow_studio.tables import file_argument, option_text

@@ -6,11 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from undertow import MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidInput
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion
 from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
 from undertow_studio.tables import Folder, PrivateTable, Reading

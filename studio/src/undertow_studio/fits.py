@@ -10,12 +10,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow import MarkovChain
 from undertow.adversaries import Against
 from undertow.diagnostics import persons as person_budgets
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
-from undertow.models.chains import MarkovChain
+from undertow.models import FittedChain
 from undertow.models.fitting.checks import Basis, Check
-from undertow.models.fitting.fit import FittedChain
 from undertow.models.fitting.tally import Tally
 from undertow.numerics import Array, check_count
 from undertow.progress import doing

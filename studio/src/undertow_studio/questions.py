@@ -5,14 +5,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from undertow.adversaries import Adversary, Against
+from undertow import Adversary, Count, Histogram, Mean, Person, Plan, Redacted, Series, Sum, Window
+from undertow.adversaries import Against
 from undertow.errors import InvalidInput
 from undertow.models.fitting.checks import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
-from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
-from undertow.secrets import Person, Window
+from undertow.queries import State
 from undertow_studio.tables import python_text
 
 __all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "plan_question", "usual"]
@@ -264,7 +263,7 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
 
 def plan_question(asked: AskedQuestion, model: AnyModel) -> "Plan[Any]":
     """Return the plan with the least noise for a question."""
-    from undertow.planning.calibrate import calibrate
+    from undertow import calibrate
 
     model = asked.model(model)
     made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())

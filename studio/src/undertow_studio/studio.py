@@ -17,9 +17,9 @@ from typing import TYPE_CHECKING, Any, Literal
 from fastapi import Request
 from fastapi.responses import HTMLResponse, RedirectResponse
 
+from undertow import Plan
 from undertow.errors import InvalidInput
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
 from undertow_studio.fits import Fit, fit
 from undertow_studio.jobs import Job, Jobs
 from undertow_studio.questions import AskedQuestion, plan_question, usual
@@ -27,8 +27,7 @@ from undertow_studio.rendering import render
 from undertow_studio.tables import Folder, PrivateTable, Reading
 
 if TYPE_CHECKING:
-    from undertow.ledger.book import Ledger
-    from undertow.plan import Plan
+    from undertow import Ledger, Plan
 
 __all__ = [
     "Gone",
@@ -253,7 +252,7 @@ class Studio:
         """The account that was named on the command line."""
         if self.settings.ledger is None or self.settings.dataset is None:
             return None
-        from undertow.ledger.book import Ledger
+        from undertow import Ledger
 
         where, name = self.settings.ledger, self.settings.dataset
         return Ledger(where, name, create=False, key=self.settings.key)

@@ -22,7 +22,7 @@ from undertow.errors import InvalidInput, UndertowError
 from undertow.files import create_new
 
 if TYPE_CHECKING:
-    from undertow.data.table import Data
+    from undertow import Data
 
 __all__ = [
     "Folder",
@@ -76,7 +76,7 @@ class Reading:
 
     def open(self, source: PrivateTable) -> "Data":
         """Return the data; reads names and types of the columns, no record."""
-        from undertow.data.table import Data
+        from undertow import Data
 
         return Data(source.path, **self.arguments())
 

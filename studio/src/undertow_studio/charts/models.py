@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 import numpy as np
 
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.pedigrees import Family, Pedigree
+from undertow import MarkovChain, MultivariateGaussian, Pedigree
+from undertow.models import GaussianClass
+from undertow.models.pedigrees import Family
 from undertow.numerics import Array, check_count
 from undertow_studio.charts.svg import (
     NARROW,

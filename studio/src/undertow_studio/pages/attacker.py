@@ -15,16 +15,13 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from undertow.adversaries import Adversary
+from undertow import Adversary, BayesianNetwork, MarkovChain, Plan, Redaction
 from undertow.auditing.attackers import Totals, totals
 from undertow.auditing.inference import Hidden, hidden
 from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NotSupported, UndertowError
-from undertow.mechanisms import Redaction
-from undertow.models.chains import MarkovChain
-from undertow.models.networks import BayesianNetwork, Node
+from undertow.models.networks import Node
 from undertow.numerics import Array, check_count
-from undertow.plan import Plan
 from undertow.queries import State
 from undertow.reporting import words
 from undertow_studio.charts.models import family_picture

@@ -10,22 +10,28 @@ import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from undertow import (
+    MarkovChain,
+    Person,
+    Plan,
+    PureDP,
+    Redacted,
+    Series,
+    Window,
+    calibrate,
+    compare,
+    leakage,
+)
 from undertow.adversaries import Against
-from undertow.bounds.engine import leakage
 from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
-from undertow.mechanisms import PureDP
 from undertow.methods import METHODS, find_method
-from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import failed
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.planning.compare import Comparison, ErrorCurves, Row, compare, error_curves
+from undertow.planning.compare import Comparison, ErrorCurves, Row, error_curves
 from undertow.progress import doing, inside
-from undertow.queries import AnyQuery, LocalQuery, Redacted, Series, Task
-from undertow.secrets import Person, Window
+from undertow.queries import AnyQuery, LocalQuery, Task
 from undertow_studio.charts.lines import cost_chart, leakage_chart
 from undertow_studio.code import code_for_plan
 from undertow_studio.pages.release import promise

@@ -7,14 +7,10 @@ from fastapi.responses import Response
 from starlette.concurrency import run_in_threadpool
 from starlette.datastructures import FormData, QueryParams, UploadFile
 
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree, Plan
 from undertow.errors import InvalidInput, UndertowError
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
 from undertow_studio.code import code_for_model
 from undertow_studio.examples import EXAMPLES, example
 from undertow_studio.pages.depends import picture_of

@@ -6,12 +6,9 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion, GaussianClass
 from undertow.models.sets import AnyModel
 from undertow_studio.charts.lines import fading_chart
 from undertow_studio.charts.models import (

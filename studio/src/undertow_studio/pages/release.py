@@ -3,7 +3,7 @@
 import datetime as dt
 import math
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable
 from dataclasses import asdict, dataclass, field
 from fractions import Fraction
 from pathlib import Path
@@ -12,20 +12,15 @@ from typing import TYPE_CHECKING, Any
 from fastapi import APIRouter, Request
 from fastapi.responses import RedirectResponse, Response
 
-from undertow.data.scopes import Scope
+from undertow import Person, Plan, Window
 from undertow.errors import InvalidInput, NotSupported, UndertowError
-from undertow.ledger.amounts import highest, round_up
-from undertow.ledger.balance import Balance
-from undertow.ledger.entries import Spends
-from undertow.ledger.rules import Entry, Layout, region, settled
-from undertow.mechanisms import Unit
+from undertow.ledger.balance import Balance, levels_after
 from undertow.models.fitting.checks import SAME_RECORDS
-from undertow.plan import Plan, premise
+from undertow.plan import premise
 from undertow.progress import doing
 from undertow.reporting import scope, words
 from undertow.reporting.formats import csv_bytes
 from undertow.rounding import above, below
-from undertow.secrets import Person, Window
 from undertow_studio.charts.calendar import calendar_chart
 from undertow_studio.code import code_for_release
 from undertow_studio.fits import findings
@@ -34,7 +29,7 @@ from undertow_studio.studio import Studio, Work, see, studio_of, work_of
 from undertow_studio.tables import PrivateTable, Reading, naming
 
 if TYPE_CHECKING:
-    from undertow.ledger.book import Ledger
+    from undertow import Ledger
 
 __all__ = [
     "AccountPlace",
@@ -161,42 +156,26 @@ def budget_year(
     if math.isnan(weekly) or weekly < 0:
         raise InvalidInput(f"a weekly release has a DP level of at least 0, found {weekly}")
     begin = first or dt.date(today.year, 1, 1)
-    days = spending_days(ledger.entries(), ledger.unit, begin)
+    days = spending_days(levels_after(ledger.entries(), ledger.unit), begin)
     return BudgetYear(ledger.budget, begin.isoformat(), today.isoformat(), days, weekly)
 
 
 def spending_days(
-    entries: Sequence[Entry], unit: Unit, first: dt.date, last: dt.date | None = None
+    levels: Iterable[tuple[Any, float]], first: dt.date, last: dt.date | None = None
 ) -> tuple[Day, ...]:
-    """Return the days on which an account spent, with its level after each of them.
-
-    Levels of entries on different records do not add up; those that touch the same records do.
-    Cancelled entries spend nothing. Spends without a DP level (Gaussian noise) are not in it.
-
-    >>> one = Entry("a", "release", 0.5, None, Scope(start=0, end=7), {}, at="2026-01-05T09:00")
-    >>> two = Entry("b", "release", 0.5, None, Scope(start=7, end=9), {}, at="2026-01-06T09:00")
-    >>> [day.level for day in spending_days([one, two], "record", dt.date(2026, 1, 1))]
-    [0.5, 0.5]
-    """
-    live = [entry for entry in entries if entry.status != "cancelled"]
-    layout, spends = Layout(), Spends()
-    found: dict[str, Day] = {}
-    for entry in sorted(live, key=lambda one: one.at):
-        where = region(layout, entry.scope, unit)
-        layout = settled(layout, entry, unit, where)
-        spends.add(where, entry.spend)
+    """Return the days on which an account spent, from its entries with the level after each."""
+    days: dict[str, Day] = {}
+    for entry, level in levels:
         day = max(entry.at[:10], first.isoformat())
         if last is not None and day > last.isoformat():
             continue
-        most = spends.most(region(layout, Scope(), unit))
-        level = math.inf if entry.kind == "redaction" else round_up(highest(most).level)
-        before = found.get(day, Day(day, 0.0, 0.0, 0.0))
+        before = days.get(day, Day(day, 0.0, 0.0, 0.0))
         own = entry.level or 0.0
-        kept = entry.status == "confirmed"
-        found[day] = Day(
-            day, before.spent + own * kept, before.reserved + own * (not kept), level
-        )  # fmt: skip
-    return tuple(found[day] for day in sorted(found))
+        confirmed = entry.status == "confirmed"
+        days[day] = Day(
+            day, before.spent + own * confirmed, before.reserved + own * (not confirmed), level
+        )
+    return tuple(days[day] for day in sorted(days))
 
 
 def _day(iso: str) -> str:
@@ -219,7 +198,7 @@ class AccountPlace:
 
     def open(self, plan: "Plan[Any]") -> "Ledger":
         """Return the ledger."""
-        from undertow.ledger.book import Ledger
+        from undertow import Ledger
 
         if not self.demonstration:
             return Ledger(self.where, self.dataset, create=False, key=self.key)
