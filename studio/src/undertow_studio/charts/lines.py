@@ -313,10 +313,10 @@ def fading_chart(fading: "Fading", name: str = "fading") -> Markup:
     )
     beside = "" if fading.measured is None else ", in the data and under the model"
     return picture(
-        name, f"How fast memory fades{beside}", fading.words(),
+        name, f"Association of two records by lag{beside}", fading.words(),
         lambda width: plot(
             width, lines, scales, "steps between two records",
-            "likeness of two records (1: copies, 0: unrelated)",
+            "association of two records (1: equal, 0: independent)",
         ),
         "lines",
     )  # fmt: skip
@@ -324,7 +324,7 @@ def fading_chart(fading: "Fading", name: str = "fading") -> Markup:
 
 def leakage_chart(costs: "Costs", name: str = "leakage") -> Markup:
     """Return leakage against DP level: certified lines solid, published dashed, a ruler dotted."""
-    title = "What an algorithm of each DP level can leak"
+    title = "Largest leakage by DP level"
     return _chart(
         costs, name, title, ("DP level ε of the algorithm", "leakage"), "level", "this plan"
     )
@@ -332,7 +332,7 @@ def leakage_chart(costs: "Costs", name: str = "leakage") -> Markup:
 
 def cost_chart(costs: "Costs", name: str = "costs") -> Markup:
     """Return expected error against the limit on leakage for every method, the limit marked."""
-    title = "What each limit on leakage costs, by method"
+    title = "Expected error by limit on leakage and method"
     axes = "limit on leakage", costs.measure or "expected error of a released number"
     return _chart(costs, name, title, axes, "limit", "limit", around=100.0)
 

@@ -461,7 +461,7 @@ def family_picture(
             top += 20
         return top, parts
 
-    return picture(name, "Who is whose child", said, draw, "family-picture")
+    return picture(name, "Pedigree", said, draw, "family-picture")
 
 
 def group_picture(size: int, name: str = "group") -> Markup:
@@ -472,7 +472,7 @@ def group_picture(size: int, name: str = "group") -> Markup:
     """
     members = check_count(size, "size", 1)
     drawn = min(members, _CIRCLE)
-    said = f"{members} records that may depend on each other in any way whatever."
+    said = f"{members} records with any dependence among them."
 
     def draw(width: float) -> tuple[float, list[Markup]]:
         radius = 62.0 if drawn < 7 else 84.0
