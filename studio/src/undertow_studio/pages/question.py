@@ -69,5 +69,6 @@ def _page(
         "question", status, work=work, question=question, kinds=kinds_for(model), words=KINDS,
         states=list(map(str, model.states)), windows=model.family == "chain", persons=persons,
         record_words=record_words, broken=failed(model.checks),
-        fitted=model.records.source is not None, wrong=wrong, limit=question.limit, code=code_for_plan(work, model, question),
+        fitted=model.records.source is not None, wrong=wrong, limit=question.limit,
+        code=code_for_plan(work, model, question),
     )  # fmt: skip
