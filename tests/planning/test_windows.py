@@ -71,7 +71,7 @@ def replace_window(plan, window):
 def test_flips_that_claim_a_window_are_refused(plan):
     flips = ut.calibrate(ut.Series(), CHAIN, 2.0)
     claim = replace(flips.leakage, secret=replace_window(plan, 2))
-    with pytest.raises(InvalidPlan, match="about one record, not about 2 records in a row"):
+    with pytest.raises(InvalidPlan, match="values of one record, not between any two histories of 2 records"):
         check_proof(replace(flips, leakage=claim))
 
 
