@@ -1131,7 +1131,7 @@ class Plan(Generic[M]):
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
             ("protects", _protected(self)),
             ("model", self.model.describe()),
-            *(("checked", check.said()) for check in self.checks),
+            *(("checked", check.summary()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)

@@ -62,18 +62,18 @@ class Model:
 
         A law that was made of a fit has the checks of the fit, computed when they are asked for.
         """
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is not None:
-            return found
+        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if cached is not None:
+            return cached
         source: tuple[Model, bool] | None = getattr(self, "_source", None)
         if source is None:
             return ()
         from undertow.models.standing import estimated
 
         model, alone = source
-        found = estimated(model.checks) if alone else model.checks
-        object.__setattr__(self, "_checks", found)
-        return found
+        cached = estimated(model.checks) if alone else model.checks
+        object.__setattr__(self, "_checks", cached)
+        return cached
 
     def with_checks(self, checks: "Sequence[Check]") -> Self:
         """Return the same model with what was tested; two such models are equal."""
@@ -105,13 +105,13 @@ class Model:
         ``checks`` are those that stand for the other model, by default this one's.
         """
         tested = self.checks if checks is None else checks
-        found = self._told(other)
-        return found.with_checks(tested) if tested else found
+        copied = self._with_description(other)
+        return copied.with_checks(tested) if tested else copied
 
-    def _told(self, other: M) -> M:
+    def _with_description(self, other: M) -> M:
         """Return another model with the origin of this one, and what its records are."""
-        found = other.with_origin(weakest((other.origin, self.origin)))
-        return found.with_records(self.records) if self.records else found
+        copied = other.with_origin(weakest((other.origin, self.origin)))
+        return copied.with_records(self.records) if self.records else copied
 
     def derived(self, other: M, *, alone: bool = True) -> M:
         """Return another law that was made of this model, with what was said and tested of it.
@@ -120,10 +120,10 @@ class Model:
         stands for itself, also where this model stands for a region; its checks then say that the
         estimate is taken for the truth.
         """
-        found = self._told(other)
-        found = copy(found) if found is other else found
-        object.__setattr__(found, "_source", (self, alone and self._estimate()))
-        return found
+        copied = self._with_description(other)
+        copied = copy(copied) if copied is other else copied
+        object.__setattr__(copied, "_source", (self, alone and self._estimate()))
+        return copied
 
     def _estimate(self) -> bool:
         """Tell whether the model is an estimate that stands for a region."""
@@ -174,12 +174,12 @@ class Model:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
-        made = super().__reduce_ex__(protocol)
+        state = super().__reduce_ex__(protocol)
         if hasattr(self, "_source"):
             _ = self.checks  # what the model was made of stays here
         slots = [name for name in Model.__slots__ if name != "_source"]
         known = {name: getattr(self, name) for name in slots if hasattr(self, name)}
-        return (_restored, (*made[:2], made[2], known)) if known else made
+        return (_restored, (*state[:2], state[2], known)) if known else state
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""

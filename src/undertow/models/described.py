@@ -52,15 +52,15 @@ def numbers(value: Any) -> Any:
     """
     left = [value]
     while left:
-        found = left.pop()
-        if isinstance(found, list | tuple):
-            left.extend(found)
-        elif isinstance(found, bool) or not isinstance(found, int | float):
+        item = left.pop()
+        if isinstance(item, list | tuple):
+            left.extend(item)
+        elif isinstance(item, bool) or not isinstance(item, int | float):
             raise InvalidInput(
-                f"numbers are required here, found {type(found).__name__}; pass a rectangular "
+                f"numbers are required here, found {type(item).__name__}; pass a rectangular "
                 "nested list of real numbers"
             )
-        elif isinstance(found, int) and abs(found) > HUGE:
+        elif isinstance(item, int) and abs(item) > HUGE:
             raise InvalidInput("a whole number is beyond all floats; numbers must be finite")
     return value
 

@@ -102,10 +102,10 @@ class Groups(Model):
 
 def _named(states: Sequence[State]) -> tuple[State, ...]:
     """Return the names of the states, at least two and all different, or refuse them."""
-    found = state_names(states, len(states) if hasattr(states, "__len__") else 0)
-    if len(found) < 2:
+    names = state_names(states, len(states) if hasattr(states, "__len__") else 0)
+    if len(names) < 2:
         raise InvalidModel(
-            f"states must name at least two values of a record, found {len(found)}; leave them "
+            f"states must name at least two values of a record, found {len(names)}; leave them "
             "out where a record may have any value"
         )
-    return found
+    return names

@@ -126,8 +126,8 @@ class HiddenChain(Keyed, Model):
         if isinstance(chain, HiddenChain):
             return chain
         if isinstance(chain, SecondOrderChain):
-            found = cls.of_order(chain.transition, chain.states, chain.length)
-            return chain.derived(found)
+            lifted = cls.of_order(chain.transition, chain.states, chain.length)
+            return chain.derived(lifted)
         if not isinstance(chain, MarkovChain):
             raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.lowered(), chain.start
@@ -136,8 +136,8 @@ class HiddenChain(Keyed, Model):
                 "a chain with one transition matrix and a stationary start is needed"
             )
         shown = [chain.states[place] for place in law.symbols]
-        found = cls(law.kernels[0], shown, chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(law.kernels[0], shown, chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def of_order(
@@ -308,13 +308,13 @@ class HiddenChain(Keyed, Model):
         law = self.initial
         # Z = sum_k (T - 1 pi)^k = I + sum_{k >= 1} (T^k - 1 pi)
         powers = np.linalg.inv(np.eye(self.hidden) - self.transition + law) - np.eye(self.hidden)
-        found = []
+        averages = []
         for state, share in enumerate(self.marginal):
             inside = (self.shown == state).astype(np.float64)
             # sum_k Pr[X_t = X_{t+k} = state] - share^2, over the variance
             sums = (law * inside) @ powers @ inside
-            found.append(1 + 2 * sums / (share * (1 - share)))
-        return np.array(found)
+            averages.append(1 + 2 * sums / (share * (1 - share)))
+        return np.array(averages)
 
     def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).

@@ -223,10 +223,10 @@ class BayesianNetwork(Keyed, Model):
             raise InvalidModel("every node is latent; a network needs at least one record")
         size = tables[numbers[records[0]]].shape[-1]
         for node in records:
-            found = tables[numbers[node]].shape[-1]
-            if found != size:
+            width = tables[numbers[node]].shape[-1]
+            if width != size:
                 raise InvalidModel(
-                    f"node {node!r} has {found} states, node {records[0]!r} has {size}; all "
+                    f"node {node!r} has {width} states, node {records[0]!r} has {size}; all "
                     "records have the same states (latent nodes may have others)"
                 )
         set_ = object.__setattr__
@@ -307,10 +307,10 @@ class BayesianNetwork(Keyed, Model):
         >>> [part.observed for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
-        found, records = self.components(), {*self.places}
-        if len(found) == 1:
+        components, records = self.components(), {*self.places}
+        if len(components) == 1:
             return [self]
-        return [self.part(places) for places in found if records.intersection(places)]
+        return [self.part(places) for places in components if records.intersection(places)]
 
     def shape(self) -> tuple[object, ...]:
         """Return all but the names of the nodes: networks of one shape leak alike."""
@@ -373,8 +373,8 @@ class BayesianNetwork(Keyed, Model):
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
-            found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
-            drawn.append(min(found, int(np.flatnonzero(row)[-1])))
+            state = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
+            drawn.append(min(state, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.observed]
 
     def dependent_records(self) -> int:
@@ -441,13 +441,13 @@ class BayesianNetwork(Keyed, Model):
         return place
 
     def _ancestors(self, places: Sequence[int]) -> list[int]:
-        found, stack = set(places), list(places)
+        ancestors, stack = set(places), list(places)
         while stack:
             for parent in self.parents[stack.pop()]:
-                if parent not in found:
-                    found.add(parent)
+                if parent not in ancestors:
+                    ancestors.add(parent)
                     stack.append(parent)
-        return sorted(found)
+        return sorted(ancestors)
 
 
 def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
@@ -557,18 +557,18 @@ def _read(
 
     Of a node with one parent the rows of a data frame are the parent's states.
     """
-    found: dict[Node, Any] = {}
+    described: dict[Node, Any] = {}
     latent: dict[Node, Any] = {}
     for node, above in zip(order, parents, strict=True):
         over = [order[parent] for parent in above]
         names = [latent.get(each) if each in hidden else states for each in (*over, node)]
-        found[node], names = axes(cpds[node], names, f"the table of node {node!r}")
+        described[node], names = axes(cpds[node], names, f"the table of node {node!r}")
         for each, own in zip((*over, node), names, strict=True):
             if each in hidden:
                 latent[each] = own
             elif states is None:
                 states = own
-    return found, states
+    return described, states
 
 
 def _tables(

@@ -93,8 +93,8 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
-        found = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def fit(
@@ -125,9 +125,9 @@ class SecondOrderChain(Keyed, Model):
 
         if not hasattr(fitted, "triples"):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
-        found = FittedSecondOrderChain.of_fit(fitted, prior)
-        chain = SecondOrderChain(found.transition, found.states, found.length)
-        return found.derived(chain)
+        fitted_chain = FittedSecondOrderChain.of_fit(fitted, prior)
+        chain = SecondOrderChain(fitted_chain.transition, fitted_chain.states, fitted_chain.length)
+        return fitted_chain.derived(chain)
 
     @property
     def size(self) -> int:

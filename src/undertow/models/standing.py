@@ -35,8 +35,8 @@ def stands_for(model: Model) -> Model:
     region = model.plausible_region()
     if region is None:
         return model
-    said = "; ".join(dict.fromkeys(region.disclaimers()))
-    return model.passed_on(region, accounted(model.checks, "sample", said))
+    sentence = "; ".join(dict.fromkeys(region.disclaimers()))
+    return model.passed_on(region, accounted(model.checks, "sample", sentence))
 
 
 @contextmanager
@@ -62,7 +62,7 @@ its point() takes the estimate for the truth, and the promise says so
         ) from reason
 
 
-def accounted(checks: "Sequence[Check]", name: str, said: str) -> "tuple[Check, ...]":
+def accounted(checks: "Sequence[Check]", name: str, sentence: str) -> "tuple[Check, ...]":
     """Return the checks for a model that accounts for one of them, and how it does.
 
     >>> from undertow.models.fitting.checks import Check
@@ -70,8 +70,8 @@ def accounted(checks: "Sequence[Check]", name: str, said: str) -> "tuple[Check, 
     '30 records; a region'
     """
     return tuple(
-        replace(check, outcome="passed", words=f"{check.words}; {said}", alternative=None)
-        if check.name == name and said not in check.words
+        replace(check, outcome="passed", words=f"{check.words}; {sentence}", alternative=None)
+        if check.name == name and sentence not in check.words
         else check
         for check in checks
     )

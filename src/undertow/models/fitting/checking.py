@@ -58,13 +58,13 @@ MOST_PERSONS = 10**5
 class Hypothesis:
     """One hypothesis, before it is decided together with the others of a fit.
 
-    ``found`` is the statistic, None where there is none; ``passed``, ``failed`` and ``untested``
+    ``statistic`` is None if nothing could be computed; ``passed``, ``failed`` and ``untested``
     are the words for each outcome, ``alternative`` makes the model that a failure suggests,
     and ``advice`` is told with it.
     """
 
     name: str
-    found: Difference | Autocorrelation | None
+    statistic: Difference | Autocorrelation | None
     passed: str = ""
     failed: str = ""
     untested: str = ""
@@ -74,9 +74,11 @@ class Hypothesis:
     @property
     def p_value(self) -> float | None:
         """The p-value of the statistic, None where nothing could be tested."""
-        if self.found is None or (isinstance(self.found, Difference) and not self.found.degrees):
+        if self.statistic is None or (
+            isinstance(self.statistic, Difference) and not self.statistic.degrees
+        ):
             return None
-        return self.found.p_value
+        return self.statistic.p_value
 
 
 def decided(tests: Iterable[Hypothesis], basis: Basis) -> Iterator[Check]:
@@ -102,18 +104,18 @@ def decided(tests: Iterable[Hypothesis], basis: Basis) -> Iterator[Check]:
             break
         failed.add(place)
     for place, test in enumerate(held):
-        if test.found is None or test.p_value is None:
+        if test.statistic is None or test.p_value is None:
             yield Check(test.name, "not tested", test.untested, basis)
             continue
         p_value = test.p_value
         if place in failed:
             other = None if test.alternative is None else test.alternative()
-            said = f"{test.failed}; {test.advice}" if other and test.advice else test.failed
-            yield Check(test.name, "failed", said, basis, other, p_value=p_value)
-        elif (power := test.found.power(DOUBT / len(values))) < POWER:
+            sentence = f"{test.failed}; {test.advice}" if other and test.advice else test.failed
+            yield Check(test.name, "failed", sentence, basis, other, p_value=p_value)
+        elif (power := test.statistic.power(DOUBT / len(values))) < POWER:
             few = (
                 f"{test.passed}, but the records are too few to tell: "
-                f"{_DEPARTURES[type(test.found)]} would be noticed with probability "
+                f"{_DEPARTURES[type(test.statistic)]} would be noticed with probability "
                 f"{np.floor(100 * power) / 100:.2f} only"
             )
             yield Check(test.name, "not tested", few, basis, p_value=p_value)
@@ -139,8 +141,8 @@ def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
     left = chain.counts.sum(axis=1)
     rarest = int(left.argmin())
     least = int(left[rarest])
-    said = f"{int(left.sum())} transitions; {chain.states[rarest]!r} was left {least} times"
-    return sample(least, said, basis), *decided(hypotheses_of(chain), basis)
+    counts = f"{int(left.sum())} transitions; {chain.states[rarest]!r} was left {least} times"
+    return sample(least, counts, basis), *decided(hypotheses_of(chain), basis)
 
 
 def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
@@ -148,15 +150,15 @@ def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
     return tuple(test(chain) for test in (_order, _memory, _time, _hours, _persons))
 
 
-def sample(least: int, said: str, basis: Basis) -> Check:
+def sample(least: int, reason: str, basis: Basis) -> Check:
     """Return whether there are enough records for every row of a fit: no test, and no failure.
 
     >>> sample(40, "40 records", "public").words
     '40 records, fewer than 100: known only roughly'
     """
     if least >= FEW:
-        return Check("sample", "passed", said, basis)
-    return Check("sample", "not tested", f"{said}, fewer than {FEW}: known only roughly", basis)
+        return Check("sample", "passed", reason, basis)
+    return Check("sample", "not tested", f"{reason}, fewer than {FEW}: known only roughly", basis)
 
 
 def _order(chain: "FittedChain") -> Hypothesis:
@@ -184,17 +186,19 @@ def _memory(chain: "FittedChain") -> Hypothesis:
 
 def memory_test(tally: "Tally | None", model: Dynamics, what: str = "the chain") -> Hypothesis:
     """Return the test whether records remember longer than a model."""
-    found = None if tally is None else memory(tally, model)
-    if found is None:
+    correlation = None if tally is None else memory(tally, model)
+    if correlation is None:
         return Hypothesis("memory", None, untested="too few records follow each other")
-    times = found.measured / max(found.modelled, 1e-9)
+    times = correlation.measured / max(correlation.modelled, 1e-9)
     more = (
         ": at small DP levels an attacker who knows no other record learns about "
         f"{times:.2g} times what the chain says"
         if times > 1
         else ""
     )
-    return Hypothesis("memory", found, found.words(what), found.words(what) + more)
+    return Hypothesis(
+        "memory", correlation, correlation.words(what), correlation.words(what) + more
+    )
 
 
 def _time(chain: "FittedChain") -> Hypothesis:
@@ -202,8 +206,8 @@ def _time(chain: "FittedChain") -> Hypothesis:
         return Hypothesis("time", None, untested="the order of the transitions was not kept")
     halves = chain.tally.halves
     if halves is None:
-        said = "some person has more records than were kept while reading the table in pieces"
-        return Hypothesis("time", None, untested=said)
+        reason = "some person has more records than were kept while reading the table in pieces"
+        return Hypothesis("time", None, untested=reason)
     test = differ(halves)
     return Hypothesis(
         "time",
@@ -233,11 +237,11 @@ def _hours(chain: "FittedChain") -> Hypothesis:
 def _persons(chain: "FittedChain") -> Hypothesis:
     persons = None if chain.tally is None else chain.tally.persons
     if persons is None or len(persons) < 2:
-        said = "the records are those of one person"
+        reason = "the records are those of one person"
         if persons is None:
-            said = "there are too many persons to keep the transitions of each"
-            said = said if chain.tally is not None else "persons unknown"
-        return Hypothesis("persons", None, untested=said)
+            reason = "there are too many persons to keep the transitions of each"
+            reason = reason if chain.tally is not None else "persons unknown"
+        return Hypothesis("persons", None, untested=reason)
     test = chain.homogeneity_test()
     plain, failed = test.words(failed=False), test.words(failed=True)
     return Hypothesis(
@@ -249,7 +253,7 @@ def _persons(chain: "FittedChain") -> Hypothesis:
 def _each(tables: "Ints", chain: "FittedChain") -> "Model | None":
     """Return the set of the chains of several tables, None where one of them is no chain."""
     try:
-        found = [
+        chains = [
             MarkovChain.from_counts(
                 table, chain.states, prior=chain.prior, length=chain.length, public=True
             )
@@ -257,7 +261,7 @@ def _each(tables: "Ints", chain: "FittedChain") -> "Model | None":
         ]
     except InvalidModel:
         return None
-    plain = [MarkovChain(one.transition, one.states, length=one.length) for one in found]
+    plain = [MarkovChain(one.transition, one.states, length=one.length) for one in chains]
     return ModelSet(plain, "the first half of the records, and the second")
 
 

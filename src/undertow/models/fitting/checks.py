@@ -79,8 +79,8 @@ class Check:
     ``p_value`` is that of the test by itself, None for what is no test; whether the check failed is
     decided over all tests of a fit together (`undertow.models.fitting.checking`).
 
-    >>> found = Check("order", "failed", "the last two records predict more than the last one")
-    >>> print(found.said())
+    >>> check = Check("order", "failed", "the last two records predict more than the last one")
+    >>> print(check.summary())
     order: failed; the last two records predict more than the last one
     """
 
@@ -123,7 +123,7 @@ class Check:
             )
         return f"this plan leaks {span} under the model that the records suggest instead"
 
-    def said(self) -> str:
+    def summary(self) -> str:
         """Return the check in one line: its name, its outcome, the reason, what a failure costs."""
         cost = self.cost()
         return f"{self.name}: {self.outcome}; {self.words}" + (f"; {cost}" if cost else "")
@@ -155,7 +155,7 @@ class Check:
 
         needed, more = ("name", "outcome", "words", "basis"), ("alternative", "leakage", "p_value")
         read = fields(description, "a check", needed, more)
-        other, found = read.get("alternative"), read.get("leakage")
+        other, result = read.get("alternative"), read.get("leakage")
         p_value = read.get("p_value")
         return cls(
             name=text(read["name"], "the name of a check"),
@@ -163,7 +163,7 @@ class Check:
             words=text(read["words"], "the words of a check"),
             basis=read["basis"],
             alternative=None if other is None else model_from_dict(other),
-            leakage=None if found is None else _ends(found),
+            leakage=None if result is None else _ends(result),
             p_value=None if p_value is None else number(p_value, "the p-value of a check"),
         )
 
@@ -195,8 +195,8 @@ def untested(public: bool, *names: str) -> tuple[Check, ...]:
     'computed from the records themselves: NOT PRIVATE'
     """
     basis: Basis = "public" if public else "not private"
-    said = "the model was fitted to records, and this was not tested"
-    return tuple(Check(name, "not tested", said, basis) for name in names)
+    reason = "the model was fitted to records, and this was not tested"
+    return tuple(Check(name, "not tested", reason, basis) for name in names)
 
 
 def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
@@ -206,14 +206,14 @@ def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
     >>> worst_of([(kept,), (broken,)])[0].words
     'it drifts'
     """
-    found: dict[str, Check] = {}
+    worst: dict[str, Check] = {}
     for check in (check for checks in several for check in checks):
-        kept = found.setdefault(check.name, check)
+        kept = worst.setdefault(check.name, check)
         if _WORSE.index(check.outcome) > _WORSE.index(kept.outcome):
-            found[check.name] = check
+            worst[check.name] = check
         elif check.outcome == kept.outcome == "failed" and check is not kept:
-            found[check.name] = replace(kept, alternative=_either(kept, check))
-    return tuple(found.values())
+            worst[check.name] = replace(kept, alternative=_either(kept, check))
+    return tuple(worst.values())
 
 
 def _either(first: Check, second: Check) -> "Model | None":
@@ -249,19 +249,19 @@ def privately(miss: float) -> tuple[Check, ...]:
     """
     from undertow.rounding import above
 
-    said = f"the region misses the chain with probability at most {above(miss)}"
+    sentence = f"the region misses the chain with probability at most {above(miss)}"
     only = "a private fit publishes how often states follow each other, and nothing else"
     others = ("order", "memory", "time", "hours", "persons")
     return (
-        Check("sample", "passed", said, "private"),
+        Check("sample", "passed", sentence, "private"),
         *(Check(name, "not tested", only, "private") for name in others),
     )
 
 
-def _ends(found: Any) -> tuple[float, float | None]:
-    if not isinstance(found, list) or len(found) != 2:
+def _ends(value: Any) -> tuple[float, float | None]:
+    if not isinstance(value, list) or len(value) != 2:
         raise InvalidModel("the leakage of a check has two ends")
-    least, most = found
+    least, most = value
     return number(least, "leakage"), None if most is None else number(most, "leakage")
 
 
@@ -404,15 +404,15 @@ def _drawn(left: Ints, shares: Array, statistic: float) -> float:
 
     randomness = np.random.default_rng(0)
     draws = int(np.clip(_MOST_DRAWN // (left.size * len(shares)), _FEWEST, _DRAWS))
-    found = np.concatenate(
+    statistics = np.concatenate(
         [_ratios(randomness.multinomial(left, shares)[None]) for _ in range(draws)]
     )
     if draws == _DRAWS:
-        reached = int((found >= statistic * (1 - 1e-12)).sum())
+        reached = int((statistics >= statistic * (1 - 1e-12)).sum())
         return (1 + reached) / (1 + draws)
     # a sum of very many terms: normal, with mean and variance estimated from the samples
-    spread = float(found.std(ddof=1)) * math.sqrt(1 + 1 / draws)
-    return float(stdtr(draws - 1, (float(found.mean()) - statistic) / max(spread, 1e-300)))
+    spread = float(statistics.std(ddof=1)) * math.sqrt(1 + 1 / draws)
+    return float(stdtr(draws - 1, (float(statistics.mean()) - statistic) / max(spread, 1e-300)))
 
 
 def _apart(left: Ints) -> Array:
@@ -512,8 +512,8 @@ def memory(tally: Tally, model: Dynamics) -> Autocorrelation | None:
     >>> chain = MarkovChain([[.9, .1], [.1, .9]])
     >>> codes = np.array(chain.simulate(4000, seed=1))
     >>> model = Dynamics(chain.transition, chain.initial, np.arange(2))
-    >>> found = memory(tally(codes, (0, 1)), model)
-    >>> round(found.modelled, 6), 6 < found.measured < 13, found.p_value > .01
+    >>> correlation = memory(tally(codes, (0, 1)), model)
+    >>> round(correlation.modelled, 6), 6 < correlation.measured < 13, correlation.p_value > .01
     (9.0, True, True)
     """
     records, pairs = int(tally.visits.sum()), tally.pairs.astype(np.float64)
@@ -524,7 +524,7 @@ def memory(tally: Tally, model: Dynamics) -> Autocorrelation | None:
         return None
     states = np.argsort(-weight)[: min(_MOST_STATES, len(weight) - 1)]  # of two states one
     gap = tally.records / max(pairs[1], 1) - 1  # steps that were not counted, for each that was
-    found: list[tuple[float, float, float, int]] = []
+    estimates: list[tuple[float, float, float, int]] = []
     tests = 0
     for state in states[weight[states] > 0]:
         expected, spread, modelled = _moments(model, int(state), lags, gap)
@@ -541,26 +541,26 @@ def memory(tally: Tally, model: Dynamics) -> Autocorrelation | None:
         tests += int(sure.sum())
         z = float((sums[sure] / error[sure]).max())
         longer = (MATTERS - 1) / 2 * max(modelled, 1) * weight[state] * pairs[np.array(lags)][sure]
-        found.append((z, float((longer / error[sure]).max()), modelled, int(state)))
-    if not found:
+        estimates.append((z, float((longer / error[sure]).max()), modelled, int(state)))
+    if not estimates:
         return None
     from scipy.special import ndtr
 
-    z, _, modelled, state = max(found)
+    z, _, modelled, state = max(estimates)
     measured, last = _measured(tally, state)
     least = min(1.0, tests * float(ndtr(-z)))
-    return Autocorrelation(measured, modelled, last, least, min(f[1] for f in found), tests)
+    return Autocorrelation(measured, modelled, last, least, min(f[1] for f in estimates), tests)
 
 
 def _lags(pairs: Array, size: int) -> list[int]:
     """Return 2, 4, 8 ... up to where half of the records still have a partner."""
     far = np.flatnonzero(2 * pairs >= pairs[1]) if len(pairs) > 1 else np.zeros(1, np.int64)
     most = int(far[-1])
-    found, lag = [], 2
+    lags, lag = [], 2
     while lag <= most and size * lag * (lag + size) <= _MOST_WORK:
-        found.append(lag)
+        lags.append(lag)
         lag *= 2
-    return found
+    return lags
 
 
 def _moments(
