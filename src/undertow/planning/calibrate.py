@@ -88,10 +88,18 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     spent the mechanism is a proved one, and may have more noise than need be.
     """
     with progress.granting(question.effort):
-        found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
+        solutions = [
+            _with_disclaimers(way.solve(part), part) for way, part in _parts(method, question)
+        ]
         if not progress.left():
-            found = [replace(each, notes=(*each.notes, LESS), optimal=False) for each in found]
-    return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
+            solutions = [
+                replace(each, notes=(*each.notes, LESS), optimal=False) for each in solutions
+            ]
+    return (
+        max(solutions, key=lambda each: each.mechanism.amount)
+        if len(solutions) > 1
+        else solutions[0]
+    )
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
@@ -100,23 +108,23 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
     With an effort of its own, so that it can be repeated.
     """
     with progress.granting(question.effort):
-        found = [
+        leaks = [
             way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
             for way, part in _parts(method, question)
         ]
-    if any(leak.secret.window != question.secret.window for leak in found):
+    if any(leak.secret.window != question.secret.window for leak in leaks):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
-    if len(found) == 1:
-        return found[0]
-    worst = max(found, key=lambda leak: leak.upper)
-    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-    least = min(found, key=lambda leak: WIDTHS.index(leak.valid_for))
+    if len(leaks) == 1:
+        return leaks[0]
+    worst = max(leaks, key=lambda leak: leak.upper)
+    notes = dict.fromkeys(note for leak in leaks for note in leak.assumptions)
+    least = min(leaks, key=lambda leak: WIDTHS.index(leak.valid_for))
     return replace(
         worst, lower=0.0, witness=None, assumptions=tuple(notes), valid_for=least.valid_for
     )
 
 
-def _told(solution: Solution, question: Question[Any]) -> Solution:
+def _with_disclaimers(solution: Solution, question: Question[Any]) -> Solution:
     """Return a solution whose certificate, if there is one, says what the model does not cover."""
     if solution.leakage is None:
         return solution
@@ -132,15 +140,15 @@ def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[
         raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
-    found: dict[str, list[SingleModel]] = {}
+    families: dict[str, list[SingleModel]] = {}
     for member in question.model.members():
-        found.setdefault(member.family, []).append(member)
+        families.setdefault(member.family, []).append(member)
     return [
         (
             _way(ways.get(family) or ways["other"]),
-            question if len(found) == 1 else replace(question, model=ModelSet(models)),
+            question if len(families) == 1 else replace(question, model=ModelSet(models)),
         )
-        for family, models in found.items()
+        for family, models in families.items()
     ]
 
 
@@ -327,11 +335,11 @@ def _planned_by(
 
 def _trial(question: Question[Any]) -> Trial:
     """Return the plan of the first quick method that answers a question, as one to try out."""
-    asked = shaped(replace(question, effort=LITTLE), question.shape)
-    plan = _first(asked)
+    small = shaped(replace(question, effort=LITTLE), question.shape)
+    plan = _first(small)
 
     def elsewhere(model: AnyModel) -> Leakage:
-        other = replace(asked, model=model)
+        other = replace(small, model=model)
         for method in _candidates(other):
             if method.accepts(other):
                 return under(plan, model, quickly=quickly(plan, model))
@@ -371,9 +379,9 @@ def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
     plans: list[Plan[Any]] = []
     reasons = []
     for shape in shapes:
-        asked = shaped(question, shape)
+        part = shaped(question, shape)
         try:
-            plans.append(_far_behind(plans, asked) or _best(asked))
+            plans.append(_far_behind(plans, part) or _best(part))
         except NothingToProtect:
             raise
         except NotSupported as reason:
@@ -438,9 +446,9 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         raise IncompleteSeries(_COMPLETE.format(method.name))
     method.check(question)
     _check_shape(method.name, method.scope.valid_for, question)
-    found = solve(method, question)
-    mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
-    leak = found.leakage or prove(method, question, question.together(mechanism))
+    solution = solve(method, question)
+    mechanism = question.each(solution.mechanism) if question.releases > 1 else solution.mechanism
+    leak = solution.leakage or prove(method, question, question.together(mechanism))
     leak = replace(leak, delta=question.delta)
     if (
         question.missing == "any"
@@ -454,14 +462,14 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
             f"proves is {leak.upper:.6g}"
         )
     _check_shape(method.name, leak.valid_for, question)
-    leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
+    leak = replace(leak, assumptions=(*leak.assumptions, *solution.notes))
     plan: Plan[Any] = Plan(
         mechanism, question.model, question.limit, leak, method.name,
-        measures=found.measures, delta=question.delta,
+        measures=solution.measures, delta=question.delta,
         releases=question.releases, missing=question.missing,
     )  # fmt: skip
     tight = method.tight and leak.closed and question.secret == ONE_RECORD
-    return plan, LESS not in found.notes and (found.optimal or tight)
+    return plan, LESS not in solution.notes and (solution.optimal or tight)
 
 
 _COMPLETE = (
@@ -530,8 +538,8 @@ def _best(question: Question[Any]) -> Plan[Any]:
         if attackable and not _can_gain(question, plan):
             break
     if not plans:
-        told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-        raise NotSupported(f"no method can keep this guarantee. {told}")
+        refusals = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        raise NotSupported(f"no method can keep this guarantee. {refusals}")
     best = least_error(plans.values())
     if spent:
         note = _MORE.format(" and ".join(map(repr, spent)))
@@ -726,10 +734,10 @@ def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
     if isinstance(missing, str) and missing in ("any", "none"):
         return missing
     if not any(type(state) is type(missing) and state == missing for state in states):
-        known = ", ".join(map(repr, states[:12])) or "none, as this model names none"
+        names = ", ".join(map(repr, states[:12])) or "none, as this model names none"
         raise UnknownState(
             f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
-            f"states are {known}"
+            f"states are {names}"
         )
     return missing  # type: ignore[no-any-return]
 
@@ -765,16 +773,16 @@ def plan_at_level(
     >>> plan.noise.scale >= 4.0, plan.noise.level_upper() <= 0.25, plan.limit < 1.1
     (True, True, True)
     """
-    wanted = check_positive(level, "level")
-    question = check_question(query, model, wanted, against, secret, valid_for="any")
+    target = check_positive(level, "level")
+    question = check_question(query, model, target, against, secret, valid_for="any")
     person = question.secret.person
     taken = accepted(question.model.checks, accept, all_of=not person)
-    noise = _noise(question, wanted)
+    noise = _noise(question, target)
     method = find_method("answer", "group" if person else "exchange")
     proof = prove(method, question, noise)
     if not math.isfinite(proof.upper):
         raise NotSupported(
-            f"at a DP level of {wanted:g} nothing finite can be said about what leaks under "
+            f"at a DP level of {target:g} nothing finite can be said about what leaks under "
             f"{model.describe()}: some state may last for ever; state a class without zeros, or "
             "give it a length"
         )

@@ -99,8 +99,8 @@ class Row:
         return self._amount("sigma")
 
     def _amount(self, measure: str) -> float | None:
-        found = None if self._noisy is None else self._noisy.noise
-        return found.amount if found is not None and found.measure == measure else None
+        noise = None if self._noisy is None else self._noisy.noise
+        return noise.amount if noise is not None and noise.measure == measure else None
 
     @property
     def expected_error(self) -> float | None:
@@ -158,10 +158,10 @@ def row_of(
     shape = question.shape if question.query.task == "answer" else None
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
-    asked = replace(question, against=whom)
-    found = _tried(lambda: replace(_plan(method, asked, allowed), accepted=accepted))
+    own = replace(question, against=whom)
+    attempt = _tried(lambda: replace(_plan(method, own, allowed), accepted=accepted))
     seconds = time.perf_counter() - began
-    plan = found.value
+    plan = attempt.value
     truth: _Tried[Leakage | None] = _Tried()
     if plan is not None:
         truth = _tried(lambda: _truth(plan, against))
@@ -171,7 +171,7 @@ def row_of(
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     return Row(
         method.name, method.certified, whom, guards and plan is not None and kept, plan,
-        found.reason, leak, seconds, shape, found.failure or truth.failure, complete,
+        attempt.reason, leak, seconds, shape, attempt.failure or truth.failure, complete,
     )  # fmt: skip
 
 
@@ -198,8 +198,8 @@ def _tried(work: Callable[[], T]) -> _Tried[T]:
     except MemoryError as error:
         return _Tried(reason="failed: it needs more memory than there is", failure=error)
     except Exception as error:  # noqa: BLE001  (a defect in one method hides no other: it is told)
-        said = " ".join(str(error).split())
-        return _Tried(reason=f"failed: {type(error).__name__}: {said}", failure=error)
+        text = " ".join(str(error).split())
+        return _Tried(reason=f"failed: {type(error).__name__}: {text}", failure=error)
 
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
@@ -227,12 +227,12 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
         return plan.leakage if plan.against == against else None
     secret = plan.leakage.secret
     asked = secret if secret.person else Window(secret.window)
-    found = leakage(plan.mechanism, plan.model, against, asked)
-    if plan.task == "answer" and not covers_records(plan, found):  # of any pattern of records
-        found = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+    sharpest = leakage(plan.mechanism, plan.model, against, asked)
+    if plan.task == "answer" and not covers_records(plan, sharpest):  # of any pattern of records
+        sharpest = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
     if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
-        return found
-    return replace(found, upper=min(found.upper, plan.leakage.upper))
+        return sharpest
+    return replace(sharpest, upper=min(sharpest.upper, plan.leakage.upper))
 
 
 _DRAWN = 1e-3
@@ -299,12 +299,12 @@ class Comparison(ResultTable):
 
         As in `calibrate`, a method that must be asked for by name is left out.
         """
-        known = METHODS[self.query.task]
+        methods = METHODS[self.query.task]
         plans = [
             row.plan
             for row in self.rows
             if row.certified and row.meets and row.plan and not row.complete
-            if known[row.method].best == "always"
+            if methods[row.method].best == "always"
         ]
         return least_error(plans) if plans else None
 
@@ -404,12 +404,12 @@ class Comparison(ResultTable):
             leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
             amount = row.sigma if row.scale is None else row.scale
-            found = [amount, row.expected_error, row.error_bar]
+            cells = [amount, row.expected_error, row.error_bar]
             if self.optimum is not None:
-                found.append(self.times_optimum(row))
+                cells.append(self.times_optimum(row))
             if local:
-                found = [row.measures.get(name) for name in measured]
-            numbers = ["-" if number is None else f"{number:.5g}" for number in found]
+                cells = [row.measures.get(name) for name in measured]
+            numbers = ["-" if number is None else f"{number:.5g}" for number in cells]
             if self.delta:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
@@ -420,8 +420,8 @@ class Comparison(ResultTable):
         tested = [f"checked: {check.summary()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
         first = f"{self._promise()}; {'; '.join(self.conditions())}"
-        told = [*notes, *self._memory(), *tested, *missing]
-        return "\n".join([first, *columns(lines), *told])
+        remarks = [*notes, *self._memory(), *tested, *missing]
+        return "\n".join([first, *columns(lines), *remarks])
 
     def _promise(self) -> str:
         """Return what is asked of every method."""
@@ -592,8 +592,8 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            made = rough.each(together)
-            errors[name].append(expected(made, len(rough.model.states))[0])
+            noise = rough.each(together)
+            errors[name].append(expected(noise, len(rough.model.states))[0])
             if method.pure:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:
@@ -654,8 +654,8 @@ def _distance(chain: MarkovChain, question: Question[Any]) -> float:
     pairs = chain.size * (chain.size - 1) / 2
     records, length = question.secret.targets, chain.length
     if length is not None and length <= _DIRECT:
-        looked = length if records is None else len(records)
-        return looked * pairs * (200 + 6 * length) * _MICROSECOND
+        targets = length if records is None else len(records)
+        return targets * pairs * (200 + 6 * length) * _MICROSECOND
     if not chain.homogeneous:
         return 0.0  # refused
     depth, needed = _SHALLOW, 8 * _width(chain)
