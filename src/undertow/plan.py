@@ -44,7 +44,6 @@ from undertow.mechanisms import (
     noisy,
 )
 from undertow.methods import METHODS, is_certified
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
     Check,
@@ -58,6 +57,7 @@ from undertow.models.fitting.checks import (
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
     AnyQuery,

@@ -26,11 +26,11 @@ from undertow.certifying.proving import Roots, SidePlan, find_roots
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.guarantees import PureDP
 from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism, RandomizedResponse
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Check, origin_of
 from undertow.models.records import audience_of, weakest
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import Array
 from undertow.plan import Plan, doubts
 from undertow.queries import BinaryHistogram, Count, Histogram

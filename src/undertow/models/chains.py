@@ -12,12 +12,21 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, parts, square
 from undertow.models.base import Model
-from undertow.models.described import fields, names, numbers, text, whole
 from undertow.models.fitting.checks import NAMES, untested, without_alternatives
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.lowered import LoweredLaw
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
+from undertow.models.validation import (
+    check_prior,
+    fields,
+    names,
+    numbers,
+    probability_rows,
+    state_names,
+    text,
+    warn_fitted,
+    whole,
+)
 from undertow.numerics import (
     RAREST,
     Array,
@@ -589,7 +598,7 @@ class MarkovChain(Keyed, Model):
         >>> chain.checks[0].outcome, chain.checks[0].words  # doctest: +ELLIPSIS
         ('not tested', 'the estimate itself is taken for the truth; 130 transitions...')
         """
-        from undertow.models.standing import estimated
+        from undertow.models.fitting.checks import estimated
 
         if self.plausible_region() is None:
             return self

@@ -12,9 +12,8 @@ from undertow.errors import InvalidModel, NotSupported
 from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, one_closed_class
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import without_alternatives
-from undertow.models.rows import refuse_rare
+from undertow.models.validation import fields, names, number, numbers, refuse_rare, text, whole
 from undertow.numerics import (
     RAREST,
     ROUNDOFF,

@@ -10,10 +10,9 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, square, values_of
 from undertow.models.base import Model
-from undertow.models.described import fields, number, numbers, whole
 from undertow.models.fitting.checks import untested
 from undertow.models.records import fitted_origin
-from undertow.models.rows import warn_fitted
+from undertow.models.validation import fields, number, numbers, warn_fitted, whole
 from undertow.numerics import (
     ROUNDOFF,
     SYMMETRY,

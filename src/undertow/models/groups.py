@@ -7,8 +7,7 @@ from typing import Any, ClassVar
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
-from undertow.models.described import fields, names, whole
-from undertow.models.rows import state_names
+from undertow.models.validation import fields, names, state_names, whole
 from undertow.numerics import check_count
 from undertow.queries import BaseQuery, State
 

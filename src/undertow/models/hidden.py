@@ -15,9 +15,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, backwards, refuse_rare_steps, stationary_law
-from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.rows import probability_rows, state_names
+from undertow.models.validation import fields, names, numbers, probability_rows, state_names, whole
 from undertow.numerics import Array, Keyed, Seed, check_count, check_listed, freeze
 from undertow.queries import BaseQuery, State
 

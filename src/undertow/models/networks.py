@@ -13,8 +13,16 @@ import numpy as np
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import axes
 from undertow.models.base import Model
-from undertow.models.described import fields, names, number, numbers, read_name, whole
-from undertow.models.rows import connected, probability_rows, state_names
+from undertow.models.validation import (
+    fields,
+    names,
+    number,
+    numbers,
+    probability_rows,
+    read_name,
+    state_names,
+    whole,
+)
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze, random_generator
 from undertow.queries import BaseQuery, State
 
@@ -24,6 +32,7 @@ __all__ = [
     "Contagion",
     "Factor",
     "Node",
+    "connected",
     "eliminate",
     "household",
     "plain_name",
@@ -717,3 +726,25 @@ class Contagion(Model):
             raise InvalidModel("'passed' must be two probabilities, the least and the largest")
         low, high = (number(end, "passed") for end in passed)
         return cls(whole(read["size"], "size"), number(read["outside"], "outside"), (low, high))
+
+
+def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the connected components of ``count`` nodes, in the order of their first nodes.
+
+    >>> connected(4, [(3, 0)])
+    [(0, 3), (1,), (2,)]
+    """
+    leader = list(range(count))
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for one, two in links:
+        leader[find(one)] = find(two)
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(find(node), []).append(node)
+    return [tuple(part) for part in parts.values()]

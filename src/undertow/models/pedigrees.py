@@ -14,9 +14,8 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, numbers, read_name
-from undertow.models.networks import BayesianNetwork, Node, plain_name
-from undertow.models.rows import connected
+from undertow.models.networks import BayesianNetwork, Node, connected, plain_name
+from undertow.models.validation import fields, numbers, read_name
 from undertow.numerics import Array, Keyed, check_listed, freeze
 from undertow.queries import BaseQuery, State
 

@@ -13,7 +13,7 @@ from dataclasses import fields as fields_of
 from typing import Any, Literal, get_args
 
 from undertow.errors import InvalidModel
-from undertow.models.described import fields, names, numbers, text
+from undertow.models.validation import fields, names, numbers, text
 from undertow.queries import BaseQuery, State, farthest
 
 __all__ = [

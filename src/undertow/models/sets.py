@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, text
-from undertow.models.fitting.checks import Check, without_alternatives, worst_of
+from undertow.models.fitting.checks import Check, estimated, without_alternatives, worst_of
 from undertow.models.records import Origin, RecordDescription, together, weakest
 from undertow.models.registry import model_from_dict
-from undertow.models.standing import estimated
+from undertow.models.validation import fields, text
 from undertow.queries import State
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]

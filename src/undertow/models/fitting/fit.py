@@ -15,17 +15,27 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import square
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain, one_closed_class
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checking import Hypothesis, decided, hypotheses_of, memory_test, sample
-from undertow.models.fitting.checks import Basis, Check, Difference, Dynamics, RatioTest, differ
+from undertow.models.fitting.checks import Basis, Check, accounted
+from undertow.models.fitting.hypotheses import (
+    Difference,
+    Dynamics,
+    Hypothesis,
+    RatioTest,
+    decided,
+    differ,
+    hypotheses_of,
+    memory_test,
+    sample,
+)
 from undertow.models.fitting.tally import MOST_TRIPLED, Ints, Tally, encode, given_states, tally
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import fitted_origin
-from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import ModelSet
-from undertow.models.standing import accounted, stands_for
+from undertow.models.validation import check_prior, warn_fitted
 from undertow.numerics import Array, check_count, check_flag, check_number, freeze, shown
 from undertow.queries import State
 
@@ -91,7 +101,7 @@ def homogeneity_test(tally: Tally | None) -> HomogeneityTest:
     """Return the likelihood-ratio test of one chain for all persons; see `FittedChain`.
 
     Degrees of freedom: for each state, (persons who left it - 1) (states reached from it - 1).
-    Visits count as fixed. Cost as `undertow.models.fitting.checks.differ`.
+    Visits count as fixed. Cost as `undertow.models.fitting.hypotheses.differ`.
 
     >>> from undertow import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
@@ -420,7 +430,7 @@ class FittedChain(MarkovChain):
         """What the records say about the assumptions of the chain; computed once."""
         cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
         if cached is None:
-            from undertow.models.fitting.checking import checks_of
+            from undertow.models.fitting.hypotheses import checks_of
 
             cached = checks_of(self, "public" if self.origin == "public" else "not private")
             object.__setattr__(self, "_checks", cached)

@@ -16,7 +16,7 @@ from undertow.models.fitting.checks import NAMES, untested
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import warn_fitted
+from undertow.models.validation import warn_fitted
 from undertow.numerics import Array, Seed, check_count, check_flag, random_generator
 from undertow.queries import State
 

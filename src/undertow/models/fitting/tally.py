@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.records import UNSTATED, RecordDescription
-from undertow.models.rows import state_names
+from undertow.models.validation import state_names
 from undertow.queries import State
 
 __all__ = [
