@@ -28,10 +28,9 @@ from undertow.errors import (
 from undertow.labels import along
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.base import Model
+from undertow.models.base import Model, pointing, stands_for
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
-from undertow.models.standing import pointing, stands_for
 from undertow.numerics import (
     check_choice,
     check_count,
