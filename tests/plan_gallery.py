@@ -93,14 +93,20 @@ ASKED: dict[str, tuple[Any, ...]] = {
 
 MORE: dict[str, tuple[tuple[Any, ...], dict[str, Any]]] = {
     "person": ((ACTIVE, SHORT, 0.5), {"secret": ut.Person()}),
-    "person informed": ((ut.Sum(0, 1, ends(0, 1)), SHORT, 1.0, "informed"), {"secret": ut.Person()}),
+    "person informed": (
+        (ut.Sum(0, 1, ends(0, 1)), SHORT, 1.0, "informed"), {"secret": ut.Person()}
+    ),
     "quilt secrets": (
         (ut.Histogram(), ut.MarkovChain(THREE.transition, THREE.states, length=9), 2.0, "any",
          "quilt"),
         {"secret": ut.Pairs([("a", "b")], [0, 4])},
     ),
-    "wasserstein secrets": ((ACTIVE, SHORT, 1.0, "ignorant", "wasserstein"), {"secret": ut.Records([2])}),
-    "quilt-approx secrets": ((ACTIVE, SHORT, 3.0, "ignorant", "quilt-approx"), {"secret": ut.Records([0])}),
+    "wasserstein secrets": (
+        (ACTIVE, SHORT, 1.0, "ignorant", "wasserstein"), {"secret": ut.Records([2])}
+    ),
+    "quilt-approx secrets": (
+        (ACTIVE, SHORT, 3.0, "ignorant", "quilt-approx"), {"secret": ut.Records([0])}
+    ),
 }  # fmt: skip
 
 

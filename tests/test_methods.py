@@ -20,7 +20,10 @@ def test_entries_are_whole(task):
         assert (method.name, method.task) == (name, task)
         assert method.summary
         assert "\n" not in method.summary + method.citation
-        solvers = [method.solver] if isinstance(method.solver, str) else method.solver.values()
+        kinds = method.solvers.values()
+        solvers = [
+            each for kind in kinds for each in ([kind] if isinstance(kind, str) else kind.values())
+        ]
         for solver in solvers:
             assert callable(named(str(solver)).solve)
             assert callable(named(str(solver)).prove)
@@ -34,7 +37,7 @@ def test_names_that_are_none():
         find_method("redact", "quilt")
     assert method_names()[0] == "best"
     with pytest.raises(MethodRefused, match="choose method='optimal' or 'mq'"):
-        METHODS["redact"]["3r-constant"].admit("any")
+        ut.calibrate(ut.Redacted(3), CHAIN, 1.0, "any", method="3r-constant")
     with pytest.raises(MethodRefused, match=r"'xor' has nothing to say about .*method='exchange'"):
         ut.calibrate(ut.Series(), ut.ModelSet([ut.Groups(2), CHAIN]), 1.0, method="xor")
 
@@ -48,7 +51,7 @@ def test_the_table_of_the_documentation_is_the_registry():
     ]
     expected = [
         [name, {"answer": "answer", "flip": "series", "redact": "redaction"}[task],
-         ", ".join(m.protects), m.basis, m.valid_for]
+         ", ".join(m.scope.protects), m.basis, m.scope.valid_for]
         for task, known in METHODS.items() for name, m in known.items()
     ]  # fmt: skip
     assert [[*row[:3], *row[-2:]] for row in rows] == expected

@@ -129,8 +129,12 @@ def test_the_files_keep_the_rules():
 def test_public_names_are_listed_and_documented():
     assert not list(undocumented())
     assert set(undertow.__all__) <= set(dir(undertow))
+    for name in ("diagnostics", "integrations", "mechanisms", "models"):
+        assert all(
+            hasattr(getattr(undertow, name), each) for each in getattr(undertow, name).__all__
+        )
     with pytest.raises(AttributeError, match="no_such_name"):
-        undertow.no_such_name  # noqa: B018
+        undertow.no_such_name  # type: ignore[attr-defined]  # noqa: B018
     functions = {name for name in PUBLIC if inspect.isfunction(getattr(undertow, name))}
     # importing a module of that name would put it in the place of the function
     assert not [name for name in functions if (SOURCE / f"{name}.py").is_file()]

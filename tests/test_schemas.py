@@ -11,6 +11,7 @@ from referencing import Registry, Resource
 import undertow as ut
 from tests import plan_gallery
 from undertow.models.registry import KINDS
+from undertow.models.second_order import SecondOrderChain
 
 SCHEMAS = {
     name: json.loads(files("undertow.schemas").joinpath(f"{name}.json").read_text("utf-8"))
@@ -21,7 +22,7 @@ REGISTRY = Registry().with_resources(
 )
 LONG = plan_gallery.LONG
 FITTED = ut.MarkovChain.fit(LONG.simulate(3000, seed=1), LONG.states, public=True)
-SECOND = ut.SecondOrderChain.of(LONG)
+SECOND = SecondOrderChain.of(LONG)
 MODELS: dict[str, Any] = {
     "order two": SECOND,
     "hidden": ut.HiddenChain.of(LONG),
@@ -90,7 +91,7 @@ def test_certificates_hold(mechanism):
 def test_broken_files_are_refused():
     plan = json.loads(plan_gallery.plan("exact").to_json())
     for change in (
-        {"version": 2}, {"limit": 0}, {"unit": "family"}, {"more": 1}, {"checksum": "x"},
+        {"version": 1}, {"limit": 0}, {"unit": "record"}, {"more": 1}, {"checksum": "x"},
         {"model": {"kind": "markov-chain"}}, {"model": {"kind": "no kind"}}, {"scale": -1.0},
         {"channel": {"kind": "xor", "rho0": 0.1, "rho1": 0.2}},
     ):  # fmt: skip

@@ -12,6 +12,11 @@ from typing import TYPE_CHECKING, Any
 from undertow._version import __version__
 
 if TYPE_CHECKING:
+    from undertow import diagnostics as diagnostics
+    from undertow import errors as errors
+    from undertow import integrations as integrations
+    from undertow import mechanisms as mechanisms
+    from undertow import models as models
     from undertow.adversaries import Adversary
     from undertow.auditing.attacking import attack
     from undertow.auditing.auditor import audit
@@ -164,14 +169,20 @@ __all__ = [
     "verify",
 ]
 
+_MODULES = ("diagnostics", "errors", "integrations", "mechanisms", "models")
+"""Modules whose names are part of the surface: ``ut.mechanisms.TabulatedNoise``."""
 
-def __getattr__(name: str) -> Any:
-    if name not in _HOMES:
-        raise AttributeError(f"module 'undertow' has no attribute {name!r}")
-    value = getattr(import_module(f"undertow.{_HOMES[name]}"), name)
-    globals()[name] = value
-    return value
+if not TYPE_CHECKING:  # else every name would be taken to be one of these
+
+    def __getattr__(name: str) -> Any:
+        if name in _MODULES:
+            return import_module(f"undertow.{name}")
+        if name not in _HOMES:
+            raise AttributeError(f"module 'undertow' has no attribute {name!r}")
+        value = getattr(import_module(f"undertow.{_HOMES[name]}"), name)
+        globals()[name] = value
+        return value
 
 
 def __dir__() -> list[str]:
-    return sorted(__all__)
+    return sorted((*__all__, *_MODULES))

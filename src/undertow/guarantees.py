@@ -93,7 +93,7 @@ class PureDP:
         if not isinstance(found, PureDP):
             raise NotSupported(
                 f"the measurement guarantees {measurement.output_measure}, which is not pure "
-                "differential privacy; use undertow.integrations.from_opendp(measurement), and a delta"
+                "differential privacy; use undertow.integrations.from_opendp, and a delta"
             )
         return found
 

@@ -1,9 +1,7 @@
 """The registry of methods: one entry for each way to turn a guarantee into a randomisation.
 
-An entry says what the method is for, whom it protects, by what proof and for which models, and
-names its solver, which is imported when it is first asked. `calibrate`, `compare`, plan files, the
-command line, figures, reports and the table of the documentation read these entries, and nothing
-else knows a method by its name. A new method is an entry here and the solver that it names.
+`calibrate`, `compare`, plan files, the command line, figures, reports and the table of the
+documentation read these entries. A new method is an entry here and the solver that it names.
 """
 
 from collections.abc import Mapping
@@ -17,14 +15,14 @@ if TYPE_CHECKING:
     from undertow.certificate import ValidFor
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
-    from undertow.planning.questions import Way
+    from undertow.planning.questions import Question, Way
     from undertow.queries import Task
-    from undertow.secrets import Secret
 
 __all__ = [
     "BEST",
     "METHODS",
     "Method",
+    "Scope",
     "find_method",
     "is_certified",
     "method_names",
@@ -36,207 +34,286 @@ BEST = "best"
 
 _EVERY = ("chain", "second-order", "gaussian", "network", "groups", "other")
 
+NoiseKind = Literal["laplace", "table", "gaussian", "states"]
+"""What a method randomises with: Laplace noise, noise from a table, Gaussian noise, or flips and
+erasures of states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Scope:
+    """What the proofs of a method are about.
+
+    Parameters
+    ----------
+    families
+        Families of models.
+    protects
+        Adversaries; ``any`` includes them all.
+    valid_for
+        The widest shapes of data; ``any`` includes series shorter than the model's. What a plan
+        covers is in its certificate.
+    windows, persons
+        Whether the history of several records in a row, and all records of a person, can be secret.
+    releases
+        Whether the proof is about a guarantee, so that several releases are one algorithm.
+    """
+
+    families: tuple[str, ...] = ("chain",)
+    protects: tuple[Literal["any", "ignorant"], ...] = ("any",)
+    valid_for: "ValidFor" = "series"
+    windows: bool = False
+    persons: bool = False
+    releases: bool = False
+
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A way to keep a guarantee: whom it protects, by what proof, on which models, and how.
-
-    ``certified`` methods are proved and rounded outwards; the others stand as published, and a
-    plan of theirs carries the leakage that we certify for its mechanism.
+    """A method of calibration: what it randomises with, and what its proofs are about.
 
     Parameters
     ----------
     summary, citation
         The method in words that follow "rests on", and where its proof is.
-    solver
-        A `planning.questions.Way`, or its name in `undertow.planning`, imported when first asked;
-        one for all models together, or one for each family, with that of ``other`` for the rest.
-    families
-        The families of models that it has something to say about.
-    protects
-        The adversaries that its proof is about; ``any`` includes them all.
-    valid_for
-        The widest shapes of data that its proofs reach; ``any`` includes series shorter than the
-        model's. What a plan covers is in its certificate.
+    solvers
+        The solver for each kind of noise that the method knows: a `planning.questions.Way`, or its
+        name in `undertow.planning`, imported when first used; one for all models together, or one
+        for each family, with that of ``other`` for the rest.
+    scope
+        What its proofs are about.
+    certified
+        Whether it is proved and rounded outwards; others stand as published, and a plan of theirs
+        carries the leakage that is certified for its mechanism.
     tight
         Whether its proof is the leakage of this very mechanism: where that is known exactly, no
         other method can do better.
+    best
+        When ``method="best"`` considers it: ``always``, if this answer on whole series is ``alone``
+        (all that is released of them), or ``never``, as where one party must hold the whole series.
     wider
         The method to try at the same noise, because its proof covers more shapes of data.
     subsumed_by
         The method that is never worse where all records and values of one family of models are
         secret; ``best`` leaves this one out once it has a plan of that one.
-    whole
-        Whether one party must hold the whole series; ``best`` does not assume that.
-    persons, histories
-        Whether it can hide all records of a person, and the history of a window of records.
-    normal
-        The solver for Gaussian noise, None where the method knows Laplace noise only; ``laplace``
-        says whether it knows that. At a delta of 0 there is no Gaussian noise.
-    composes
-        Whether its proof is about a guarantee, so that several releases are one algorithm.
-    asked
-        Whether it is used only where it is asked for by name, or where one answer on whole series
-        is all that is released of them (``valid_for="series"``): ``best`` leaves it out elsewhere.
-    tabulated
-        Whether its noise has a table of probabilities, where others have Laplace noise.
-    early
+    anytime
         Whether it has a certified answer, with more noise, where its effort is spent: then the
-        effort is limited also where the method is asked for by name.
+        effort is limited also where the method is chosen by name.
     quick, effort
-        Whether a report may work it out, and the function of a question that says how long it takes
-        (a name in `undertow.planning`), None where it has an effort limit of its own, or takes no
-        time at all.
+        Whether a report may work it out, and the function of a question that estimates how long it
+        takes (a name in `undertow.planning`), None where it has an effort limit of its own, or
+        takes no time at all.
     """
 
     name: str
     task: "Task"
     summary: str
     citation: str
-    solver: "str | Way | Mapping[str, str | Way]"
-    families: tuple[str, ...] = ("chain",)
-    protects: tuple[Literal["any", "ignorant"], ...] = ("any",)
+    solvers: "Mapping[NoiseKind, str | Way | Mapping[str, str | Way]]"
+    scope: Scope = Scope()
     certified: bool = True
-    valid_for: "ValidFor" = "series"
     tight: bool = False
+    best: Literal["always", "alone", "never"] = "always"
     wider: str | None = None
     subsumed_by: str | None = None
-    whole: bool = False
-    persons: bool = False
-    histories: bool = False
-    early: bool = False
+    anytime: bool = False
     quick: bool = False
     effort: str | None = None
-    normal: "str | None" = None
-    laplace: bool = True
-    composes: bool = False
-    asked: bool = False
-    tabulated: bool = False
 
     @property
     def basis(self) -> str:
         """``certified`` or ``published``."""
         return "certified" if self.certified else "published"
 
-    def knows(self, shape: str, releases: int) -> bool:
-        """Return whether the method has something to say about a kind of noise, so many times."""
-        known = self.laplace if shape == "laplace" else self.normal is not None
-        return known and (releases == 1 or self.composes)
+    @property
+    def pure(self) -> bool:
+        """Whether it randomises without a delta."""
+        return any(kind != "gaussian" for kind in self.solvers)
+
+    @property
+    def tabulated(self) -> bool:
+        """Whether its noise has a table of probabilities."""
+        return "table" in self.solvers
+
+    def solver(self, shape: str) -> "str | Way | Mapping[str, str | Way] | None":
+        """Return the solver for a shape of noise, None if the method has none."""
+        if shape != "laplace":
+            return self.solvers.get("gaussian")
+        kinds: tuple[NoiseKind, ...] = ("laplace", "table", "states")
+        return next((self.solvers[kind] for kind in kinds if kind in self.solvers), None)
 
     def suits(self, model: "AnyModel") -> bool:
-        """Return whether the method has something to say about every part of a model."""
-        return {member.family for member in model.members()} <= {*self.families}
+        """Return whether the method has a solver for every family in a model."""
+        return {member.family for member in model.members()} <= {*self.scope.families}
 
     def guards(self, against: "Against") -> bool:
         """Return whether the method protects against an adversary (``any`` includes them all)."""
+        protects = self.scope.protects
         ignorant = getattr(against, "known", None) == ()  # one target, and nothing else known
-        return "any" in self.protects or ("ignorant" if ignorant else against) in self.protects
+        return "any" in protects or ("ignorant" if ignorant else against) in protects
 
-    def admit_secret(self, secret: "Secret") -> None:
-        """Refuse a window of records or a person, if the method is about one record alone."""
-        if secret.person and not self.persons:
-            raise MethodRefused(
+    def accepts(self, question: "Question[Any]") -> bool:
+        """Return whether the method may have an answer to a question.
+
+        Whether it has one may depend on numbers, which its solver looks at.
+        """
+        return self.refusal(question) is None
+
+    def check(self, question: "Question[Any]") -> None:
+        """Refuse a question that the method does not accept, and say which methods do."""
+        reason = self.refusal(question)
+        if reason is not None:
+            raise MethodRefused(reason)
+
+    def refusal(self, question: "Question[Any]") -> str | None:
+        """Return why the method does not accept a question, None if it does."""
+        reasons = (
+            self._noise_refusal(question),
+            None if self.guards(question.against) else self._adversary_refusal(question.against),
+            self._secret_refusal(question),
+            None if self.suits(question.model) else self._model_refusal(question.model),
+        )
+        return next((reason for reason in reasons if reason is not None), None)
+
+    def _noise_refusal(self, question: "Question[Any]") -> str | None:
+        """Return why the method knows no such noise, so many times; None if it does."""
+        if question.releases > 1 and not self.scope.releases:
+            return (
+                f"'{self.name}' is about one answer; {question.releases} releases are accounted by "
+                "their guarantees: use method='exchange', 'sweep' or 'closed'"
+            )
+        if self.solver(question.shape) is not None:
+            return None
+        if not question.delta:
+            return f"'{self.name}' is about Gaussian noise, which needs a delta above 0"
+        return (
+            f"'{self.name}' knows no {question.shape} noise; use method='closed' for Gaussian "
+            "noise, 'exchange' for Laplace noise"
+        )
+
+    def _secret_refusal(self, question: "Question[Any]") -> str | None:
+        """Return why the method cannot hide what is secret, None if it can."""
+        window = question.secret.window
+        if window > 1 and not self.scope.windows:
+            return (
+                f"'{self.name}' is about one record, and the history of {window} records in a row "
+                "is to be protected; use method='exchange', or 'closed' for Gaussian noise"
+            )
+        if window > 1 and not question.families <= {"chain", "groups", "second-order"}:
+            return (
+                "what is revealed about a window of records is known for chains of order one and "
+                f"two, their classes and groups, not for {question.model.describe()}; hide one "
+                "record, or plan with Groups"
+            )
+        if question.secret.person and not self.scope.persons:
+            return (
                 f"'{self.name}' is about records of one person, and secret=Person() hides all of "
                 "them, whatever they are: leave method out, or say method='group'"
             )
-        if secret.window == 1 or self.histories:
-            return
-        raise MethodRefused(
-            f"'{self.name}' is about one record, and the history of {secret.window} records in a "
-            "row is to be protected; use method='exchange', or 'closed' for Gaussian noise"
-        )
+        return None
 
-    def admit(self, against: "Against") -> None:
-        """Refuse an adversary that the method does not protect against."""
-        if self.guards(against):
-            return
+    def _adversary_refusal(self, against: "Against") -> str:
         from undertow.adversaries import words
 
-        whom = " and ".join(f"'{name}' ({words(name)})" for name in self.protects)
+        whom = " and ".join(f"'{name}' ({words(name)})" for name in self.scope.protects)
         others = [m.name for m in METHODS[self.task].values() if m.certified and m.guards("any")]
-        raise MethodRefused(
+        return (
             f"'{self.name}' protects only against {whom}, not against "
             f"{against if isinstance(against, str) else words(against)!r}; choose "
             f"method='{others[0]}' or '{others[1]}', or say against='ignorant'"
         )
 
+    def _model_refusal(self, model: "AnyModel") -> str:
+        others = methods_for(model, self.task)
+        return (
+            f"'{self.name}' has nothing to say about {model.describe()}; use "
+            f"method='{next(iter(others), 'best')}'"
+        )
+
 
 _PAPER = "Section IV of [massny2025]"
+_IGNORANT = Scope(protects=("ignorant",))
+_ANY_SHAPE = Scope(valid_for="any")
 
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
-           {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT", "network": "networks.EXACT"},
-           ("chain", "gaussian", "network"), valid_for="windows", tight=True, wider="exchange",
-           normal="approximate.EXACT"),
+           {"laplace": {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT",
+                        "network": "networks.EXACT"}, "gaussian": "approximate.EXACT"},
+           Scope(("chain", "gaussian", "network"), valid_for="windows"), tight=True,
+           wider="exchange"),
     Method("exchange", "answer", "what any algorithm of the same level could leak",
            "docs, theory: exchange rate",
-           {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
-            "other": "chains.EXCHANGE"}, _EVERY, valid_for="any", composes=True, histories=True,
-           early=True),
+           {"laplace": {"gaussian": "gaussian.EXCHANGE", "network": "networks.EXCHANGE",
+                        "other": "chains.EXCHANGE"}},
+           Scope(_EVERY, valid_for="any", windows=True, releases=True), anytime=True),
     Method("optimal", "answer", "the least noise of any shape for this very answer",
-           "docs, theory: least noise of any shape", "tables.OPTIMAL", ("chain", "network"),
-           tight=True, asked=True, tabulated=True, effort="compare.optimal"),
+           "docs, theory: least noise of any shape", {"table": "tables.OPTIMAL"},
+           Scope(("chain", "network")), tight=True, best="alone", effort="compare.optimal"),
     Method("closed", "answer", "what any algorithm of the same curve could leak, in closed form",
-           "docs, theory: approximate guarantees", "approximate.CLOSED", _EVERY, valid_for="any",
-           normal="approximate.CLOSED", laplace=False, composes=True, quick=True, histories=True,
-           early=True),
+           "docs, theory: approximate guarantees", {"gaussian": "approximate.CLOSED"},
+           Scope(_EVERY, valid_for="any", windows=True, releases=True), quick=True, anytime=True),
     Method("sweep", "answer", "what any algorithm of the same curve could leak on a chain",
-           "docs, theory: approximate guarantees", "approximate.SWEEP", valid_for="any",
-           normal="approximate.SWEEP", laplace=False, composes=True),
+           "docs, theory: approximate guarantees", {"gaussian": "approximate.SWEEP"},
+           Scope(valid_for="any", releases=True)),
     Method("quilt", "answer", "Markov quilts with exact influences", "Theorem 4.4 of [wang2016]",
-           {"chain": "chains.QUILT", "network": "networks.QUILT"}, ("chain", "network"),
-           ("any", "ignorant"), valid_for="any", subsumed_by="exchange", quick=True,
-           effort="compare.quilt"),
+           {"laplace": {"chain": "chains.QUILT", "network": "networks.QUILT"}},
+           Scope(("chain", "network"), ("any", "ignorant"), "any"), subsumed_by="exchange",
+           quick=True, effort="compare.quilt"),
     Method("quilt-approx", "answer",
            "Markov quilts from the least probability and the spectral gap",
-           "Lemma 4.7 of [wang2016]", "chains.QUILT_APPROX", protects=("ignorant",),
-           valid_for="any", subsumed_by="exchange"),
+           "Lemma 4.7 of [wang2016]", {"laplace": "chains.QUILT_APPROX"},
+           Scope(protects=("ignorant",), valid_for="any"), subsumed_by="exchange"),
     Method("wasserstein", "answer", "how far one record can move the answer",
            "Theorem 3.2 of [wang2016]",
-           {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"},
-           ("chain", "network"), ("ignorant",), effort="compare.wasserstein"),
+           {"laplace": {"chain": "chains.WASSERSTEIN", "network": "networks.WASSERSTEIN"}},
+           Scope(("chain", "network"), ("ignorant",)), effort="compare.wasserstein"),
     Method("group", "answer", "any dependence whatever among the records",
-           "Theorem 4.2 of [lange2024]", "groups.GROUP", _EVERY, valid_for="any", persons=True,
-           quick=True, composes=True, histories=True),
+           "Theorem 4.2 of [lange2024]", {"laplace": "groups.GROUP"},
+           Scope(_EVERY, valid_for="any", windows=True, persons=True, releases=True), quick=True),
     Method("dependent", "answer", "dependence coefficients, confirmed by the leakage",
            "sections VI-A and VI-B of [liu2016], confirmed by the leakage",
-           "dependent.DEPENDENT", _EVERY, valid_for="any", subsumed_by="exchange"),
+           {"laplace": "dependent.DEPENDENT"}, Scope(_EVERY, valid_for="any"),
+           subsumed_by="exchange"),
     Method("lange", "answer", "epsilon + 4 ln max P / min P", "Corollary 7.4 of [lange2024]",
-           "chains.LANGE", certified=False, valid_for="any", quick=True),
+           {"laplace": "chains.LANGE"}, _ANY_SHAPE, certified=False, quick=True),
     Method("zhao", "answer", "epsilon + 6 ln of the largest ratio into one state", "[zhao2017]",
-           "chains.ZHAO", certified=False, valid_for="any", quick=True),
+           {"laplace": "chains.ZHAO"}, _ANY_SHAPE, certified=False, quick=True),
     Method("zhao-multistep", "answer", "the same over several steps",
-           "Proposition 1 of [chakrabarti2022], after [zhao2017]", "chains.ZHAO_MULTISTEP",
-           certified=False, valid_for="any"),
+           "Proposition 1 of [chakrabarti2022], after [zhao2017]",
+           {"laplace": "chains.ZHAO_MULTISTEP"}, _ANY_SHAPE, certified=False),
     Method("influence-curve", "answer", "a(b) epsilon + b with the best b of an influence curve",
            "[bai2026], as far as its abstract says, with the quilts of [wang2016]",
-           "chains.INFLUENCE_CURVE", protects=("ignorant",), certified=False, valid_for="any"),
+           {"laplace": "chains.INFLUENCE_CURVE"}, Scope(protects=("ignorant",), valid_for="any"),
+           certified=False),
     Method("temporal", "answer", "the recursion of temporal privacy leakage",
-           "after [cao2017], derived anew", "chains.TEMPORAL", protects=("ignorant",),
-           certified=False, valid_for="any"),
+           "after [cao2017], derived anew", {"laplace": "chains.TEMPORAL"},
+           Scope(protects=("ignorant",), valid_for="any"), certified=False),
     Method("gaussian-bound", "answer", "a factor from the largest correlation",
-           "Proposition 6.4 of [lange2024]", "gaussian.BOUND", ("gaussian",), certified=False),
+           "Proposition 6.4 of [lange2024]", {"laplace": "gaussian.BOUND"}, Scope(("gaussian",)),
+           certified=False),
     Method("exact", "flip", "the leakage of these very flips", "docs, theory: flipped series",
-           "flips.EXACT", ("chain", "second-order"), valid_for="any", tight=True),
+           {"states": "flips.EXACT"}, Scope(("chain", "second-order"), valid_for="any"),
+           tight=True),
     Method("exchange", "flip", "what any algorithm of the same level could leak",
-           "docs, theory: exchange rate", "flips.EXCHANGE", _EVERY, valid_for="any",
-           subsumed_by="exact", early=True),
+           "docs, theory: exchange rate", {"states": "flips.EXCHANGE"},
+           Scope(_EVERY, valid_for="any"), subsumed_by="exact", anytime=True),
     Method("xor", "flip", "a noise chain, drawn by one party for the whole series",
-           "docs, theory: flipped series", "flips.XOR", valid_for="any", whole=True),
+           "docs, theory: flipped series", {"states": "flips.XOR"}, _ANY_SHAPE, best="never"),
     Method("chakrabarti", "flip", "flips for an attacker who knows no other record",
-           "Theorem 1 of [chakrabarti2022]", "flips.CHAKRABARTI", certified=False, valid_for="any"),
+           "Theorem 1 of [chakrabarti2022]", {"states": "flips.CHAKRABARTI"}, _ANY_SHAPE,
+           certified=False),
     Method("optimal", "redact", "the most that erasures record by record can show",
-           "docs, theory: redaction", "redaction.OPTIMAL", protects=("any", "ignorant")),
+           "docs, theory: redaction", {"states": "redaction.OPTIMAL"},
+           Scope(protects=("any", "ignorant"))),
     Method("mq", "redact", "the narrowest windows, whatever the values",
-           "Corollary 2 of [massny2025]", "redaction.WINDOWS", protects=("any", "ignorant")),
+           "Corollary 2 of [massny2025]", {"states": "redaction.WINDOWS"},
+           Scope(protects=("any", "ignorant"))),
     Method("3r-individual", "redact", "three regions, a probability for each record", _PAPER,
-           "redaction.INDIVIDUAL", protects=("ignorant",)),
+           {"states": "redaction.INDIVIDUAL"}, _IGNORANT),
     Method("3r-constant", "redact", "three regions, one probability", _PAPER,
-           "redaction.CONSTANT", protects=("ignorant",)),
+           {"states": "redaction.CONSTANT"}, _IGNORANT),
     Method("3r-relaxed", "redact", "three regions, a convex program", _PAPER,
-           "redaction.RELAXED", protects=("ignorant",)),
+           {"states": "redaction.RELAXED"}, _IGNORANT),
     Method("mq-printed", "redact", "windows as printed", "Algorithm 1 of [massny2025]",
-           "redaction.PRINTED", protects=("ignorant",), certified=False),
+           {"states": "redaction.PRINTED"}, _IGNORANT, certified=False),
 )  # fmt: skip
 
 METHODS: "dict[Task, dict[str, Method]]" = {
@@ -246,21 +323,21 @@ METHODS: "dict[Task, dict[str, Method]]" = {
 """All methods by task and name, in the order in which tables show them."""
 
 
-_ASKED: "dict[Task, str]" = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
+_RESULTS: "dict[Task, str]" = {"answer": "an answer", "flip": "a series", "redact": "a redaction"}
 
 
 def find_method(task: "Task", name: Any) -> Method:
     """Return the method of a name, or refuse a name that no method of the task has.
 
-    >>> find_method("flip", "xor").whole
-    True
+    >>> find_method("flip", "xor").best
+    'never'
     """
     known = METHODS[task]
     if not isinstance(name, str) or name not in known:
         from undertow.numerics import shown  # the command line reads the registry before NumPy
 
         raise InvalidInput(
-            f"unknown method {shown(name)}; the methods for {_ASKED[task]} are "
+            f"unknown method {shown(name)}; the methods for {_RESULTS[task]} are "
             f"{', '.join((*known, BEST))}"
         )
     return known[name]
@@ -288,6 +365,4 @@ def methods_for(model: "AnyModel", task: "Task" = "answer") -> list[str]:
     >>> methods_for(Groups(3)), methods_for(Groups(3), "flip")
     (['exchange', 'group', 'dependent'], ['exchange'])
     """
-    return [
-        name for name, method in METHODS[task].items() if method.suits(model) and method.laplace
-    ]
+    return [name for name, method in METHODS[task].items() if method.suits(model) and method.pure]

@@ -878,8 +878,9 @@ class Plan(Generic[M]):
 
     Made by `calibrate`; holds no solver and no records. ``origin`` says where its model comes from,
     and ``audience`` who may see it: not every plan may be published. ``limit`` is what was asked
-    for, ``leakage.upper`` what is proved about ``leakage.secret``. ``measures`` are named numbers about a local plan: how much of the series
-    stays, and how much could. With a ``delta`` the leakage is one at that delta; with several
+    for, ``leakage.upper`` what is proved about ``leakage.secret``. ``measures`` are named numbers
+    about a local plan: how much of the series stays, and how much could. With a ``delta`` the
+    leakage is one at that delta; with several
     ``releases`` it is that of as many releases of this noise on the same records together.
     ``checks`` are what was tested of a fitted model, with what each failure costs this plan;
     ``accepted`` names the failed ones that the caller took upon themselves. ``missing`` says what
@@ -1294,7 +1295,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
     method = METHODS[plan.task].get(plan.method)
     if local and (plan.leakage.secret.person or plan.leakage.secret.window > 1):
         raise InvalidPlan("a window or a person is the secret of a curator's answer alone")
-    if method is None or (plan.unit == "person" and not method.persons):
+    if method is None or (plan.unit == "person" and not method.scope.persons):
         raise InvalidPlan("no method of that name makes such plans")
     if plan.leakage.delta != plan.delta or (local and (plan.delta or plan.releases > 1)):
         raise InvalidPlan("its leakage is at another delta than its guarantee")

@@ -541,7 +541,11 @@ def truth(row: Row) -> tuple[float, float]:
 def any_length(row: Row) -> bool:
     """Whether a proof is about windows of series of any length, as its assumptions say."""
     counts = ("laplace count", "discrete count")
-    return row.shape == "windows" and row.mechanism in counts and row.model in ORDER_ONE
+    return (
+        row.shape == "windows"
+        and row.mechanism in counts
+        and row.model in (*ORDER_ONE, "set of kinds", "box")
+    )
 
 
 def gaussian_truth(row: Row, subj: Subject) -> tuple[float, float]:

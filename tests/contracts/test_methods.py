@@ -42,7 +42,7 @@ from undertow.methods import methods_for
 def test_the_list_of_methods():
     tables = tuple(name for name, method in METHODS.items() if method.tabulated)
     assert tables == TABULATED
-    laplace = tuple(name for name, m in METHODS.items() if m.laplace and not m.tabulated)
+    laplace = tuple(name for name, m in METHODS.items() if m.pure and not m.tabulated)
     assert laplace == (*CERTIFIED, *PUBLISHED, *RIVALS, "gaussian-bound")
     assert {*METHODS} - {*laplace} == {*GAUSSIAN, *TABULATED}
     chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=3)
@@ -57,10 +57,10 @@ def test_the_list_of_methods():
         assert method.summary
         assert "\n" not in method.summary
     for name in ALONE:
-        assert tuple(METHODS[name].protects) == ("ignorant",)
-    assert set(METHODS["quilt"].protects) == {"any", "ignorant"}
+        assert tuple(METHODS[name].scope.protects) == ("ignorant",)
+    assert set(METHODS["quilt"].scope.protects) == {"any", "ignorant"}
     for name in ("exact", "exchange", "group", *PUBLISHED):
-        assert "any" in METHODS[name].protects
+        assert "any" in METHODS[name].scope.protects
 
 
 # --- guarantees -----------------------------------------------------------------------------------

@@ -80,7 +80,7 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
     def believed(question, _):
         return Leakage(0.0, question.limit, "lange", "any")
 
-    changed = replace(METHODS["answer"]["lange"], solver=noise_way(daring, believed))
+    changed = replace(METHODS["answer"]["lange"], solvers={"laplace": noise_way(daring, believed)})
     monkeypatch.setitem(METHODS["answer"], "lange", changed)
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0, method="lange").mechanism.scale == 1e-3
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0).method == "exchange"
@@ -96,7 +96,9 @@ def test_what_is_not_proved_is_not_guaranteed(monkeypatch):
     def hopeful(question, _):
         return Leakage(0.0, question.limit * 1.001, "group", "any")
 
-    changed = replace(METHODS["answer"]["group"], solver=noise_way(solve_group, hopeful))
+    changed = replace(
+        METHODS["answer"]["group"], solvers={"laplace": noise_way(solve_group, hopeful)}
+    )
     monkeypatch.setitem(METHODS["answer"], "group", changed)
     with pytest.raises(NotSupported, match="could not certify"):
         ut.calibrate(ONE, CHAIN, 1.0, method="group")

@@ -154,8 +154,8 @@ def test_what_a_method_does_not_prove_is_refused():
         check_proof(replace(plan("exchange"), method="exact"))
     with pytest.raises(InvalidPlan, match="no method is called"):
         check_proof(replace(plan("exact"), method="magic"))
+    whole = plan("group contagion")
     with pytest.raises(InvalidPlan, match="relatives and housemates"):
-        whole = plan("group contagion")
         check_proof(replace(whole, leakage=replace(whole.leakage, secret=ut.Person())))
     continuous = Laplace(ut.Count("active"), plan("exact").mechanism.scale)
     with pytest.raises(InvalidPlan, match="another kind of noise"):

@@ -86,8 +86,12 @@ def test_a_plan_is_no_noisier_than_it_must_be(q, r, epsilon, who, length):
 @law(LAWS, 4, q=shares, r=shares, epsilon=st.floats(0.05, 6.0), length=st.integers(2, 8))
 def test_best_is_the_best(q, r, epsilon, length):
     chain = ut.MarkovChain([[1 - q, q], [r, 1 - r]], length=length)
-    known = [method for method in METHODS["answer"].values() if method.laplace and not method.asked]
-    certified = [method.name for method in known if method.certified and "any" in method.protects]
+    known = [
+        method for method in METHODS["answer"].values() if method.pure and method.best == "always"
+    ]
+    certified = [
+        method.name for method in known if method.certified and "any" in method.scope.protects
+    ]
     plans = [ut.calibrate(ut.Count(1), chain, epsilon, method=method) for method in certified]
     best = ut.calibrate(ut.Count(1), chain, epsilon)
     least = min(plan.expected_error for plan in plans)

@@ -90,7 +90,7 @@ def test_files_with_broken_windows_are_refused(plan, key, value):
 
 def test_methods_for_one_record_refuse_and_say_so():
     for name, method in METHODS["answer"].items():
-        if method.histories or not method.laplace:
+        if method.scope.windows or not method.pure:
             continue
         with pytest.raises(MethodRefused, match="is about one record, and the history of 12"):
             ut.calibrate(QUERY, DAY, 1.0, "ignorant", method=name, secret=HOUR)

@@ -27,7 +27,7 @@ def test_what_a_report_says_at_a_delta():
     for words_ in (
         "by more than a factor 5.44 with probability at most 2e-6 (leakage 1 at delta 1e-6)",
         "move by more than a factor 5.44 (that is 2 e^1) with probability at most 2e-6",
-        "Each release is mu",
+        "Each release mu",
         "of Gaussian DP for one replaced record, rho",
         ": a normal variable, drawn exactly, rounded to a whole number; drawn from the operating",
         "method 'closed'; Theorem 1",

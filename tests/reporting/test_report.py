@@ -49,7 +49,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
         "which persons, times and groups have records, and how many",
         "the records follow the stated Markov chain",
         "Markov chain on 2 states, a stationary start, any length",
-        "Where it came from a public diary study",
+        "Origin a public diary study",
         COUNT.fingerprint(),
         "not accounted in a ledger",
         f"undertow {ut.__version__}, Python",
@@ -60,7 +60,7 @@ def test_the_answer_its_error_bar_and_its_guarantee():
 
 
 def test_where_the_model_came_from_is_not_made_up():
-    assert "Where it came from  not stated" in told().text()
+    assert "Origin              not stated" in told().text()
     assert json.loads(told().to_json())["model"]["source"] is None
 
 
@@ -68,7 +68,7 @@ def test_a_release_in_a_ledger_names_its_entry():
     text = grouped(COUNT, {"north": 7, "south": 9}).text()
     assert f"Ledger entry        {'e' * 64}" in text
     assert "Release             weeks" in text
-    assert "has no id" in told().text()
+    assert "Release             none" in told().text()
 
 
 def test_seeded_noise_is_announced_before_everything_else():
@@ -76,7 +76,7 @@ def test_seeded_noise_is_announced_before_everything_else():
     warning = "NOT PRIVATE: the noise was drawn from insecure, seed 7"
     assert report.text().splitlines()[3] == warning
     page = report.html()
-    assert page.index(warning) < page.index("What was released")
+    assert page.index(warning) < page.index(">Release<")
     assert json.loads(report.to_json())["noise"]["private"] is False
 
 
@@ -205,7 +205,10 @@ def test_other_methods_are_calibrated_for_the_same_guarantee():
 
 
 def test_a_method_that_does_not_cover_the_attacker_is_refused(monkeypatch):
-    only = dataclasses.replace(METHODS["answer"]["quilt"], protects=("ignorant",))
+    quilt = METHODS["answer"]["quilt"]
+    only = dataclasses.replace(
+        quilt, scope=dataclasses.replace(quilt.scope, protects=("ignorant",))
+    )
     monkeypatch.setitem(METHODS["answer"], "quilt", only)
     rows = {row.method: row for row in told(MEAN).facts.alternatives}
     assert "protects only against" in str(rows["quilt"].reason)

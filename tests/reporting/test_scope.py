@@ -61,8 +61,8 @@ def test_without_window_groups_and_date_that_is_said():
 def test_a_replay_says_so_before_anything_else():
     release = made(replayed=True)
     text, page, said = forms(release)
-    assert text.index(AGAIN) < text.index("What was released")
-    assert page.index(AGAIN) < page.index("What was released")
+    assert text.index(AGAIN) < text.index("Release ------- Question")
+    assert page.index(AGAIN) < page.index("Release Question")
     assert said["recorded_earlier"]
     assert AGAIN in str(release).splitlines()[1]
     assert scope.replay("") == "this answer was drawn earlier and is given again; nothing was spent"
@@ -95,7 +95,7 @@ def test_the_proof_of_the_release_is_the_one_that_is_told(valid_for, window, sai
         assert "factor 1.65 (leakage 0.5)" in shown
         assert "method 'exchange'; a theorem" in shown
         assert "another one" in shown
-        assert "Worst attack found" not in shown
+        assert "Worst known attack" not in shown
     guarantee = told_json["promise"]
     assert (guarantee["valid_for"], guarantee["proved_for"]) == (valid_for, said)
     assert (guarantee["leakage"][1], guarantee["method"]) == (0.5, "exchange")

@@ -140,8 +140,8 @@ class OrderTable(ResultTable):
         for case in self.cases:
             if case.name == name:
                 return case
-        known = ", ".join(case.name for case in self.cases)
-        raise InvalidInput(f"no case {name!r}; the cases are {known}")
+        names = ", ".join(case.name for case in self.cases)
+        raise InvalidInput(f"no case {name!r}; the cases are {names}")
 
     @property
     def best(self) -> OrderCase:
@@ -158,15 +158,15 @@ class OrderTable(ResultTable):
 
     def words(self) -> str:
         """Return in a sentence what was tried and what came out."""
-        tried = ", ".join(case.name for case in self.cases)
-        said = f"tried {tried}: the least BIC has {self.best.name} ({self.best.bic:.0f})"
+        names = ", ".join(case.name for case in self.cases)
+        text = f"tried {names}: the least BIC has {self.best.name} ({self.best.bic:.0f})"
         if self.best is not self.plannable:
-            said += f"; of those that can be planned with, {self.plannable.name}"
-        return said
+            text += f"; of those that can be planned with, {self.plannable.name}"
+        return text
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        found = self.measured
+        measured = self.measured
         return {
             "best": self.best.name,
             "plannable": self.plannable.name,
@@ -174,7 +174,7 @@ class OrderTable(ResultTable):
             "records": self.records,
             "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
-            "measured": None if found is None else [found.measured, found.lags],
+            "measured": None if measured is None else [measured.measured, measured.lags],
             "notes": list(self.notes),
             "cases": self.descriptions(),
         }
@@ -194,13 +194,13 @@ class OrderTable(ResultTable):
 
     def __str__(self) -> str:
         """Return the table as plain text."""
-        said = [f"{self.words()}; noise against {words(self.against)}"]
+        lines = [f"{self.words()}; noise against {words(self.against)}"]
         if self.measured is not None:
-            said.append(
+            lines.append(
                 f"the records themselves: autocorrelations add up to {self.measured.measured:.3g} "
                 f"over {self.measured.lags} steps"
             )
-        return "\n".join([*said, *columns(self.rows()), *self.notes])
+        return "\n".join([*lines, *columns(self.rows()), *self.notes])
 
 
 def _ends(leak: Leakage | None) -> str:
@@ -256,13 +256,13 @@ def orders(
     'tried order 1, order 2: the least BIC has order 1 (733)'
     """
     limit, against = check_epsilon(limit, "limit"), check_against(against)
-    wanted = sorted({check_count(order, "order", 1) for order in check_listed(orders, "orders")})
-    if not wanted or wanted[-1] > MOST_ORDER:
+    distinct = sorted({check_count(order, "order", 1) for order in check_listed(orders, "orders")})
+    if not distinct or distinct[-1] > MOST_ORDER:
         raise InvalidInput(f"name orders from 1 to {MOST_ORDER}, such as orders=(1, 2, 3, 4)")
     if plan is not None and not isinstance(plan, Plan):
         raise InvalidInput(f"plan must be a Plan, found {type(plan).__name__}; use calibrate(...)")
     hidden = tuple(check_listed(hidden, "hidden"))
-    fits, counted = _fits(data, states, wanted, hidden, check_prior(prior), starts, seed)
+    fits, counted = _fits(data, states, distinct, hidden, check_prior(prior), starts, seed)
     warn_fitted(public, stacklevel=2)
     cases: list[OrderCase] = []
     for fit in fits:
@@ -270,7 +270,7 @@ def orders(
         cases.append(_case(fit, counted, limit, against, plan))
         if tick is not None:
             tick()
-    notes = (PIECES,) if _counted(data) and (wanted[-1] > 2 or hidden) else ()
+    notes = (PIECES,) if _counted(data) and (distinct[-1] > 2 or hidden) else ()
     first = cases[0].model
     measured = None
     if isinstance(first, MarkovChain):
@@ -372,8 +372,8 @@ def _order_fit(
     last = counts.reshape(-1, size, size).sum(axis=0) + 0.5
     rows = np.broadcast_to(last / last.sum(axis=1, keepdims=True), counts.shape)
     laws = np.where(totals > 0, weights / np.where(totals > 0, totals, 1.0), rows)
-    seen = counts > 0
-    likelihood = float((counts[seen] * np.log((counts / np.maximum(sums, 1))[seen])).sum())
+    possible = counts > 0
+    likelihood = float((counts[possible] * np.log((counts / np.maximum(sums, 1))[possible])).sum())
     model: AnyModel
     if order == 1:
         model = MarkovChain(laws, states)

@@ -152,8 +152,8 @@ class Robustness(ResultTable):
             lines.append((case.name, *ends, case.verdict(self.limit)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        said = f"limit: {above(self.limit)}, to {words(self.against)}"
-        return "\n".join([said, *columns(lines), *notes])
+        text = f"limit: {above(self.limit)}, to {words(self.against)}"
+        return "\n".join([text, *columns(lines), *notes])
 
 
 def robustness(
@@ -232,20 +232,20 @@ def _cases(
 def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
     """Return further models by name; those of a list are named by what they are."""
     if others is None or isinstance(others, Mapping):
-        found = dict(others or {})
+        models = dict(others or {})
     else:
         listed = enumerate(check_listed(others, "others"), 1)
-        found = {
+        models = {
             f"{place}: {one.describe() if isinstance(one, AnyModel) else ''}": one
             for place, one in listed
         }
-    for name, model in found.items():
+    for name, model in models.items():
         if not isinstance(model, AnyModel):
             raise InvalidInput(
                 f"others must be models, found {type(model).__name__} for {name!r}; pass a list "
                 "or a dictionary of models such as MarkovChain(...)"
             )
-    return found
+    return models
 
 
 def _guarded(name: str, kind: Kind, compute: Callable[[], Leakage], **more: Any) -> ModelCase:
@@ -262,12 +262,12 @@ def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> It
         yield ModelCase("grid", "grid", None, reason)
         return
     repeat = 2 if chain.size == 2 else 1
-    for chosen in product(factors, repeat=repeat):
-        name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in chosen)
-        moved = chosen if repeat == 2 else chosen * chain.size
+    for shifts in product(factors, repeat=repeat):
+        name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in shifts)
+        moved = shifts if repeat == 2 else shifts * chain.size
         yield _guarded(
             name, "grid", lambda moved=moved: under(plan, _moved(chain, moved)),  # type: ignore[misc]
-            factors=tuple(chosen),
+            factors=tuple(shifts),
         )  # fmt: skip
 
 

@@ -279,8 +279,8 @@ def renewal(
     window = ONE_RECORD if secret is None else secret
     leak = leakage(PureDP(epsilon), endless, against, window)
     budget = _budget(endless, limit, against, window)
-    said = doubts(endless.checks) if endless.checks and against != "informed" else ()
-    return Renewal(period, epsilon, records, leak, limit, budget, window, said)
+    remarks = doubts(endless.checks) if endless.checks and against != "informed" else ()
+    return Renewal(period, epsilon, records, leak, limit, budget, window, remarks)
 
 
 def _budget(model: AnyModel, limit: float, against: Against, window: Window) -> float:
@@ -319,11 +319,11 @@ def by_persistence(
     >>> [round(leak, 3) for leak in by_persistence((1.0,), (.5, .8)).leakages[0]]
     [1.0, 3.136]
     """
-    kept = tuple(float(p) for p in persistences)
-    for p in kept:
+    stays = tuple(float(p) for p in persistences)
+    for p in stays:
         if not 0.5 <= p < 1:
             raise InvalidInput(f"a persistence lies in [0.5, 1), found {p:g}")
-    chains = [MarkovChain([[p, 1 - p], [1 - p, p]]) for p in kept]
+    chains = [MarkovChain([[p, 1 - p], [1 - p, p]]) for p in stays]
     spent = tuple(check_epsilon(level, "epsilon") for level in levels)
     rows = tuple(tuple(leakage(PureDP(level), chain).upper for chain in chains) for level in spent)
     budgets = []
@@ -334,4 +334,4 @@ def by_persistence(
 
         found = largest_level(measure, chain, check_epsilon(limit, "limit"), _DRAWN)
         budgets.append(found)
-    return Persistence(kept, spent, rows, limit, tuple(budgets))
+    return Persistence(stays, spent, rows, limit, tuple(budgets))

@@ -238,19 +238,19 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
     more: dict[str, Any] = {"secret": secret} if whole else {}
     if quickly and isinstance(joint, Scaled):
         level = PureDP(joint.level_upper(plan.length))
-        found = leakage(level, model, plan.against, delta=plan.delta, **more)
-        return found.upper_only()
+        leak = leakage(level, model, plan.against, delta=plan.delta, **more)
+        return leak.upper_only()
     if quickly and plan.delta and not more:
         return worst([_closed(plan, joint, member) for member in model.members()])
-    found = leakage(joint, model, plan.against, delta=plan.delta, **more)
+    leak = leakage(joint, model, plan.against, delta=plan.delta, **more)
     if plan.missing != "any" or not isinstance(joint, Noise):
-        return found
-    if over_patterns(found, joint, model):
-        return found
+        return leak
+    if over_patterns(leak, joint, model):
+        return leak
     wider = leakage(joint, model, plan.against, delta=plan.delta, valid_for="any", **more)
-    if wider.lower >= found.lower:
+    if wider.lower >= leak.lower:
         return wider
-    return replace(wider, lower=found.lower, witness=found.witness)  # complete is a pattern, too
+    return replace(wider, lower=leak.lower, witness=leak.witness)  # complete is a pattern, too
 
 
 def quickly(plan: Plan[Any], model: Model) -> bool:
@@ -277,8 +277,8 @@ def jointly(plan: Plan[Any]) -> Mechanism:
     shape says nothing about several.
     """
     if plan.releases == 1:
-        found: Mechanism = plan.mechanism
-        return found
+        mechanism: Mechanism = plan.mechanism
+        return mechanism
     noise, times = plan.noise, plan.releases
     if isinstance(noise, DiscreteGaussian):
         return ZCDP(up(noise.rho_upper(plan.length) * times))

@@ -82,9 +82,9 @@ def prove_closed(question: Question, noise: Normal) -> Leakage:
         model, against = question.model, question.against
         return leakage(PureDP(level), model, against, question.window).upper
 
-    found = closed_leakage(curve, rate, question.delta, question.against)
+    bound = closed_leakage(curve, rate, question.delta, question.against)
     secret = Window(question.secret.window)
-    return replace(found, curve=closed_points(curve, rate), secret=secret)
+    return replace(bound, curve=closed_points(curve, rate), secret=secret)
 
 
 def solve_sweep(question: Question) -> Normal:
@@ -96,8 +96,8 @@ def solve_sweep(question: Question) -> Normal:
     def excess(sigma: float) -> float:
         curve = question.normal(sigma).curve(question.length)
         shape = sweep_shape(curve)
-        found = max(sweep_delta(shape, chain, limit, question.against) for chain in chains)
-        return math.log(max(found, 1e-300)) - math.log(delta)
+        delta_needed = max(sweep_delta(shape, chain, limit, question.against) for chain in chains)
+        return math.log(max(delta_needed, 1e-300)) - math.log(delta)
 
     # the sweep saves a few percent; ln delta falls nearly straight in sigma
     high = solve_closed(question).sigma
@@ -129,11 +129,11 @@ def prove_sweep(question: Question, noise: Normal) -> Leakage:
     """
     curve, delta, against = noise.curve(question.length), question.delta, question.against
     shape, limit = sweep_shape(curve), aim(question.limit)
-    found = []
+    bounds = []
     for chain in _chains(question):
         at = limit if sweep_delta(shape, chain, limit, against) <= delta else None
-        found.append(sweep_leakage(curve, chain, delta, against, at))
-    return worst(found) if len(found) > 1 else found[0]
+        bounds.append(sweep_leakage(curve, chain, delta, against, at))
+    return worst(bounds) if len(bounds) > 1 else bounds[0]
 
 
 def _chains(question: Question) -> list[MarkovChain]:
@@ -161,11 +161,11 @@ def solve_exact(question: Question) -> Normal:
     def place(sigma: float) -> tuple[float, float]:
         return sigma, limit
 
-    start, found = solve_closed(question).sigma, []  # a few percent too much
+    start, sigmas = solve_closed(question).sigma, []  # a few percent too much
     for chain in question.chains("exact"):
         windows = exact_windows(question.normal(1.0), chain, question.limit)
-        found.append(least(windows, question.delta, place, start, close=True)[1])
-    return _proved(question, question.normal(up(max(found))), prove_exact)
+        sigmas.append(least(windows, question.delta, place, start, close=True)[1])
+    return _proved(question, question.normal(up(max(sigmas))), prove_exact)
 
 
 def _solve_records(question: Question) -> Normal:
@@ -189,11 +189,11 @@ def prove_exact(question: Question, noise: Normal) -> Leakage:
     plain = Gaussian(noise.query, noise.sigma)
     if question.families == {"gaussian"}:
         members = question.model.members()
-        found = [record_leakage(plain, member, against, delta) for member in members]
+        bounds = [record_leakage(plain, member, against, delta) for member in members]
     else:
         chains = question.chains("exact")
-        found = [count_leakage(plain, chain, delta, question.limit) for chain in chains]
-    return worst(found) if len(found) > 1 else found[0]
+        bounds = [count_leakage(plain, chain, delta, question.limit) for chain in chains]
+    return worst(bounds) if len(bounds) > 1 else bounds[0]
 
 
 def _check_exact(question: Question) -> None:

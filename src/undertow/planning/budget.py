@@ -247,7 +247,8 @@ def budget_for(
     if hidden.person and delta:
         raise NotSupported(
             "what is revealed about all records of a person at a delta is not bounded here: ask "
-            "the library for an (epsilon, delta) guarantee for whole persons, which is what it leaks"
+            "the library for an (epsilon, delta) guarantee for whole persons, which is what it "
+            "leaks"
         )
     with progress.granting(progress.check_effort(effort)):
         guide = None if hidden.person else guide_for(model, against, hidden.window)
@@ -271,8 +272,8 @@ def level_trial(
     model: AnyModel, limit: float, against: Against, delta: float, secret: Secret | None
 ) -> Trial:
     """Return the level that a model allows, found with little effort."""
-    found = budget_for(model, limit, against, secret, delta=delta, effort=LITTLE)
-    level, hidden = found if isinstance(found, float) else found.epsilon, whole_secret(secret)
+    budget = budget_for(model, limit, against, secret, delta=delta, effort=LITTLE)
+    level, hidden = budget if isinstance(budget, float) else budget.epsilon, whole_secret(secret)
     return Trial(
         lambda check: price_level(check, level, against, hidden),
         lambda other: leakage(PureDP(level), other, against, hidden, effort=LITTLE),
@@ -323,8 +324,8 @@ def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
 
 def _guess(model: AnyModel, limit: float) -> float:
     """Return a level near the answer: the closed form where there is one, a third otherwise."""
-    found = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
-    return found or limit / 3
+    level = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
+    return level or limit / 3
 
 
 def largest_level(
@@ -355,8 +356,8 @@ def largest_level(
         start = _guided(partial(_focused, guide, level, limit, search.precision))
         guide, level = (None, level) if start is None else (guide, start)
     excess = 0.0  # of the proved upper end over what the guide attains
-    for tried in range(200):
-        progress.doing("levels tried", tried)
+    for turn in range(200):
+        progress.doing("levels tried", turn)
         attained = None if guide is None else _guided(partial(guide.attains, level))
         if attained is None:
             guide, attained, excess = None, 0.0, 0.0

@@ -16,6 +16,7 @@ from undertow.bounds.memory.missing import over_patterns, over_patterns_as_compl
 from undertow.certificate import WIDTHS, Leakage, ValidFor, check_valid_for
 from undertow.curves import check_delta
 from undertow.errors import (
+    Contradiction,
     EffortSpent,
     IncompleteSeries,
     InvalidInput,
@@ -26,7 +27,7 @@ from undertow.errors import (
 )
 from undertow.labels import along
 from undertow.mechanisms import Flips, Noise, Redaction
-from undertow.methods import BEST, METHODS, Method, find_method, methods_for
+from undertow.methods import BEST, METHODS, Method, find_method
 from undertow.models.base import Model
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
@@ -60,7 +61,6 @@ __all__ = [
     "shaped",
     "shapes_of",
     "solve",
-    "unknown",
 ]
 
 
@@ -88,10 +88,18 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     spent the mechanism is a proved one, and may have more noise than need be.
     """
     with progress.granting(question.effort):
-        found = [_told(way.solve(part), part) for way, part in _parts(method, question)]
+        solutions = [
+            _with_disclaimers(way.solve(part), part) for way, part in _parts(method, question)
+        ]
         if not progress.left():
-            found = [replace(each, notes=(*each.notes, LESS), optimal=False) for each in found]
-    return max(found, key=lambda each: each.mechanism.amount) if len(found) > 1 else found[0]
+            solutions = [
+                replace(each, notes=(*each.notes, LESS), optimal=False) for each in solutions
+            ]
+    return (
+        max(solutions, key=lambda each: each.mechanism.amount)
+        if len(solutions) > 1
+        else solutions[0]
+    )
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
@@ -100,23 +108,23 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
     With an effort of its own, so that it can be repeated.
     """
     with progress.granting(question.effort):
-        found = [
+        leaks = [
             way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
             for way, part in _parts(method, question)
         ]
-    if any(leak.secret.window != question.secret.window for leak in found):
+    if any(leak.secret.window != question.secret.window for leak in leaks):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
-    if len(found) == 1:
-        return found[0]
-    worst = max(found, key=lambda leak: leak.upper)
-    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
-    least = min(found, key=lambda leak: WIDTHS.index(leak.valid_for))
+    if len(leaks) == 1:
+        return leaks[0]
+    worst = max(leaks, key=lambda leak: leak.upper)
+    notes = dict.fromkeys(note for leak in leaks for note in leak.assumptions)
+    least = min(leaks, key=lambda leak: WIDTHS.index(leak.valid_for))
     return replace(
         worst, lower=0.0, witness=None, assumptions=tuple(notes), valid_for=least.valid_for
     )
 
 
-def _told(solution: Solution, question: Question[Any]) -> Solution:
+def _with_disclaimers(solution: Solution, question: Question[Any]) -> Solution:
     """Return a solution whose certificate, if there is one, says what the model does not cover."""
     if solution.leakage is None:
         return solution
@@ -126,38 +134,22 @@ def _told(solution: Solution, question: Question[Any]) -> Solution:
 
 def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
     """Return the ways of a method, each with the part of the question that it answers."""
-    if not method.suits(question.model):
-        others = methods_for(question.model, method.task)
-        raise MethodRefused(
-            f"'{method.name}' has nothing to say about {question.model.describe()}; use "
-            f"method='{next(iter(others), 'best')}'"
-        )
-    _check_history(method, question)
-    ways = method.solver if question.shape == "laplace" else method.normal or method.solver
+    method.check(question)
+    ways = method.solver(question.shape)
+    if ways is None:
+        raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
     if isinstance(ways, str | Way):
         return [(_way(ways), question)]
-    found: dict[str, list[SingleModel]] = {}
+    families: dict[str, list[SingleModel]] = {}
     for member in question.model.members():
-        found.setdefault(member.family, []).append(member)
+        families.setdefault(member.family, []).append(member)
     return [
         (
             _way(ways.get(family) or ways["other"]),
-            question if len(found) == 1 else replace(question, model=ModelSet(models)),
+            question if len(families) == 1 else replace(question, model=ModelSet(models)),
         )
-        for family, models in found.items()
+        for family, models in families.items()
     ]
-
-
-def _check_history(method: Method, question: Question[Any]) -> None:
-    """Refuse a window of records where the method, or the order of the records, is in the way."""
-    method.admit_secret(question.secret)
-    if question.secret.window == 1 or question.families <= {"chain", "groups", "second-order"}:
-        return
-    raise MethodRefused(
-        "what is revealed about a window of records is known for chains of order one and two, "
-        f"their classes and groups, not for {question.model.describe()}; hide one record, or "
-        "plan with Groups"
-    )
 
 
 def _way(solver: str | Way) -> Way:
@@ -308,15 +300,15 @@ def calibrate(
     ('exchange', 14.865)
     """
     question = check_question(
-        query, model, limit, against, secret, objective=objective, valid_for=valid_for, delta=delta, noise=noise, releases=releases,
-        missing=missing, effort=1.0 if effort is None else effort,
+        query, model, limit, against, secret, objective=objective, valid_for=valid_for, delta=delta,
+        noise=noise, releases=releases, missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
     taken = admit(model, accept, lambda: _trial(question), all_of=not question.secret.person)
     named: Any = method
     chosen = None
     if not isinstance(named, str) or named != BEST:
         chosen = find_method(query.task, named)
-    if effort is None and chosen is not None and not chosen.early:
+    if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
     with pointing(model):
         return priced(_planned_by(chosen, question, noise, objective), taken)
@@ -334,24 +326,22 @@ def _planned_by(
             "method='optimal', leave it out here"
         )
     if chosen is not None:
-        known = [shape for shape in shapes if chosen.knows(shape, question.releases)]
-        if not known:
-            raise MethodRefused(unknown(chosen, question, noise))
-        plans = [plan_by(chosen, shaped(question, shape)) for shape in known]
-        return _chosen(plans)
+        shapes = [shape for shape in shapes if chosen.solver(shape) is not None]
+        if not shapes:
+            chosen.check(question)
+        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in shapes])
     return _best_of(question, shapes)
 
 
 def _trial(question: Question[Any]) -> Trial:
     """Return the plan of the first quick method that answers a question, as one to try out."""
-    asked = shaped(replace(question, effort=LITTLE), question.shape)
-    plan = _first(asked)
+    small = shaped(replace(question, effort=LITTLE), question.shape)
+    plan = _first(small)
 
     def elsewhere(model: AnyModel) -> Leakage:
-        other = replace(asked, model=model)
+        other = replace(small, model=model)
         for method in _candidates(other):
-            with suppress(MethodRefused):
-                method.admit_secret(other.secret)
+            if method.accepts(other):
                 return under(plan, model, quickly=quickly(plan, model))
         raise NotSupported("no method answers this question under this model")
 
@@ -360,7 +350,7 @@ def _trial(question: Question[Any]) -> Trial:
 
 def _first(question: Question[Any]) -> Plan[Any]:
     """Return the plan of the first method that answers, those of a limited effort before others."""
-    for method in sorted(_candidates(question), key=lambda method: not method.early):
+    for method in sorted(_candidates(question), key=lambda method: not method.anytime):
         with suppress(MethodRefused):
             return plan_by(method, question)
     raise NotSupported("no method answers this question")
@@ -379,21 +369,6 @@ def shaped(question: Question[Any], shape: Shape) -> Question[Any]:
     return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
 
 
-def unknown(method: Method, question: Question[Any], noise: Shape | None) -> str:
-    """Return why a method has nothing to say about the noise that was asked for."""
-    if question.releases > 1 and not method.composes:
-        return (
-            f"'{method.name}' is about one answer; {question.releases} releases are accounted by "
-            "their guarantees: use method='exchange', 'sweep' or 'closed'"
-        )
-    if not question.delta:
-        return f"'{method.name}' is about Gaussian noise, which needs a delta above 0"
-    return (
-        f"'{method.name}' knows no {noise or 'such'} noise; use method='closed' for Gaussian "
-        "noise, 'exchange' for Laplace noise"
-    )
-
-
 def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
     """Return the best plan over kinds of noise; a kind that has none is left out.
 
@@ -404,9 +379,9 @@ def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
     plans: list[Plan[Any]] = []
     reasons = []
     for shape in shapes:
-        asked = shaped(question, shape)
+        part = shaped(question, shape)
         try:
-            plans.append(_far_behind(plans, asked) or _best(asked))
+            plans.append(_far_behind(plans, part) or _best(part))
         except NothingToProtect:
             raise
         except NotSupported as reason:
@@ -424,7 +399,7 @@ def _far_behind(plans: list[Plan[Any]], question: Question[Any]) -> Plan[Any] | 
     What is sharper than the closed form is slower to find, and never worth a factor of `_FAR`.
     """
     method = METHODS["answer"]["closed"]
-    if not plans or not method.knows(question.shape, question.releases):
+    if not plans or not method.accepts(question):
         return None
     with suppress(MethodRefused):
         quick = plan_by(method, question)
@@ -469,12 +444,11 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
         return _planned(method, question.with_missing("none"))
     if question.missing == "any" and not covers_missing(method, question):
         raise IncompleteSeries(_COMPLETE.format(method.name))
-    method.admit(question.against)
-    method.admit_secret(question.secret)
-    _check_shape(method.name, method.valid_for, question)
-    found = solve(method, question)
-    mechanism = question.each(found.mechanism) if question.releases > 1 else found.mechanism
-    leak = found.leakage or prove(method, question, question.together(mechanism))
+    method.check(question)
+    _check_shape(method.name, method.scope.valid_for, question)
+    solution = solve(method, question)
+    mechanism = question.each(solution.mechanism) if question.releases > 1 else solution.mechanism
+    leak = solution.leakage or prove(method, question, question.together(mechanism))
     leak = replace(leak, delta=question.delta)
     if (
         question.missing == "any"
@@ -488,14 +462,14 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
             f"proves is {leak.upper:.6g}"
         )
     _check_shape(method.name, leak.valid_for, question)
-    leak = replace(leak, assumptions=(*leak.assumptions, *found.notes))
+    leak = replace(leak, assumptions=(*leak.assumptions, *solution.notes))
     plan: Plan[Any] = Plan(
         mechanism, question.model, question.limit, leak, method.name,
-        measures=found.measures, delta=question.delta,
+        measures=solution.measures, delta=question.delta,
         releases=question.releases, missing=question.missing,
     )  # fmt: skip
     tight = method.tight and leak.closed and question.secret == ONE_RECORD
-    return plan, LESS not in found.notes and (found.optimal or tight)
+    return plan, LESS not in solution.notes and (solution.optimal or tight)
 
 
 _COMPLETE = (
@@ -507,7 +481,7 @@ _COMPLETE = (
 
 def covers_missing(method: Method, question: Question[Any]) -> bool:
     """Return whether the proof of a method may hold for every pattern of missing records."""
-    if method.valid_for == "any" or method.task != "answer":
+    if method.scope.valid_for == "any" or method.task != "answer":
         return True
     if method.tabulated or question.query.selects:
         return False
@@ -519,8 +493,8 @@ def _check_shape(name: str, valid_for: ValidFor, question: Question[Any]) -> Non
     """Refuse a proof that does not cover the shapes of data that were asked for."""
     if WIDTHS.index(valid_for) < WIDTHS.index(question.valid_for):
         raise MethodRefused(
-            f"the proof of '{name}' covers '{valid_for}', not valid_for='{question.valid_for}'; use "
-            "method='exchange', which covers everything that is done with a series"
+            f"the proof of '{name}' covers '{valid_for}', not valid_for='{question.valid_for}'; "
+            "use method='exchange', which covers everything that is done with a series"
         )
 
 
@@ -564,8 +538,8 @@ def _best(question: Question[Any]) -> Plan[Any]:
         if attackable and not _can_gain(question, plan):
             break
     if not plans:
-        told = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-        raise NotSupported(f"no method can keep this guarantee. {told}")
+        refusals = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
+        raise NotSupported(f"no method can keep this guarantee. {refusals}")
     best = least_error(plans.values())
     if spent:
         note = _MORE.format(" and ".join(map(repr, spent)))
@@ -606,13 +580,8 @@ def _candidates(question: Question[Any]) -> list[Method]:
         method
         for method in METHODS[question.query.task].values()
         if method.certified
-        and not method.whole
-        and not method.asked
-        and (method.persons or not question.secret.person)
-        and (method.histories or question.secret.window == 1)
-        and method.guards(question.against)
-        and method.suits(question.model)
-        and method.knows(question.shape, question.releases)
+        and method.best == "always"
+        and method.accepts(question)
         and (question.missing != "any" or covers_missing(method, question))
     ]
 
@@ -622,7 +591,7 @@ def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
     if not question.alone:
         return plan
     for method in METHODS[question.query.task].values():
-        if method.asked and method.suits(question.model):
+        if method.best == "alone" and method.accepts(question):
             with suppress(MethodRefused):
                 other = plan_by(method, replace(question, patience=_PATIENCE))
                 if other.expected_error < plan.expected_error * (1 - _WORTH):
@@ -737,8 +706,8 @@ def check_question(
     last = max(hidden.targets or (0,))
     if question.length is not None and last >= question.length:
         raise InvalidInput(
-            f"the secret names record {last}, but the series has {question.length} records, counted "
-            "from 0"
+            f"the secret names record {last}, but the series has {question.length} records, "
+            "counted from 0"
         )
     return question
 
@@ -765,10 +734,10 @@ def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
     if isinstance(missing, str) and missing in ("any", "none"):
         return missing
     if not any(type(state) is type(missing) and state == missing for state in states):
-        known = ", ".join(map(repr, states[:12])) or "none, as this model names none"
+        names = ", ".join(map(repr, states[:12])) or "none, as this model names none"
         raise UnknownState(
             f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
-            f"states are {known}"
+            f"states are {names}"
         )
     return missing  # type: ignore[no-any-return]
 
@@ -804,16 +773,16 @@ def plan_at_level(
     >>> plan.noise.scale >= 4.0, plan.noise.level_upper() <= 0.25, plan.limit < 1.1
     (True, True, True)
     """
-    wanted = check_positive(level, "level")
-    question = check_question(query, model, wanted, against, secret, valid_for="any")
+    target = check_positive(level, "level")
+    question = check_question(query, model, target, against, secret, valid_for="any")
     person = question.secret.person
     taken = accepted(question.model.checks, accept, all_of=not person)
-    noise = _noise(question, wanted)
+    noise = _noise(question, target)
     method = find_method("answer", "group" if person else "exchange")
     proof = prove(method, question, noise)
     if not math.isfinite(proof.upper):
         raise NotSupported(
-            f"at a DP level of {wanted:g} nothing finite can be said about what leaks under "
+            f"at a DP level of {target:g} nothing finite can be said about what leaks under "
             f"{model.describe()}: some state may last for ever; state a class without zeros, or "
             "give it a length"
         )

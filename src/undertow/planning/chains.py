@@ -244,11 +244,11 @@ def _exact_quilts(question: Question) -> _Quilts:
         raise NothingToProtect(CERTAIN)
 
     def search(score: Score) -> Quilt:
-        found = [quilt_search(c, form, score, secret.value_pairs, secret.targets) for c in chains]
-        return max(found, key=lambda quilt: quilt.value)
+        quilts = [quilt_search(c, form, score, secret.value_pairs, secret.targets) for c in chains]
+        return max(quilts, key=lambda quilt: quilt.value)
 
-    said = ("the records follow the stated Markov chain", question.influences)
-    return _Quilts("quilt", search, said)
+    premises = ("the records follow the stated Markov chain", question.influences)
+    return _Quilts("quilt", search, premises)
 
 
 def _mixing_quilts(question: Question) -> _Quilts:
@@ -267,21 +267,21 @@ def _mixing_quilts(question: Question) -> _Quilts:
             )
 
     def search(score: Score) -> Quilt:
-        found = [
+        quilts = [
             pruned_search(
                 partial(approximate_influence, pi_min, gap), question.length, score,
                 question.secret.targets,
             )
             for pi_min, gap in classes
         ]  # fmt: skip
-        return max(found, key=lambda quilt: quilt.value)
+        return max(quilts, key=lambda quilt: quilt.value)
 
-    said = (
+    premises = (
         "the records follow a chain with at least this least stationary probability and gap: "
         + "; ".join(f"{pi_min:.6g}, {gap:.6g}" for pi_min, gap in classes),
         *notes,
     )
-    return _Quilts("quilt-approx", search, said)
+    return _Quilts("quilt-approx", search, premises)
 
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
@@ -320,21 +320,21 @@ def _quilt_way(
 
     def solve(question: Question) -> Scaled:
         quilts = searching(question)
-        found = quilts.search(NoiseScore(aim(question.limit)))
-        if math.isinf(found.value):  # a record reaches everywhere
+        quilt = quilts.search(NoiseScore(aim(question.limit)))
+        if math.isinf(quilt.value):  # a record reaches everywhere
             raise MethodRefused(
                 f"'{quilts.method}' finds no quilt that a record influences by less than "
                 f"{question.limit:g}; give the chain a length, raise the limit, or use "
                 "method='exchange'"
             )
-        return by_quilts(question, found.value, prove)
+        return by_quilts(question, quilt.value, prove)
 
     @Remembered
     def prove(question: Question, noise: Scaled) -> Leakage:
         quilts = searching(question)
-        found = quilts.search(Bound(noise.level_upper(question.length)))
-        note = f"the worst record's quilt has {found.inside(question.length)} records inside"
-        return quilt_leakage(question, quilts.method, found.value, *quilts.assumptions, note)
+        quilt = quilts.search(Bound(noise.level_upper(question.length)))
+        note = f"the worst record's quilt has {quilt.inside(question.length)} records inside"
+        return quilt_leakage(question, quilts.method, quilt.value, *quilts.assumptions, note)
 
     return solve, prove
 
@@ -404,11 +404,11 @@ def _distance(query: AnyQuery, model: AnyModel, secret: Secret) -> float:
     def reach(chain: MarkovChain) -> float:
         if isinstance(query, Count):
             counted = np.isin(np.arange(chain.size), [chain.index(s) for s in query.states])
-            found = count_distance(chain, counted, *hidden)
-            if found.lower == found.upper or not enumerable(
+            bracket = count_distance(chain, counted, *hidden)
+            if bracket.lower == bracket.upper or not enumerable(
                 chain
             ):  # else two probabilities may tie
-                return float(found.upper)
+                return float(bracket.upper)
         return query_distance(chain, query, *hidden)
 
     return max(map(reach, chains_of(model)))

@@ -31,7 +31,6 @@ from undertow.planning.calibrate import (
     shaped,
     shapes_of,
     solve,
-    unknown,
 )
 from undertow.planning.chains import quilt_effort
 from undertow.planning.coverage import covers_records
@@ -100,8 +99,8 @@ class Row:
         return self._amount("sigma")
 
     def _amount(self, measure: str) -> float | None:
-        found = None if self._noisy is None else self._noisy.noise
-        return found.amount if found is not None and found.measure == measure else None
+        noise = None if self._noisy is None else self._noisy.noise
+        return noise.amount if noise is not None and noise.measure == measure else None
 
     @property
     def expected_error(self) -> float | None:
@@ -159,10 +158,10 @@ def row_of(
     shape = question.shape if question.query.task == "answer" else None
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
-    asked = replace(question, against=whom)
-    found = _tried(lambda: replace(_plan(method, asked, allowed), accepted=accepted))
+    own = replace(question, against=whom)
+    attempt = _tried(lambda: replace(_plan(method, own, allowed), accepted=accepted))
     seconds = time.perf_counter() - began
-    plan = found.value
+    plan = attempt.value
     truth: _Tried[Leakage | None] = _Tried()
     if plan is not None:
         truth = _tried(lambda: _truth(plan, against))
@@ -172,7 +171,7 @@ def row_of(
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     return Row(
         method.name, method.certified, whom, guards and plan is not None and kept, plan,
-        found.reason, leak, seconds, shape, found.failure or truth.failure, complete,
+        attempt.reason, leak, seconds, shape, attempt.failure or truth.failure, complete,
     )  # fmt: skip
 
 
@@ -199,14 +198,13 @@ def _tried(work: Callable[[], T]) -> _Tried[T]:
     except MemoryError as error:
         return _Tried(reason="failed: it needs more memory than there is", failure=error)
     except Exception as error:  # noqa: BLE001  (a defect in one method hides no other: it is told)
-        said = " ".join(str(error).split())
-        return _Tried(reason=f"failed: {type(error).__name__}: {said}", failure=error)
+        text = " ".join(str(error).split())
+        return _Tried(reason=f"failed: {type(error).__name__}: {text}", failure=error)
 
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
     """Return the plan of a method, or refuse; also where it takes more effort than a row may."""
-    if not method.knows(question.shape, question.releases):
-        raise MethodRefused(unknown(method, question, question.shape))
+    method.check(question)
     times = effort_of(method, question) / (EFFORT * allowed)
     if times > 1:
         raise MethodRefused(
@@ -229,12 +227,12 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
         return plan.leakage if plan.against == against else None
     secret = plan.leakage.secret
     asked = secret if secret.person else Window(secret.window)
-    found = leakage(plan.mechanism, plan.model, against, asked)
-    if plan.task == "answer" and not covers_records(plan, found):  # of any pattern of records
-        found = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+    sharpest = leakage(plan.mechanism, plan.model, against, asked)
+    if plan.task == "answer" and not covers_records(plan, sharpest):  # of any pattern of records
+        sharpest = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
     if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
-        return found
-    return replace(found, upper=min(found.upper, plan.leakage.upper))
+        return sharpest
+    return replace(sharpest, upper=min(sharpest.upper, plan.leakage.upper))
 
 
 _DRAWN = 1e-3
@@ -301,12 +299,12 @@ class Comparison(ResultTable):
 
         As in `calibrate`, a method that must be asked for by name is left out.
         """
-        known = METHODS[self.query.task]
+        methods = METHODS[self.query.task]
         plans = [
             row.plan
             for row in self.rows
             if row.certified and row.meets and row.plan and not row.complete
-            if not known[row.method].asked
+            if methods[row.method].best == "always"
         ]
         return least_error(plans) if plans else None
 
@@ -406,12 +404,12 @@ class Comparison(ResultTable):
             leaks = "?" if row.leakage is None else above(row.leakage.upper, 4)
             whom = row.protects if isinstance(row.protects, str) else "this attacker"
             amount = row.sigma if row.scale is None else row.scale
-            found = [amount, row.expected_error, row.error_bar]
+            cells = [amount, row.expected_error, row.error_bar]
             if self.optimum is not None:
-                found.append(self.times_optimum(row))
+                cells.append(self.times_optimum(row))
             if local:
-                found = [row.measures.get(name) for name in measured]
-            numbers = ["-" if number is None else f"{number:.5g}" for number in found]
+                cells = [row.measures.get(name) for name in measured]
+            numbers = ["-" if number is None else f"{number:.5g}" for number in cells]
             if self.delta:
                 numbers = [str(row.noise), *numbers]
             mark = "" if row.meets else " only"
@@ -422,8 +420,8 @@ class Comparison(ResultTable):
         tested = [f"checked: {check.said()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
         first = f"{self._promise()}; {'; '.join(self.conditions())}"
-        told = [*notes, *self._memory(), *tested, *missing]
-        return "\n".join([first, *columns(lines), *told])
+        remarks = [*notes, *self._memory(), *tested, *missing]
+        return "\n".join([first, *columns(lines), *remarks])
 
     def _promise(self) -> str:
         """Return what is asked of every method."""
@@ -494,7 +492,7 @@ def compare(
     try:
         for method, part in asked:
             with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
-                named = methods is not None and not method.early
+                named = methods is not None and not method.anytime
                 rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
                 each(rows[-1])
@@ -571,12 +569,12 @@ def error_curves(
     found = _methods(asked, methods)
     if asked.delta:
         normal = _methods(asked, methods, "gaussian")
-        found += [m for m in normal if not m.laplace and (methods is not None or m.quick)]
-    found = [method for method in found if releases == 1 or method.composes]
+        found += [m for m in normal if not m.pure and (methods is not None or m.quick)]
+    found = [method for method in found if releases == 1 or method.scope.releases]
     if methods is None:
-        found = [method for method in found if not method.asked]
-    found = [method for method in found if asked.secret.window == 1 or method.histories]
-    found = [method for method in found if not asked.secret.person or method.persons]
+        found = [method for method in found if method.best != "alone"]
+    found = [method for method in found if asked.secret.window == 1 or method.scope.windows]
+    found = [method for method in found if not asked.secret.person or method.scope.persons]
     protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
     errors: dict[str, list[float]] = {method.name: [] for method in found}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
@@ -585,7 +583,7 @@ def error_curves(
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                shaped(asked, "laplace" if method.laplace else "gaussian"),
+                shaped(asked, "laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -594,9 +592,9 @@ def error_curves(
             except NotSupported:
                 errors[name].append(math.nan)
                 continue
-            made = rough.each(together)
-            errors[name].append(expected(made, len(rough.model.states))[0])
-            if method.laplace:
+            noise = rough.each(together)
+            errors[name].append(expected(noise, len(rough.model.states))[0])
+            if method.pure:
                 ratios[name] = together.dp_epsilon(rough.length) / level
         if tick is not None:
             tick()
@@ -618,7 +616,7 @@ def _methods(
     else:
         found = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
-    return [method for method in found if alone or method.knows(shape, 1)]
+    return [method for method in found if alone or method.solver(shape) is not None]
 
 
 _MICROSECOND = 1 / 30
@@ -656,8 +654,8 @@ def _distance(chain: MarkovChain, question: Question[Any]) -> float:
     pairs = chain.size * (chain.size - 1) / 2
     records, length = question.secret.targets, chain.length
     if length is not None and length <= _DIRECT:
-        looked = length if records is None else len(records)
-        return looked * pairs * (200 + 6 * length) * _MICROSECOND
+        targets = length if records is None else len(records)
+        return targets * pairs * (200 + 6 * length) * _MICROSECOND
     if not chain.homogeneous:
         return 0.0  # refused
     depth, needed = _SHALLOW, 8 * _width(chain)

@@ -77,14 +77,12 @@ def prove(plan: Plan[Any]) -> Leakage:
         )  # fmt: skip
         if not plan.query.sensitivity(question.length) / plan.noise.amount <= LOUDEST:
             raise InvalidPlan("its noise is too small to be any")
-        if not method.knows(question.shape, question.releases):
+        if method.solver(question.shape) is None:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
         kind = TabulatedNoise.kind if method.tabulated else question.noise(1.0).kind
         if question.shape == "laplace" and plan.noise.kind != kind:
             raise InvalidPlan(f"'{method.name}' answers this question with another kind of noise")
-    if plan.unit == "person" and not method.persons:
-        raise InvalidPlan(f"'{method.name}' hides no person")
-    method.admit(plan.against)
+    method.check(question)
     if task != "answer":
         return methods.prove(method, question, plan.mechanism)
     proved = methods.prove(method, question, question.together(plan.noise))
@@ -143,8 +141,8 @@ def check_proof(plan: Plan[Any]) -> Leakage:
         ) from error
     if not leak.reaches(claim.valid_for):
         raise InvalidPlan(
-            f"its proof covers '{leak.valid_for}', not '{claim.valid_for}': the plan was edited or made "
-            "by other software; make it again"
+            f"its proof covers '{leak.valid_for}', not '{claim.valid_for}': the plan was edited or "
+            "made by other software; make it again"
         )
     if plan.task == "answer" and not covers_records(plan, leak):
         raise InvalidPlan(
@@ -226,7 +224,7 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
     if _fits(own, plan.model, shape):
         return own
     guarantee = max(plan.limit, own.upper)
-    found = []
+    proofs = []
     for valid_for in ("windows", "any"):
         proof = _proof(plan, valid_for, _long(plan.model, shape))
         if proof is None or not covers_records(plan, proof):
@@ -235,8 +233,8 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
             continue
         if proof.proves(guarantee):
             return proof
-        found.append(proof)
-    raise _refusal(plan, shape, found)
+        proofs.append(proof)
+    raise _refusal(plan, shape, proofs)
 
 
 def needs(shape: Shaped) -> ValidFor:
@@ -284,7 +282,7 @@ def _proof(plan: Plan[Any], valid_for: ValidFor, longer: bool) -> Leakage | None
     elif valid_for != "any" and plan.releases > 1:
         return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        found = leakage(
+        proof = leakage(
             noise,
             model,
             plan.against,
@@ -294,7 +292,7 @@ def _proof(plan: Plan[Any], valid_for: ValidFor, longer: bool) -> Leakage | None
         )
     except NotSupported:
         return None
-    return found if found.valid_for == valid_for else None
+    return proof if proof.valid_for == valid_for else None
 
 
 def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
@@ -348,12 +346,12 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
     size = group_size(model)
     if size is None:
         return proof
-    said = (
+    note = (
         _alone(size, shape)
         if person is None
         else f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
     )
-    return replace(proof, assumptions=(*proof.assumptions, said))
+    return replace(proof, assumptions=(*proof.assumptions, note))
 
 
 def _alone(size: int, shape: Shaped) -> str:
@@ -376,10 +374,10 @@ def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:
     )
 
 
-def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:
+def _refusal(plan: Plan[Any], shape: Shaped, proofs: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
     length = plan.model.length
-    wanted, advice = needs(shape), ""
+    width, advice = needs(shape), ""
     if shape.split:
         what = "the groups divide the series of a person into several answers"
     elif shape.gaps:
@@ -395,11 +393,11 @@ def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupport
         advice = "plan for this length, or for any length" if same else "plan for any length"
     if not advice:
         longer = " and a model without a length" if _long(plan.model, shape) else ""
-        advice = f"plan with valid_for='{wanted}'{longer}"
+        advice = f"plan with valid_for='{width}'{longer}"
     proved = (
-        f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
+        f"; for that its noise proves a leakage of {above(min(proof.upper for proof in proofs))}, "
         f"not {plan.limit:g}"
-        if found
+        if proofs
         else ""
     )
     return NotSupported(

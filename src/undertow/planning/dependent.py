@@ -96,23 +96,23 @@ def prove_dependent(question: Question, noise: Scaled) -> Leakage:
 @Remembered
 def _proposed(question: Question) -> _Proposal:
     """Return the noise of the coefficients if its leakage keeps the guarantee, else the reason."""
-    wanted: list[float] = []
+    scales: list[float] = []
     certain = 0
-    found = question.model.members()
+    members = question.model.members()
     reason = ""
-    for member in found:
+    for member in members:
         try:
-            wanted.append(_wanted(member, question))
+            scales.append(_wanted(member, question))
         except NothingToProtect:
             certain += 1
         except MethodRefused as refusal:
             reason = str(refusal)
-    if certain == len(found):
+    if certain == len(members):
         raise NothingToProtect(
             "every record is certain under this model, or the answer does not depend on any: "
             "nothing can leak, and no noise is needed"
         )
-    return _Proposal(None, reason) if reason else _confirmed(question, max(wanted))
+    return _Proposal(None, reason) if reason else _confirmed(question, max(scales))
 
 
 def _wanted(model: object, question: Question) -> float:
@@ -162,9 +162,9 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
     )
 
 
-def _confirmed(question: Question, asked: float) -> _Proposal:
+def _confirmed(question: Question, proposed: float) -> _Proposal:
     """Return the noise of a scale if its leakage keeps the guarantee, else the reason."""
-    scale, more = asked, ""
+    scale, more = proposed, ""
     target = question.limit if question.families == {"groups"} else aim(question.limit)
     for _ in range(8):
         mechanism = question.noise(scale)
@@ -172,20 +172,20 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
             leak = leakage(mechanism, question.model, question.against)
         except NotSupported as refusal:
             return _Proposal(
-                None, f"the leakage of the coefficients' scale {asked:.6g} is unknown: {refusal}"
+                None, f"the leakage of the coefficients' scale {proposed:.6g} is unknown: {refusal}"
             )
         if leak.proves(target):
             note = (
                 EVERY_GROUP
                 if question.families == {"groups"}
-                else f"the scale is that of the dependence coefficients of [liu2016], {asked:.6g}"
-                f"{more}; pairs of records prove nothing by themselves, the leakage of this noise "
-                "does"
+                else "the scale is that of the dependence coefficients of [liu2016], "
+                f"{proposed:.6g}{more}; pairs of records prove nothing by themselves, the leakage "
+                "of this noise does"
             )
             return _Proposal(mechanism, note)
         scale *= up(leak.upper / target, 2**12)
         more = " and a little more for rounding"
-        if not scale <= asked * (1 + SLIGHT):
+        if not scale <= proposed * (1 + SLIGHT):
             break
     verdict = (
         f"leaks {leak.lower:.6g} or more"
@@ -194,7 +194,7 @@ def _confirmed(question: Question, asked: float) -> _Proposal:
     )
     return _Proposal(
         None,
-        f"the dependence coefficients ask for a scale of {asked:.6g}, which {verdict}, not "
+        f"the dependence coefficients ask for a scale of {proposed:.6g}, which {verdict}, not "
         f"{question.limit:g}: pairs of records do not tell all",
     )
 

@@ -265,14 +265,14 @@ def best_flips(a: float, b: float, aim: Aim) -> tuple[float, float]:
         (max(1 - s / 2, 0.5 / t), 0.5),
         (0.5, max(1 - t / 2, 0.5 / s)),
     ]
-    found = [*ends]
+    corners = [*ends]
     tip = corner(a, b)
     if max(tip) <= 0.5:
-        found.append(tip)
+        corners.append(tip)
         costs = aim.laws * aim.weights  # (laws, states)
         first, last = costs[np.argmin(aim.laws[:, 0])], costs[np.argmax(aim.laws[:, 0])]
-        found += [rates for end in ends if (rates := _tie(tip, end, first - last)) is not None]
-    return min(found, key=lambda rates: aim.cost_of_rates(np.array(rates)))
+        corners += [rates for end in ends if (rates := _tie(tip, end, first - last)) is not None]
+    return min(corners, key=lambda rates: aim.cost_of_rates(np.array(rates)))
 
 
 def _tie(
@@ -335,14 +335,14 @@ def half_planes(
     >>> [round(math.exp(ratio), 8) for ratio in found]
     [2.57238833, 2.17134279]
     """
-    found = [
+    ratios = [
         largest_ratio(
             lambda a, state=state: oracle(one_sided(a, state)),  # type: ignore[misc]
             model, limit, PRECISE, None if guess is None else guess[state],
         )
         for state in (0, 1)
     ]  # fmt: skip
-    return found[0], found[1]
+    return ratios[0], ratios[1]
 
 
 def largest_ratio(
@@ -394,21 +394,21 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     """
     edge = _Edge(oracle, model, limit)
     low, high = 0.0, math.pi / 2
-    found: list[tuple[float, float]] = []
+    points: list[tuple[float, float]] = []
     if aim.weights is not None:
-        found = [edge.with_half(state) for state in (0, 1)]
-        if min(map(sum, found)) <= 0:
+        points = [edge.with_half(state) for state in (0, 1)]
+        if min(map(sum, points)) <= 0:
             return 0.0, 0.0
-        low, high = sorted(math.atan2(b, a) for a, b in found)
+        low, high = sorted(math.atan2(b, a) for a, b in points)
     grid = np.linspace(low, high, _DIRECTIONS + 2)[1:-1].tolist()
-    found.append(edge.towards(math.pi / 4, PRECISE.precision))  # both states alike
-    found += [edge.towards(angle, _COARSE) for angle in grid]
+    points.append(edge.towards(math.pi / 4, PRECISE.precision))  # both states alike
+    points += [edge.towards(angle, _COARSE) for angle in grid]
 
     def cost(ratios: tuple[float, float]) -> float:
         rho0, rho1 = corner(*ratios)
         return aim.cost(np.array([[1 - rho0, rho0], [rho1, 1 - rho1]]))
 
-    best = min(found, key=cost)
+    best = min(points, key=cost)
     angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
     inside = max(low, angle - width), min(high, angle + width)
     close = _CLOSE_ANGLE * (inside[1] - inside[0])
@@ -422,8 +422,8 @@ def least_within(
     """Return where a function is least inside an interval, by a bounded search."""
     from scipy.optimize import minimize_scalar
 
-    found = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
-    return float(found.x)
+    optimum = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
+    return float(optimum.x)
 
 
 @dataclass(slots=True)
@@ -457,8 +457,8 @@ class _Edge:
             return self.oracle(RandomizedResponse.binary(*rates(level)))
 
         level = largest_ratio(measure, self.model, self.limit)
-        found = level, math.log(2 - math.exp(-level))
-        return found if state == 0 else found[::-1]
+        ratios = level, math.log(2 - math.exp(-level))
+        return ratios if state == 0 else ratios[::-1]
 
 
 _PRECISION = 1e-8
@@ -563,8 +563,8 @@ def found_cuts(
     """Return the attack behind a leakage, on the chain on which it tells the most; or none."""
     if leak.witness is None or not leak.witness.outputs:
         return []
-    found = [Cut.of(leak.witness, chain) for chain in chains]
-    return [max(found, key=lambda cut: cut.loss(mechanism.matrix))]
+    cuts = [Cut.of(leak.witness, chain) for chain in chains]
+    return [max(cuts, key=lambda cut: cut.loss(mechanism.matrix))]
 
 
 @dataclass(slots=True)
@@ -651,26 +651,26 @@ class ChannelSearch:
         spend(_ENTRY * left.size, calls=_PROGRAM)
         even = np.kron(np.eye(size), np.ones(size))  # (states, entries): rows keep their sum
         solve: Any = linprog
-        found = solve(
+        optimum = solve(
             np.append(np.zeros(size * size), 1.0),
             A_ub=left, b_ub=np.array(limits),
             A_eq=np.hstack([even, np.zeros((size, 1))]), b_eq=np.zeros(size),
             bounds=[*zip(-reach, reach, strict=True), (None, None)],
         )  # fmt: skip
-        return None if found.status != 0 else freeze(found.x[:-1].reshape(size, size))
+        return None if optimum.status != 0 else freeze(optimum.x[:-1].reshape(size, size))
 
     def _gradients(self, channel: Array) -> list[tuple[Array, float]]:
         """Return slope and value of the cost under each law."""
-        found = []
+        gradients = []
         for law in self.aim.laws:
             if self.aim.weights is None:
                 # less d information / d B
                 slope = -law[:, None] * (np.log2(channel) - np.log2(law @ channel))
-                found.append((slope, -Aim(law[None], None).bits(channel)))
+                gradients.append((slope, -Aim(law[None], None).bits(channel)))
             else:
                 slope = np.diag(-law * self.aim.weights)
-                found.append((slope, float(law @ (self.aim.weights * (1 - np.diag(channel))))))
-        return found
+                gradients.append((slope, float(law @ (self.aim.weights * (1 - np.diag(channel))))))
+        return gradients
 
     def mixed(self, channel: Array, goal: float) -> Array:
         """Return a channel with the least noise at which no attack known exceeds the goal.
@@ -748,20 +748,20 @@ def flip_ratios(
             _towards(chain, oracle, limit, against, (1.0, 0.0), guess[0]),
             _towards(chain, oracle, limit, against, (0.0, 1.0), guess[1]),
         )
-    found = []
+    points = []
     for along in (guess, (1.0, 1.0)):
         size = math.hypot(*along)
         if size <= 0:
             continue
         direction = along[0] / size, along[1] / size
         step = _towards(chain, oracle, limit, against, direction, math.hypot(*guess) * 0.8)
-        found.append((step * direction[0], step * direction[1]))
+        points.append((step * direction[0], step * direction[1]))
 
     def cost(ratios: tuple[float, float]) -> float:
         rho0, rho1 = best_flips(*ratios, aim)
         return aim.cost(RandomizedResponse.binary(rho0, rho1).matrix)
 
-    return min(found, key=cost)
+    return min(points, key=cost)
 
 
 def _towards(
@@ -785,13 +785,13 @@ def _towards(
     if guide is None and not one_ratio_each(chain, against):  # every word: a bracket too
         limit *= 1 - BRACKETS
     try:
-        found = largest_level(
+        level = largest_level(
             lambda step: oracle(channel(step)), chain, limit, Search(BRACKETS, guess or None),
             guide,
         )  # fmt: skip
     except NotSupported:
         return 0.0
-    return min(found, LARGEST)
+    return min(level, LARGEST)
 
 
 _BELOW = (0.8, 0.63, 0.5, 0.4, 0.31, 0.24, 0.18, 0.13, 0.09, 0.06, 0.04)
@@ -841,28 +841,28 @@ def least_xor_noise(
     def level(total: float, precision: float) -> float:
         nonlocal near
 
-        def measure(wanted: float) -> Leakage:
-            return oracle(xor_noise(wanted, total))
+        def measure(trial: float) -> Leakage:
+            return oracle(xor_noise(trial, total))
 
         most = math.inf if total <= 1 else -math.log(total - 1)  # beyond it rho1 would exceed 1
         if precision == _COARSE and not measure(min(_TINY, most)).proves(limit):
             return 0.0
-        found = largest_ratio(measure, model, limit, Search(precision), near)
-        near = found or near
-        return min(found, most)
+        ratio = largest_ratio(measure, model, limit, Search(precision), near)
+        near = ratio or near
+        return min(ratio, most)
 
     plain = level(1.0, PRECISE.precision)
-    found = {1.0: plain}
+    levels = {1.0: plain}
     for side in (_BELOW, _ABOVE):
         last = plain
         for total in side:
-            found[total] = level(total, _COARSE)
-            if found[total] < last * (1 - 2 * _COARSE):
+            levels[total] = level(total, _COARSE)
+            if levels[total] < last * (1 - 2 * _COARSE):
                 break
-            last = found[total]
-    best = max(found, key=lambda total: found[total])
-    below = max((total for total in found if total < best), default=best)
-    above = min((total for total in found if total > best), default=best)
+            last = levels[total]
+    best = max(levels, key=lambda total: levels[total])
+    below = max((total for total in levels if total < best), default=best)
+    above = min((total for total in levels if total > best), default=best)
     total = least_within(lambda total: -level(total, _FINE), (below, above), _CLOSE_SUM)
     most = level(total, PRECISE.precision)
     return (most, total) if most > plain * (1 + _WORTH) else (plain, 1.0)
@@ -927,12 +927,12 @@ class _FlipTask:
 
     def attacks(self, mechanism: RandomizedResponse) -> list[Cut]:
         """Return the worst attacks on a channel: of each pair of values, or the worst of all."""
-        found = [
+        cuts = [
             Cut.of(witness, chain)
             for chain in self.chains
             for witness in worst_attacks(mechanism.matrix, chain, self.against)
         ]
-        return found or found_cuts(self.oracle(mechanism), mechanism, self.chains)
+        return cuts or found_cuts(self.oracle(mechanism), mechanism, self.chains)
 
 
 def _task(question: Question[Series], spent: float) -> _FlipTask:
@@ -984,8 +984,8 @@ def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Sol
     measures = [("expected flips", task.aim.flips(mechanism.matrix))]
     if _followed(task.model):
         measures.append(("information", task.aim.bits(mechanism.matrix)))
-    told = _constant(task, mechanism.matrix)
-    return Solution(mechanism, leak, (*notes, *told), tuple(measures))
+    remarks = _constant(task, mechanism.matrix)
+    return Solution(mechanism, leak, (*notes, *remarks), tuple(measures))
 
 
 def _constant(task: _FlipTask, channel: Array) -> list[str]:
@@ -998,8 +998,8 @@ def _constant(task: _FlipTask, channel: Array) -> list[str]:
     if costs[best] >= aim.cost(channel):
         return []
     name = task.model.states[best]
-    told = f"{costs[best]:.4f} against {aim.cost(channel):.4f}"
-    return [f"always showing {name!r} would cost less ({told}), and say nothing"]
+    costs_in_words = f"{costs[best]:.4f} against {aim.cost(channel):.4f}"
+    return [f"always showing {name!r} would cost less ({costs_in_words}), and say nothing"]
 
 
 # --- the methods ----------------------------------------------------------------------------------
@@ -1068,12 +1068,12 @@ def _guess(task: _FlipTask) -> tuple[float, float] | None:
     """Return the ratios of the closed form, the least over the chains it knows; None if none."""
     if task.against == "informed":
         return task.limit, task.limit
-    found = []
+    ratios = []
     for chain in task.chains:
         q, r = chain.transition[..., 0, 1].max(), chain.transition[..., 1, 0].max()
         if chain.homogeneous and 0 < q < 1 and 0 < r < 1 and q + r <= 1:
-            found.append(ignorant_ratios(float(q), float(r), task.limit))
-    return (min(a for a, _ in found), min(b for _, b in found)) if found else None
+            ratios.append(ignorant_ratios(float(q), float(r), task.limit))
+    return (min(a for a, _ in ratios), min(b for _, b in ratios)) if ratios else None
 
 
 def _exact_many(task: _FlipTask) -> Solution:
@@ -1091,10 +1091,12 @@ def _exact_many(task: _FlipTask) -> Solution:
         notes.append(SPENT)
     if channel is None:
         return _even(task, None, notes)
-    found = search.certified(channel, task.oracle, task.chains)
-    if found is None or task.aim.cost(found[0].matrix) > task.aim.cost(search.even(task.size)):
-        return _even(task, found, notes)
-    return _found(task, *found, *notes)
+    certified = search.certified(channel, task.oracle, task.chains)
+    if certified is None or task.aim.cost(certified[0].matrix) > task.aim.cost(
+        search.even(task.size)
+    ):
+        return _even(task, certified, notes)
+    return _found(task, *certified, *notes)
 
 
 def _improved(task: _FlipTask, search: ChannelSearch) -> Iterator[Array]:
@@ -1125,13 +1127,13 @@ def _improved(task: _FlipTask, search: ChannelSearch) -> Iterator[Array]:
                 yield channel
 
 
-def _even(task: _FlipTask, found: Certified | None, notes: list[str]) -> Solution:
+def _even(task: _FlipTask, certified: Certified | None, notes: list[str]) -> Solution:
     """Return what was found, or k-ary randomised response where that serves better."""
     level = largest_even_level(task.oracle, task.model, task.limit, task.size)
     if level <= 0:
-        return _silent(task, "exact") if found is None else _found(task, *found, *notes)
+        return _silent(task, "exact") if certified is None else _found(task, *certified, *notes)
     even = _certified(task, lambda share: even_channel(task.size, level * share))
-    ways = [even] if found is None else [found, even]
+    ways = [even] if certified is None else [certified, even]
     best = min(ways, key=lambda way: task.aim.cost(way[0].matrix))
     return _found(task, *best, *notes)
 
@@ -1206,11 +1208,11 @@ def _exchange(question: Question[Series]) -> Solution:
 
     def prove(mechanism: RandomizedResponse) -> Leakage:
         level = flips_epsilon_upper(mechanism)
-        found = leakage(PureDP(level), task.model, task.against)
-        return found if level <= budget else replace(found, upper=math.inf)  # a ledger would refuse
+        leak = leakage(PureDP(level), task.model, task.against)
+        return leak if level <= budget else replace(leak, upper=math.inf)  # a ledger would refuse
 
-    found = _certified(task, lambda share: even_channel(task.size, budget * share), prove)
-    return _found(task, *found, LEVEL)
+    certified = _certified(task, lambda share: even_channel(task.size, budget * share), prove)
+    return _found(task, *certified, LEVEL)
 
 
 def _silent(task: _FlipTask, method: str, mechanism: Flips | None = None) -> Solution:

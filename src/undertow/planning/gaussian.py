@@ -114,14 +114,14 @@ def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
 
 def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     query, models = _statistic(question, method), _gaussians(question)
-    found = [asked(query, model, question.against, metric=metric) for model in models]
-    uppers = [each.factor.upper for each in found]
+    factors = [asked(query, model, question.against, metric=metric) for model in models]
+    uppers = [each.factor.upper for each in factors]
     if max(uppers) == float("inf"):
         raise MethodRefused(
             f"'{method}' finds no finite factor: with correlations this large some records may all "
             "but determine others; give the covariance itself, or clip the records (Sum, Mean)"
         )
-    total = max(Fraction(each.factor.upper) * each.moved for each in found)
+    total = max(Fraction(each.factor.upper) * each.moved for each in factors)
     if total == 0:
         raise NothingToProtect(
             "the answer does not depend on the target: nothing can leak, and no noise is needed"
@@ -132,12 +132,12 @@ def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
 def _proved(question: Question, method: str, noise: Scaled, *, metric: bool) -> Leakage:
     """Return the largest leakage over the models, with the witness of the largest lower end."""
     against, query = question.against, _statistic(question, method)
-    found = [
+    bounds = [
         leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
         for model in _gaussians(question)
     ]
-    worst = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
+    worst = max(bounds, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(bounds, key=lambda leak: leak.lower)
     notes = worst.assumptions
     if worst.method == "metric":
         notes = (

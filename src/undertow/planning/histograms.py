@@ -26,8 +26,8 @@ def solve_histogram(question: Question) -> Scaled:
     _check(question)
     level, model, against = question.limit / 3, question.model, question.against
     noise = question.noise(question.query.sensitivity() / level)
-    found, bound = leakage(noise, model, against), leakage(PureDP(level), model, against)
-    if not found.upper < bound.upper * (1 - WORTH):
+    own, bound = leakage(noise, model, against), leakage(PureDP(level), model, against)
+    if not own.upper < bound.upper * (1 - WORTH):
         raise MethodRefused(
             "'exact' enumerates the histograms of records near the target, and here they leak as "
             "much as any algorithm of the same level, or the chain remembers longer; use "
@@ -53,13 +53,13 @@ def prove_histogram(question: Question, noise: Scaled) -> Leakage:
 
 def _check(question: Question) -> None:
     """Refuse models and shapes of data that the windows say nothing about."""
-    found = question.chains("exact")
-    if len(found) > MOST:
+    members = question.chains("exact")
+    if len(members) > MOST:
         raise MethodRefused(
-            f"'exact' knows histograms under at most {MOST} chains, found {len(found)}; use "
+            f"'exact' knows histograms under at most {MOST} chains, found {len(members)}; use "
             "method='exchange'"
         )
-    for chain in found:
+    for chain in members:
         if chain.size not in STEPS:
             raise MethodRefused(
                 f"'exact' knows histograms of at most {max(STEPS)} states on chains, found "

@@ -100,8 +100,8 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 
 def solve_quilt(question: Question) -> Scaled:
     """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    found = _quilts(question)(NoiseScore(aim(question.limit)))
-    return by_quilts(question, found.value, prove_quilt)
+    quilt = _quilts(question)(NoiseScore(aim(question.limit)))
+    return by_quilts(question, quilt.value, prove_quilt)
 
 
 def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
@@ -112,10 +112,10 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
     ]
 
     def search(score: Score) -> NetworkQuilt:
-        found = [
+        quilts = [
             network_quilt(net, form, score, secret.value_pairs, places) for net, places in networks
         ]
-        return max(found, key=lambda quilt: quilt.value)
+        return max(quilts, key=lambda quilt: quilt.value)
 
     return search
 
@@ -123,12 +123,12 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
 @Remembered
 def prove_quilt(question: Question, noise: Scaled) -> Leakage:
     """Return what the best Markov quilts prove for the DP level of a noise."""
-    found = _quilts(question)(Bound(noise.level_upper(question.length)))
-    nodes = ", ".join(map(repr, found.nodes)) or "nothing: all that depends on it is near"
+    quilt = _quilts(question)(Bound(noise.level_upper(question.length)))
+    nodes = ", ".join(map(repr, quilt.nodes)) or "nothing: all that depends on it is near"
     return quilt_leakage(
-        question, "quilt", found.value, "the records follow the stated network",
+        question, "quilt", quilt.value, "the records follow the stated network",
         question.influences,
-        f"the worst record's quilt is {nodes}; {found.near} records are near",
+        f"the worst record's quilt is {nodes}; {quilt.near} records are near",
     )  # fmt: skip
 
 
@@ -152,12 +152,12 @@ def _distance(question: Question) -> int:
             f"'wasserstein' knows counts on networks, not {type(query).__name__}; use "
             "method='exchange'"
         )
-    found = [
+    distances = [
         network_distance(network, query, secret.value_pairs, places)
         for model in _models(question)
         for network, places in _networks(model, secret.targets, "wasserstein")
     ]
-    return max(found, default=0)
+    return max(distances, default=0)
 
 
 def _models(question: Question) -> list[Structured]:
@@ -201,9 +201,9 @@ def _networks(
         for family in model.families():
             distinct.setdefault(family.shape(), family)
         return [(family.network(low), None) for family in distinct.values()]
-    wanted = {model.people[record] for record in records}
+    people = {model.people[record] for record in records}
     networks = [family.network(low) for family in model.families()]
-    inside = [[p for p, node in enumerate(net.observed) if node in wanted] for net in networks]
+    inside = [[p for p, node in enumerate(net.observed) if node in people] for net in networks]
     return [(net, places) for net, places in zip(networks, inside, strict=True) if places]
 
 

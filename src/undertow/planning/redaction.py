@@ -158,17 +158,17 @@ class TwoStateSide:
             extra = [float(np.log(here[0, 0] / here[1, 0]))] if self.met else []
             return np.array([self.behind[start - 1], *extra])
         here = self.reached[-1]
-        known = [np.log(here[0, 1] / here[1, 1]), np.log(here[0, 0] / here[1, 0])]
-        return np.array([0.0, *(known if self.met else [])])
+        ends = [np.log(here[0, 1] / here[1, 1]), np.log(here[0, 0] / here[1, 0])]
+        return np.array([0.0, *(ends if self.met else [])])
 
     def spent(self, begin: int, start: int, theta: float) -> Array:
         """Return c at distances begin .. start - 1."""
-        found = np.zeros(start - begin)
+        depths = np.zeros(start - begin)
         if begin < start:
             _, _, spent = self.walk(start, np.array([theta]))
             deep = min(start - begin, len(spent))
-            found[start - begin - deep :] = spent[:deep, 0][::-1]
-        return found
+            depths[start - begin - deep :] = spent[:deep, 0][::-1]
+        return depths
 
     def grid(self, limit: float) -> Array:
         """Return parameters along a curve, from where nothing is spent."""
@@ -364,7 +364,7 @@ def best_redactions(
     steady = all(side.period == 1 for side in sides)
     floor, *windows = _windows(sides, limit)
     common = int(chain.initial[1] > chain.initial[0])
-    found: list[tuple[float, int, int, SideCurve, SideCurve]] = []
+    candidates: list[tuple[float, int, int, SideCurve, SideCurve]] = []
     for kind in (common,) if steady else (0, 1):  # the likelier value says less
         left, right = tables[0][kind], tables[1][kind]
         joined: list[tuple[float, SideCurve, SideCurve]] = [(floor, windows[0], windows[1])]
@@ -373,18 +373,18 @@ def best_redactions(
             for _, one, two in (joined[0], max(joined[1:] or joined, key=lambda pair: pair[0])):
                 joined += _same(left.near(one), right.near(two), limit, floor)
         for shown, one, two in joined:
-            found.append((shown, kind, kind, one, two))
+            candidates.append((shown, kind, kind, one, two))
             floor = max(floor, shown)
     for kind in () if steady else (0, 1):
-        found += [
+        candidates += [
             (shown, kind, 1 - kind, one, two)
             for shown, one, two in _mixed(tables[0][kind], tables[1][1 - kind], limit, floor)
         ]
-    found.sort(key=lambda candidate: -candidate[0])
+    candidates.sort(key=lambda candidate: -candidate[0])
     pairs: dict[tuple[int, ...], BothSides] = {}
     walked = 0
-    for shown, a, b, one, two in found:
-        if shown < found[0][0] - CLOSE or len(pairs) >= REFINED or walked > DEEP:
+    for shown, a, b, one, two in candidates:
+        if shown < candidates[0][0] - CLOSE or len(pairs) >= REFINED or walked > DEEP:
             break
         kinds_used = a if one.theta.size else -1, b if two.theta.size else -1
         key = (*kinds_used, one.begin, one.start, two.begin, two.start)
@@ -413,13 +413,13 @@ def one_side(side: TwoStateSide, begin: int, start: int, budget: float) -> SideR
     if not inside.any():
         return None
     best = int(np.where(inside, curve.shown, -np.inf).argmax())
-    found = [SideRedaction(side, begin, start, float(theta[best]), *_ends(curve, best))]
+    redactions = [SideRedaction(side, begin, start, float(theta[best]), *_ends(curve, best))]
     for cell in np.flatnonzero(inside[:-1] != inside[1:]):
         near, far = (cell, cell + 1) if inside[cell] else (cell + 1, cell)
-        if max(curve.shown[near], curve.shown[far]) > found[0].shown:
+        if max(curve.shown[near], curve.shown[far]) > redactions[0].shown:
             ends = float(theta[near]), float(theta[far])
-            found.append(_crossing(side, begin, start, budget, ends))
-    return max(found, key=lambda redaction: redaction.shown)
+            redactions.append(_crossing(side, begin, start, budget, ends))
+    return max(redactions, key=lambda redaction: redaction.shown)
 
 
 def _crossing(
@@ -541,9 +541,9 @@ class _Frontiers:
                     continue
                 curve = frontier(self.side.curve(begin, start, self.theta), self.limit)
                 if curve.cost.size:
-                    found = shown_at(curve, self.levels)  # (levels)
-                    better = found > best + 1e-12
-                    best, which = np.maximum(best, found), np.where(better, len(curves), which)
+                    amounts = shown_at(curve, self.levels)  # (levels)
+                    better = amounts > best + 1e-12
+                    best, which = np.maximum(best, amounts), np.where(better, len(curves), which)
                     idle = 0 if better.any() else idle + 1
                     curves.append(curve)
             self.known[begin] = curves, best, which
@@ -552,8 +552,8 @@ class _Frontiers:
     def at(self, begin: int, budgets: Array) -> Array:
         """Return the most shown within each of several losses, coarsely."""
         curves = self.scan(begin)[0]
-        found = [shown_at(curve, budgets) for curve in curves]
-        return np.asarray(np.max(found, axis=0)) if found else np.full(len(budgets), -np.inf)
+        amounts = [shown_at(curve, budgets) for curve in curves]
+        return np.asarray(np.max(amounts, axis=0)) if amounts else np.full(len(budgets), -np.inf)
 
 
 def frontier(curve: SideCurve, limit: float) -> SideCurve:
@@ -600,20 +600,20 @@ def _same(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> li
                 (float(most[cell]), one, two, int(cell))
                 for cell in np.flatnonzero(most >= floor - CLOSE)
             ]
-    found: dict[tuple[int, ...], Found] = {}
+    candidates: dict[tuple[int, ...], Found] = {}
     for bound, one, two, cell in sorted(cells, reverse=True):
-        if bound < floor - CLOSE or len(found) >= LOOKS:
+        if bound < floor - CLOSE or len(candidates) >= LOOKS:
             break
         lefts, _, best = left.scan(one)
         rights, _, other = right.scan(two)
         for near in {best[cell], best[cell + 1]}:
             for far in {other[LEVELS - cell], other[LEVELS - cell - 1]}:
-                if (one, two, near, far) not in found:
+                if (one, two, near, far) not in candidates:
                     curve, mate = lefts[near], rights[far]
                     top = float((curve.shown + shown_at(mate, limit - curve.cost)).max())
-                    found[one, two, near, far] = top, curve, mate
+                    candidates[one, two, near, far] = top, curve, mate
                     floor = max(floor, top)
-    return [candidate for candidate in found.values() if candidate[0] >= floor - CLOSE]
+    return [candidate for candidate in candidates.values() if candidate[0] >= floor - CLOSE]
 
 
 def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> list[Found]:
@@ -632,7 +632,7 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
     # (left begins, right begins)
     total = np.array([left.at(begin, limit - second) for begin in lists[0]])
     total = total + np.array([right.at(begin, limit - first) for begin in lists[1]]).T
-    found: list[Found] = []
+    candidates: list[Found] = []
     for one, two in np.argwhere(total >= max(total.max() - CLOSE, floor - CLOSE)):
         budgets = limit - second[two], limit - first[one]
         parts = []
@@ -640,8 +640,8 @@ def _mixed(left: _Frontiers, right: _Frontiers, limit: float, floor: float) -> l
             curves = side.scan(begin)[0]
             worth = [float(shown_at(curve, np.array([budget]))[0]) for curve in curves]
             parts.append(curves[int(np.argmax(worth))])
-        found.append((float(total[one, two]), parts[0], parts[1]))
-    return found
+        candidates.append((float(total[one, two]), parts[0], parts[1]))
+    return candidates
 
 
 Pair = tuple[TwoStateSide, TwoStateSide]
@@ -795,17 +795,17 @@ def climb(pattern: Pattern, limit: float) -> Array:
     spent = pattern.first
     if not spent.size:
         return spent
-    chosen = dict.fromkeys(
+    constraints = dict.fromkeys(
         joint
         for level in (0.0, *AHEAD)
         for joint in _worst(pattern, np.maximum(spent, level), TELLING * limit)
     )
     for _ in range(PROGRAMS):
-        spent = _program(pattern, limit, spent, list(chosen))
+        spent = _program(pattern, limit, spent, list(constraints))
         violated = _worst(pattern, spent, limit + TOUCH)
-        if chosen.keys() >= violated.keys():
+        if constraints.keys() >= violated.keys():
             break
-        chosen |= violated
+        constraints |= violated
     return np.clip(spent, 0.0, STEEPEST)
 
 
@@ -820,7 +820,7 @@ def _sides(pattern: Pattern, spent: Array) -> list[Losses]:
 def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
     """Return the worst joint options of each target and pair of values that lose so much."""
     sides = _sides(pattern, spent)
-    found: dict[Joint, None] = {}
+    options: dict[Joint, None] = {}
     for number in range(len(pattern.targets)):
         (left, pair, _), (right, other, _) = sides[2 * number], sides[2 * number + 1]
         for which in np.intersect1d(pair, other):
@@ -830,11 +830,11 @@ def _worst(pattern: Pattern, spent: Array, above: float) -> dict[Joint, None]:
             one, two = one[np.argsort(-left[one])[:2]], two[np.argsort(-right[two])[:2]]
             for a, b in ((0, 0), (1, 0), (0, 1)):
                 if a < len(one) and b < len(two) and left[one[a]] + right[two[b]] > above:
-                    found[number, int(one[a]), int(two[b])] = None
-    return found
+                    options[number, int(one[a]), int(two[b])] = None
+    return options
 
 
-def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) -> Array:
+def _program(pattern: Pattern, limit: float, spent: Array, constraints: list[Joint]) -> Array:
     """Return the answer of the program with the chosen constraints, from a point."""
     from scipy.optimize import minimize
 
@@ -847,26 +847,26 @@ def _program(pattern: Pattern, limit: float, spent: Array, chosen: list[Joint]) 
             cache.clear()
             sides = _sides(pattern, place)
             # (constraints)
-            slack = [limit - sides[2 * t][0][a] - sides[2 * t + 1][0][b] for t, a, b in chosen]
+            slack = [limit - sides[2 * t][0][a] - sides[2 * t + 1][0][b] for t, a, b in constraints]
             # (constraints, free values)
-            slope = [-sides[2 * t][2][a] - sides[2 * t + 1][2][b] for t, a, b in chosen]
+            slope = [-sides[2 * t][2][a] - sides[2 * t + 1][2][b] for t, a, b in constraints]
             cache[key] = np.array(slack), np.array(slope)
         return cache[key]
 
     def erased(place: Array) -> tuple[float, Array]:
-        kept = weights * np.exp(-place)
-        return float(kept.sum()), -kept
+        erasures = weights * np.exp(-place)
+        return float(erasures.sum()), -erasures
 
     within: Any = {
         "type": "ineq", "fun": lambda x: limits(x)[0], "jac": lambda x: limits(x)[1],
     }  # fmt: skip
     with np.errstate(all="ignore"):
-        found = minimize(
+        optimum = minimize(
             erased, spent, jac=True, method="SLSQP",
             bounds=[(0.0, STEEPEST) for _ in range(len(spent))], constraints=within,
             options={"maxiter": 40, "ftol": 1e-13},
         )  # fmt: skip
-    return np.asarray(found.x)
+    return np.asarray(optimum.x)
 
 
 def _losses(side: PatternSide, table: Array, index: Ints, count: int) -> Losses:
@@ -1051,7 +1051,7 @@ def window_table(task: ErasureTask) -> Array:
 def _narrowest(costs: Costs, limit: float) -> tuple[int, int]:
     """Return the widths left and right of the least sum; of equals, those that leak least."""
     rooms = len(costs[0][0]) - 1, len(costs[0][1]) - 1
-    found = [(sum(rooms), 0.0, *rooms)]
+    candidates = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
     for left in range(rooms[0] + 1):
         cost = _loss(costs, left, right)
@@ -1059,8 +1059,8 @@ def _narrowest(costs: Costs, limit: float) -> tuple[int, int]:
             continue
         while right and (less := _loss(costs, left, right - 1)) <= limit:
             right, cost = right - 1, less
-        found.append((left + right, cost, left, right))
-    _, _, left, right = min(found)
+        candidates.append((left + right, cost, left, right))
+    _, _, left, right = min(candidates)
     return left, right
 
 
@@ -1133,8 +1133,8 @@ def three_regions(task: ErasureTask, how: How) -> Array:
         begin = _first(near[:, value] <= budget)
         start = max(_first(near.max(axis=1) <= budget), begin)
         region = _Region(chain, value, begin, start, room, budget, near)
-        tried = _CHOICES[how](region) if begin < start else np.empty(0)
-        table[records[begin - 1 : start - 1], value] = tried
+        erasures = _CHOICES[how](region) if begin < start else np.empty(0)
+        table[records[begin - 1 : start - 1], value] = erasures
         table[records[start - 1 :]] = 0.0
     return table
 
@@ -1184,29 +1184,30 @@ def _constant(region: _Region) -> Array:
     """Return the smallest probability that, used throughout, keeps the loss within the budget."""
     low, high = 0.0, 1.0
     for _ in range(ZOOMS):
-        tried = np.linspace(low, high, CELL_ENDS)
-        fits = _constant_loss(region, tried) <= region.budget
+        grid = np.linspace(low, high, CELL_ENDS)
+        fits = _constant_loss(region, grid) <= region.budget
         place = int(fits.argmax()) if fits.any() else CELL_ENDS - 1
-        high = float(tried[place])
-        low = float(tried[max(place - 1, 0)])
+        high = float(grid[place])
+        low = float(grid[max(place - 1, 0)])
         if low == high:
             break
     return np.full(region.start - region.begin, high)
 
 
-def _constant_loss(region: _Region, tried: Array) -> Array:
+def _constant_loss(region: _Region, grid: Array) -> Array:
     """Return the loss of one side, for each of several constant probabilities of erasure."""
     step, value = region.chain.transition, region.value
-    factor = np.ones((len(tried), 1, 2))  # (probabilities, 1, states)
-    factor[:, 0, value] = tried
+    factor = np.ones((len(grid), 1, 2))  # (probabilities, 1, states)
+    factor[:, 0, value] = grid
     # (probabilities, target value, state)
-    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(tried), 2, 2))
-    worst = np.zeros(len(tried))
+    reached = np.broadcast_to(np.linalg.matrix_power(step, region.begin), (len(grid), 2, 2))
+    worst = np.zeros(len(grid))
     for distance in range(region.begin, min(region.start, region.room) + 1):
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.abs(np.log(reached[:, 0] / reached[:, 1]))
-        seen = ratio.max(axis=1) if distance == region.start else ratio[:, value]  # (probabilities)
-        worst = np.fmax(worst, seen)
+        # (probabilities)
+        losses = ratio.max(axis=1) if distance == region.start else ratio[:, value]
+        worst = np.fmax(worst, losses)
         if distance == region.start:
             return np.asarray(worst)
         reached = (reached * factor) @ step  # this record is erased
@@ -1302,7 +1303,10 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
         measures = tuple(_measures(task, proposal))
         return Solution(mechanism, leak, proposal.notes, measures, proposal.optimal)
 
-    return Way(solve, lambda asked, found: leakage(found, asked.model, asked.against))
+    def prove(question: Question[Redacted], mechanism: Redaction) -> Leakage:
+        return leakage(mechanism, question.model, question.against)
+
+    return Way(solve, prove)
 
 
 def _proved(
@@ -1328,9 +1332,9 @@ def _proved(
 def _certified(task: ErasureTask, table: Array) -> Leakage:
     """Return the certified leakage of a table, the worst case over the chains."""
     mechanism = Redaction(table, task.protect)
-    found = [leakage(mechanism, chain, task.against) for chain in task.chains]
-    worst = max(found, key=lambda leak: leak.lower)
-    return replace(worst, upper=max(leak.upper for leak in found))
+    bounds = [leakage(mechanism, chain, task.against) for chain in task.chains]
+    worst = max(bounds, key=lambda leak: leak.lower)
+    return replace(worst, upper=max(leak.upper for leak in bounds))
 
 
 def _measures(task: ErasureTask, proposal: Proposal) -> Iterator[tuple[str, float]]:
@@ -1342,9 +1346,9 @@ def _measures(task: ErasureTask, proposal: Proposal) -> Iterator[tuple[str, floa
         return
     with suppress(MethodRefused):
         one, target = task.one("the window bound")
-        asked = (one, target, task.length, task.limit)
-        yield "window bound printed", window_bound(*asked, printed=True)
-        yield "window bound", window_bound(*asked)
+        arguments = (one, target, task.length, task.limit)
+        yield "window bound printed", window_bound(*arguments, printed=True)
+        yield "window bound", window_bound(*arguments)
     if proposal.optimal:
         yield "optimum", utility
         return
@@ -1390,10 +1394,10 @@ def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
         task, chains=(MarkovChain(chain.transition, chain.states),),
         length=last - first, protect=(target - first,),
     )  # fmt: skip
-    found = _two_states(inner, inner.chains[0], target - first)
+    proposal = _two_states(inner, inner.chains[0], target - first)
     table = np.zeros((length, 2))
-    table[first:last] = found.table
-    return replace(found, table=table)
+    table[first:last] = proposal.table
+    return replace(proposal, table=table)
 
 
 def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:

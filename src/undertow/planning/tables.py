@@ -167,27 +167,27 @@ class _Program:
         apart = (answers - self.reach)[:, None] - np.arange(counts)  # (constraints, counts)
         inside = np.clip(apart, -self.reach, self.reach)
         share = self.gaps[pairs] * self.ratio ** np.abs(apart - inside)
-        made = np.zeros((len(pairs), 2 * self.reach + 1))
+        rows = np.zeros((len(pairs), 2 * self.reach + 1))
         for count in range(counts):
-            np.add.at(made, (np.arange(len(pairs)), inside[:, count] + self.reach), share[:, count])
-        return made
+            np.add.at(rows, (np.arange(len(pairs)), inside[:, count] + self.reach), share[:, count])
+        return rows
 
     def masses(self) -> Array:
         """Return what each entry of the table adds to the whole: tails count as one."""
-        made = np.ones(2 * self.reach + 1)
-        made[[0, -1]] = 1 / (1 - self.ratio)
-        return made
+        masses = np.ones(2 * self.reach + 1)
+        masses[[0, -1]] = 1 / (1 - self.ratio)
+        return masses
 
     def costs(self, loss: Loss) -> Array:
         """Return what each entry of the table adds to the expected loss."""
         power, ratio, far = (1 if loss == "absolute" else 2), self.ratio, self.reach
-        made = np.abs(self.places).astype(np.float64) ** power
+        costs = np.abs(self.places).astype(np.float64) ** power
         first, second = ratio / (1 - ratio) ** 2, ratio * (1 + ratio) / (1 - ratio) ** 3
         tail = far / (1 - ratio) + first
         if loss == "squared":
             tail = far**2 / (1 - ratio) + 2 * far * first + second
-        made[[0, -1]] = tail
-        return made
+        costs[[0, -1]] = tail
+        return costs
 
 
 def least_table(
@@ -201,16 +201,16 @@ def least_table(
     refused beyond. The table is made longer as long as its tails
     matter: their ratio is not chosen by the program.
     """
-    made, reach = _least_table(pairs, limit, REACH, symmetric, loss, most), 2 * REACH
-    while made.tails > TAILS and reach <= FARTHEST:
+    table, reach = _least_table(pairs, limit, REACH, symmetric, loss, most), 2 * REACH
+    while table.tails > TAILS and reach <= FARTHEST:
         try:
             longer = _least_table(pairs, limit, reach, symmetric, loss, most)
         except NotSupported:  # longer than what can be solved
             break
-        if longer.upper > made.upper or not longer.closed:  # or than what can be solved closely
+        if longer.upper > table.upper or not longer.closed:  # or than what can be solved closely
             break
-        made, reach = longer, 2 * reach
-    return made
+        table, reach = longer, 2 * reach
+    return table
 
 
 def _least_table(
@@ -224,32 +224,32 @@ def _least_table(
         fold = np.abs(program.places)
         share = np.zeros((len(start), program.reach + 1))
         share[np.arange(len(start)), fold] = start
-    made = _Constraints(program, share)
+    constraints = _Constraints(program, share)
     wide = program.widened(start)
     # the room that Laplace noise leaves, as a share of what it is measured by
     tight = _survey(program, lambda part: program.excess(start, part) / (pairs.others[part] @ wide))
-    made.add(*_first(pairs, tight.where))
+    constraints.add(*_first(pairs, tight.where))
     few = tight.leaders()  # (some pairs,): those worth looking at in every round
     best, upper, lower, again = start, float(costs @ start), 0.0, 0
     for turn in range(ROUNDS):
-        law = made.solve(costs, masses)
+        law = constraints.solve(costs, masses)
         law = law / (masses @ law)
         if turn < ROUNDS - 1:
             needed = program.needed(law, start, few)
             answers = np.flatnonzero(needed.max(axis=0) > VIOLATED)
-            if made.add(few[needed.argmax(axis=0)[answers]], answers):
+            if constraints.add(few[needed.argmax(axis=0)[answers]], answers):
                 continue
         # now all pairs: those that lead among them are looked at from here on
-        found = _survey(program, partial(program.needed, law, start))
-        part = min(1.0, float(found.best.max()) * (1 + VIOLATED) + VIOLATED)
+        survey = _survey(program, partial(program.needed, law, start))
+        part = min(1.0, float(survey.best.max()) * (1 + VIOLATED) + VIOLATED)
         mixed, lower = (1 - part) * law + part * start, float(costs @ law)
         if costs @ mixed < upper:
             best, upper = mixed, float(costs @ mixed)
-        answers = np.flatnonzero(found.best > VIOLATED)
-        again = 0 if made.add(found.where[answers], answers) else again + 1
+        answers = np.flatnonzero(survey.best > VIOLATED)
+        again = 0 if constraints.add(survey.where[answers], answers) else again + 1
         if upper - lower <= CLOSE * lower or again > PATIENCE:
             break
-        few = np.union1d(few, found.leaders())
+        few = np.union1d(few, survey.leaders())
     tails = float((costs * best)[[0, -1]].sum()) / upper
     return Table(-program.reach, best, program.ratio, lower, upper, tails)
 
@@ -277,10 +277,10 @@ def _survey(program: _Program, score: Callable[[slice], Array]) -> _Survey:
     best = np.full(program.answers, -np.inf)
     where = np.zeros(program.answers, dtype=np.int64)
     for start in range(0, len(program.gaps), step):
-        found = score(slice(start, start + step))
-        tops.append(found.max(axis=1))
-        at = found.argmax(axis=0)  # (answers,)
-        value = np.take_along_axis(found, at[None], axis=0)[0]
+        scores = score(slice(start, start + step))
+        tops.append(scores.max(axis=1))
+        at = scores.argmax(axis=0)  # (answers,)
+        value = np.take_along_axis(scores, at[None], axis=0)[0]
         where = np.where(value > best, start + at, where)
         best = np.maximum(best, value)
     return _Survey(np.concatenate(tops), best, where)
@@ -322,14 +322,14 @@ class _Constraints:
         cost, whole = (costs @ self.share) * self.unit, (masses @ self.share) * self.unit
         for close in TOLERANCES:
             option: Any = dict.fromkeys(_FEASIBLE, close)
-            found = linprog(
+            optimum = linprog(
                 cost / cost.max(), A_ub=rows, b_ub=np.zeros(len(rows)), A_eq=whole[None],
                 b_eq=[1.0], bounds=(0, None), method="highs", options=option,
             )  # fmt: skip
-            if found.x is not None:
-                made = np.maximum(found.x, 0.0) * self.unit  # (variables,)
-                self.unit = np.maximum(made, SHRINK * self.unit)
-                return np.asarray(self.share @ made)
+            if optimum.x is not None:
+                variables = np.maximum(optimum.x, 0.0) * self.unit  # (variables,)
+                self.unit = np.maximum(variables, SHRINK * self.unit)
+                return np.asarray(self.share @ variables)
         raise MethodRefused(
             "the linear program of the least noise could not be solved; use method='exact'"
         )
@@ -345,9 +345,9 @@ def _first(pairs: CountPairs, tight: Ints) -> tuple[Ints, Ints]:
     answers = np.arange(len(tight))
     certain = np.flatnonzero((pairs.laws.max(axis=1) == 1) & (pairs.others.max(axis=1) == 1))
     moves = pairs.laws[certain].argmax(axis=1) - pairs.others[certain].argmax(axis=1)
-    chosen = certain[np.unique(moves, return_index=True)[1]]
-    first = np.concatenate([tight, np.repeat(chosen, len(answers))])
-    return first, np.concatenate([answers, np.tile(answers, len(chosen))])
+    places = certain[np.unique(moves, return_index=True)[1]]
+    first = np.concatenate([tight, np.repeat(places, len(answers))])
+    return first, np.concatenate([answers, np.tile(answers, len(places))])
 
 
 def _program(pairs: CountPairs, limit: float, scales: float, most: float) -> tuple[_Program, Array]:
@@ -390,15 +390,15 @@ def _laplace_rate(pairs: CountPairs, limit: float) -> float:
 
     low, high, rate = 0.0, math.inf, limit / 3
     for _ in range(100):
-        found = loss(rate)
-        low, high = (rate, high) if found <= limit else (low, rate)
+        leak = loss(rate)
+        low, high = (rate, high) if leak <= limit else (low, rate)
         if low and high <= low * (1 + SPARE / 10):
             return low
         if low > 100 * limit:
             raise NothingToProtect(CERTAIN)
         # the loss is nearly proportional to the rate; step aside to close the bracket
-        aside = SPARE / 12 if found <= limit else -SPARE / 20
-        guess = rate * min(limit / max(found, 1e-12), 8.0) * (1 + aside)
+        aside = SPARE / 12 if leak <= limit else -SPARE / 20
+        guess = rate * min(limit / max(leak, 1e-12), 8.0) * (1 + aside)
         inside = low < guess < high
         between = (low + high) / 2 if high < math.inf else 4 * rate
         rate = guess if inside and abs(guess / rate - 1) > SPARE / 40 else between
@@ -421,16 +421,16 @@ def _pairs(question: Question) -> CountPairs:
             "use method='exact'"
         )
     try:
-        found = [
+        laws = [
             source.pairs
             for member in question.model.members()
             for source in sources(question.query, member, question.against, question.limit)
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
-    if not found:
+    if not laws:
         raise NothingToProtect(CERTAIN)
-    return joined(found) if len(found) > 1 else found[0]
+    return joined(laws) if len(laws) > 1 else laws[0]
 
 
 @Remembered
@@ -474,14 +474,14 @@ def _check_better(question: Question, pairs: CountPairs, noise: TabulatedNoise) 
 def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
     try:
-        found = [
+        bounds = [
             assuming(table_leakage(noise, one, question.against, question.limit), one, noise)
             for one in question.model.members()
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
     note = getattr(question.model, "note", None)
-    return worst(found, note) if isinstance(question.model, ModelSet) else found[0]
+    return worst(bounds, note) if isinstance(question.model, ModelSet) else bounds[0]
 
 
 OPTIMAL = Way(solve_optimal, prove_optimal)

@@ -77,8 +77,8 @@ def check_ledger(plan: "Plan[Any]", ledger: "Ledger", series: int = 0, table: An
     window, kept = plan.leakage.secret.window, Window(ledger.secret.window)
     if window != kept.records:
         raise LedgerConflict(
-            f"the plan protects {Window(window).length_words()}, the ledger {kept.length_words()}; plan with "
-            f"secret={kept!r}, or keep another ledger"
+            f"the plan protects {Window(window).length_words()}, the ledger {kept.length_words()}; "
+            f"plan with secret={kept!r}, or keep another ledger"
         )
     _check_records(plan, ledger)
     check_account(ledger.model, plan, table)

@@ -14,12 +14,12 @@ import numpy as np
 
 from undertow._version import __version__
 from undertow.adversaries import words as attacker
-from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan, premise, readings_moved
-from undertow.planning.calibrate import check_question, effort_of, shaped, shapes_of, solve, unknown
+from undertow.planning.calibrate import check_question, effort_of, shaped, shapes_of, solve
 from undertow.reporting import scope, words
 
 if TYPE_CHECKING:
@@ -490,7 +490,7 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
         if method is own or not method.quick or not method.suits(plan.model):
             continue
         for shape in shapes_of(question, None):
-            if method.knows(shape, 1):
+            if method.solver(shape) is not None:
                 yield _alternative(method, plan, shaped(question, shape))
 
 
@@ -499,10 +499,7 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
     if effort_of(method, question) > _PATIENCE:
         return Alternative(method.name, method.certified, None, None, _SLOW)
     try:
-        if not method.knows(question.shape, question.releases):
-            raise MethodRefused(unknown(method, question, question.shape))
-        method.admit(plan.against)
-        method.admit_secret(question.secret)
+        method.check(question)
         mechanism = question.each(solve(method, question).mechanism)
     except NotSupported as reason:
         # advice is for planners, not for readers

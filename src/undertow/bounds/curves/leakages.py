@@ -332,8 +332,8 @@ _FAMILY = (
 
 
 def at_delta(
-    mechanism: Mechanism, model: Model, against: Against, delta: float, valid_for: ValidFor, pure: Pure,
-    *, closed: bool = False,
+    mechanism: Mechanism, model: Model, against: Against, delta: float, valid_for: ValidFor,
+    pure: Pure, *, closed: bool = False,
 ) -> Leakage:  # fmt: skip
     """Return what a mechanism leaks at a delta; ``pure`` proves pure leakages on this model.
 

@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.diagnostics.person_chains import persons as person_budgets
+from undertow.diagnostics import persons as person_budgets
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Basis, Check

@@ -99,7 +99,7 @@ def local_lines(
     words, name, kept = _MEASURES[query.task]
     known = METHODS[query.task]
     # noise for whole series is searched for minutes: where it is asked for by name
-    listed = methods or [one for one in known if not known[one].whole]
+    listed = methods or [one for one in known if known[one].best != "never"]
     wanted = [find_method(query.task, one) for one in listed]
     wanted = [method for method in wanted if methods or method.suits(model)]
     drawn = [check.name for check in failed(model.checks)]  # a line promises nothing
