@@ -189,7 +189,7 @@ def power(setting: Setting) -> Parts:
         )
         hours = [truth.simulate(34168, seed=setting.seed)]
     else:
-        values = np.genfromtxt(path, delimiter=",", names=True, usecols=("kwh",))["kwh"]
+        values = np.genfromtxt(path, delimiter=",", names=True, usecols=["kwh"])["kwh"]
         hours = [[
             None if value == 0 else LEVELS[int(np.searchsorted(CUTS, value, side="right"))]
             for value in values[~np.isnan(values)]
