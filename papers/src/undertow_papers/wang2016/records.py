@@ -189,7 +189,8 @@ def power(setting: Setting) -> Parts:
         )
         hours = [truth.simulate(34168, seed=setting.seed)]
     else:
-        values = np.genfromtxt(path, delimiter=",", names=True, usecols=["kwh"])["kwh"]
+        table = np.genfromtxt(path, delimiter=",", names=True)
+        values = np.asarray(table["kwh"], dtype=np.float64)
         hours = [[
             None if value == 0 else LEVELS[int(np.searchsorted(CUTS, value, side="right"))]
             for value in values[~np.isnan(values)]
