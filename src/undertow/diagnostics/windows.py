@@ -12,9 +12,9 @@ from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.plan import doubts
 from undertow.planning.budget import Search, budget_for, largest_level

@@ -29,8 +29,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning import calibrate as methods
-from undertow.planning.calibrate import check_question
-from undertow.planning.questions import Remembered
+from undertow.planning.questions import Remembered, check_question
 from undertow.rounding import above
 from undertow.secrets import Window
 
