@@ -91,7 +91,7 @@ def test_certificates_hold(mechanism):
 def test_broken_files_are_refused():
     plan = json.loads(plan_gallery.plan("exact").to_json())
     for change in (
-        {"version": 2}, {"limit": 0}, {"unit": "family"}, {"more": 1}, {"checksum": "x"},
+        {"version": 1}, {"limit": 0}, {"unit": "record"}, {"more": 1}, {"checksum": "x"},
         {"model": {"kind": "markov-chain"}}, {"model": {"kind": "no kind"}}, {"scale": -1.0},
         {"channel": {"kind": "xor", "rho0": 0.1, "rho1": 0.2}},
     ):  # fmt: skip

@@ -413,3 +413,11 @@ def test_a_prover_is_found_by_its_protocol():
     leak = ONE_ADVERSARY.prove(problem)
     assert 0 < leak.lower <= leak.upper < leak.lower * 1.02
     assert leak.witness.sets
+
+
+def test_small_levels_settle_on_endless_sides():
+    rng = np.random.default_rng(3)
+    chain = ut.HiddenChain(rng.dirichlet(np.ones(4), 4), (0, 0, 1, 2))
+    for level in (1e-9, 1e-4):
+        leak = ONE_ADVERSARY.prove(Problem(ut.PureDP(level), chain, ut.Adversary(5, [2])))
+        assert level <= leak.lower <= leak.upper <= 1.1 * leak.lower

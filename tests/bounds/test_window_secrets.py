@@ -350,3 +350,21 @@ def test_windows_on_chains_of_order_two_bound_what_flips_show():
                     worst = max(worst, float(ratio.max() - ratio.min()))
         assert worst <= bound
         assert worst > window * level  # the sides add to it
+
+
+def test_a_person_is_all_records_of_the_model():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], length=30)
+    leak = ut.leakage(ut.PureDP(0.05), chain, secret=ut.Person())
+    assert (leak.secret, leak.method, leak.lower) == (ut.Person(), "person", 0.0)
+    assert 1.5 <= leak.upper <= 1.5 * (1 + 1e-12)
+    level = ut.dp_budget(chain, 1.5, secret=ut.Person())
+    assert 0.05 * (1 - 1e-9) <= level <= 0.05
+    whole = ut.leakage(ut.PureDP(0.5, unit="person"), chain, secret=ut.Person())
+    assert (whole.lower, whole.upper) == (0.5, 0.5)
+    plan = ut.calibrate(ut.Count(1), chain, 1.0, secret=ut.Person())
+    assert ut.leakage(plan.mechanism, chain, secret=ut.Person()).upper == plan.leakage.upper
+    assert (plan.unit, ut.Plan.from_json(plan.to_json()).leakage.secret) == ("person", ut.Person())
+    with pytest.raises(NotSupported, match="give the chain a length"):
+        ut.leakage(ut.PureDP(0.05), ACTIVITY, secret=ut.Person())
+    with pytest.raises(NotSupported, match="at a delta is not bounded here"):
+        ut.dp_budget(chain, 1.0, secret=ut.Person(), delta=1e-6)

@@ -217,9 +217,9 @@ def test_processes_that_race_show_one_answer():
 
 KILLED = {
     "before the noise": ("undertow.releasing.request", "randomise", 0, "reserved"),
-    "after the answer was recorded": ("undertow.reporting.files", "_beside", 2, "confirmed"),
-    "between the two files": ("undertow.reporting.files", "_beside", 4, "confirmed"),
-    "in the second file": ("undertow.reporting.files", "_beside", 5, "confirmed"),
+    "after the answer was recorded": ("undertow.files", "_beside", 2, "confirmed"),
+    "between the two files": ("undertow.files", "_beside", 4, "confirmed"),
+    "in the second file": ("undertow.files", "_beside", 5, "confirmed"),
 }
 
 

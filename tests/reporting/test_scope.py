@@ -61,8 +61,8 @@ def test_without_window_groups_and_date_that_is_said():
 def test_a_replay_says_so_before_anything_else():
     release = made(replayed=True)
     text, page, said = forms(release)
-    assert text.index(AGAIN) < text.index("Release\n-------")
-    assert page.index(AGAIN) < page.index(">Release<")
+    assert text.index(AGAIN) < text.index("Release ------- Question")
+    assert page.index(AGAIN) < page.index("Release Question")
     assert said["recorded_earlier"]
     assert AGAIN in str(release).splitlines()[1]
     assert scope.replay("") == "this answer was drawn earlier and is given again; nothing was spent"

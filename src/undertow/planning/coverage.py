@@ -29,8 +29,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning import calibrate as methods
-from undertow.planning.calibrate import check_question
-from undertow.planning.questions import Remembered
+from undertow.planning.questions import Remembered, check_question
 from undertow.rounding import above
 from undertow.secrets import Window
 
@@ -149,11 +148,10 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             f"its proof ('{plan.method}') is about complete series, and its missing records are "
             "left open: the plan was edited or made by other software; make it again"
         )
-    if (leak.secret.window, leak.secret.person) != (claim.secret.window, claim.secret.person):
+    if leak.secret != claim.secret:
         raise InvalidPlan(
-            f"its proof is about {Window(leak.secret.window).length_words()}, not about "
-            f"{Window(claim.secret.window).length_words()}: the plan was edited or made by other "
-            "software; make it again"
+            f"its proof is about the odds {leak.secret.words()}, not {claim.secret.words()}: the "
+            "plan was edited or made by other software; make it again"
         )
     if not is_certified(plan):
         return leak
@@ -224,7 +222,7 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
     if _fits(own, plan.model, shape):
         return own
     guarantee = max(plan.limit, own.upper)
-    found = []
+    proofs = []
     for valid_for in ("windows", "any"):
         proof = _proof(plan, valid_for, _long(plan.model, shape))
         if proof is None or not covers_records(plan, proof):
@@ -233,8 +231,8 @@ def _covering(plan: Plan[Any], shape: Shaped, own: Leakage) -> Leakage:
             continue
         if proof.proves(guarantee):
             return proof
-        found.append(proof)
-    raise _refusal(plan, shape, found)
+        proofs.append(proof)
+    raise _refusal(plan, shape, proofs)
 
 
 def needs(shape: Shaped) -> ValidFor:
@@ -282,7 +280,7 @@ def _proof(plan: Plan[Any], valid_for: ValidFor, longer: bool) -> Leakage | None
     elif valid_for != "any" and plan.releases > 1:
         return None  # several answers: what all algorithms of the guarantee leak, or nothing
     try:
-        found = leakage(
+        proof = leakage(
             noise,
             model,
             plan.against,
@@ -292,7 +290,7 @@ def _proof(plan: Plan[Any], valid_for: ValidFor, longer: bool) -> Leakage | None
         )
     except NotSupported:
         return None
-    return found if found.valid_for == valid_for else None
+    return proof if proof.valid_for == valid_for else None
 
 
 def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
@@ -346,12 +344,12 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
     size = group_size(model)
     if size is None:
         return proof
-    said = (
+    note = (
         _alone(size, shape)
         if person is None
         else f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
     )
-    return replace(proof, assumptions=(*proof.assumptions, said))
+    return replace(proof, assumptions=(*proof.assumptions, note))
 
 
 def _alone(size: int, shape: Shaped) -> str:
@@ -374,10 +372,10 @@ def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:
     )
 
 
-def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupported:
+def _refusal(plan: Plan[Any], shape: Shaped, proofs: list[Leakage]) -> NotSupported:
     """Return the refusal of data that no proof covers, with the plan that would fit."""
     length = plan.model.length
-    wanted, advice = needs(shape), ""
+    width, advice = needs(shape), ""
     if shape.split:
         what = "the groups divide the series of a person into several answers"
     elif shape.gaps:
@@ -393,11 +391,11 @@ def _refusal(plan: Plan[Any], shape: Shaped, found: list[Leakage]) -> NotSupport
         advice = "plan for this length, or for any length" if same else "plan for any length"
     if not advice:
         longer = " and a model without a length" if _long(plan.model, shape) else ""
-        advice = f"plan with valid_for='{wanted}'{longer}"
+        advice = f"plan with valid_for='{width}'{longer}"
     proved = (
-        f"; for that its noise proves a leakage of {above(min(proof.upper for proof in found))}, "
+        f"; for that its noise proves a leakage of {above(min(proof.upper for proof in proofs))}, "
         f"not {plan.limit:g}"
-        if found
+        if proofs
         else ""
     )
     return NotSupported(

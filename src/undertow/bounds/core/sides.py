@@ -1,9 +1,8 @@
 """One side of a target against one adversary: messages of what is known, pairwise bounds.
 
-Inwards from the far end, record by record: the plain message q_j(s) = Pr[known values beyond j |
-S_j = s] (to the left jointly with S_j, so that nothing has to be reversed) and the bounds D_j on
-what the unknown records beyond tell two hidden states apart, the smaller of the pairwise step (E2)
-and the signed sweep (E3). All values of the known records are carried at once.
+Inwards from the far end, record by record: q_j(s) = Pr[known values beyond j | S_j = s] (to the
+left jointly with S_j: nothing is reversed) and the bounds D_j, the smaller of the pairwise step and
+the signed sweep (docs, theory-engine: E2, E3). All values of known records are carried at once.
 """
 
 import math
@@ -36,8 +35,14 @@ SETTLING = 2000
 MOST_BLOCK, LARGEST_PAIRS = 4, 16
 """Records passed at once at most, and hidden states times symbols up to which two are (cost)."""
 
+NEAR = 48
+"""Records from the target up to which blocks are tried (cost; single steps bound beyond)."""
+
 PADDING = 1e-7
 """What limits are raised by, relative, to find bounds that a further step does not raise."""
+
+GRAIN = 1e-13
+"""What limits are raised by besides, absolute: a few hundred roundings."""
 
 KERNEL_ERROR = 2 * STEP
 """Relative error of an entry of a kernel: rows that sum to 1 up to rounding are meant to."""
@@ -148,7 +153,7 @@ def side(
             weights.values @ kernel.T, weights.exponent,
             weights.error + joint.error + size * STEP,
         ).scaled(1)  # fmt: skip
-        for length in blocks:
+        for length in blocks if distance <= NEAR else ():
             narrow = np.minimum(narrow, _by_block(law, diff, fronts, length))
         # where the sweep adds something: at the target, next to it, and at known records
         inwards = record - direction
@@ -227,7 +232,8 @@ def _settled(
                 narrow = np.minimum(narrow, further)
         return metric_closure(narrow)
 
-    raised, bounds = diff * (1 + PADDING), start
+    # the constant is above what the roundings of a step add, at small limits too
+    raised, bounds = np.where(diff > 0, diff * (1 + PADDING) + GRAIN, 0.0), start
     for turn in range(SETTLING // count + 2):
         before = list(bounds)
         for phase in reversed(range(count)):
@@ -236,7 +242,7 @@ def _settled(
             float(np.nan_to_num(np.abs(one - two), nan=0.0).max())
             for one, two in zip(bounds, before, strict=True)
         )
-        if moved <= PADDING**2 or (turn % 16 == 15 and moved < PADDING):
+        if moved <= GRAIN / 8 or (turn % 16 == 15 and moved < PADDING):
             held = [inwards(phase, diff, bounds) for phase in range(count)]
             if all((one <= two).all() for one, two in zip(held, bounds, strict=True)):
                 return [bound[0] for bound in bounds]

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from undertow.adversaries import Against
 from undertow.bounds.levels.sides import extremes, ordered_pairs, start_error
@@ -936,6 +935,8 @@ class GaussianGrid:
 
     def __post_init__(self) -> None:
         """Find mu' (rounded up) and the nodes."""
+        from scipy.special import ndtr  # its import costs more than a question without a delta
+
         mu, span = check_positive(self.mu, "mu"), check_positive(self.span, "span")
         shift = check_count(self.nodes_per_mu, "nodes_per_mu", 1)
         if not 1.0 <= span <= 7.5:
