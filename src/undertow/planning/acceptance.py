@@ -21,7 +21,7 @@ from undertow.certificate import Leakage, worst
 from undertow.errors import FailedChecks, InvalidInput, NotSupported, UndertowError
 from undertow.guarantees import GDP, ZCDP
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, Noise, PureDP, Scaled
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import periodic
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
@@ -33,7 +33,6 @@ from undertow.models.fitting.checks import (
 )
 from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
 from undertow.models.second_order import SecondOrderChain
-from undertow.models.standing import stands_for
 from undertow.numerics import up
 from undertow.plan import Plan
 from undertow.rounding import above, below, odds

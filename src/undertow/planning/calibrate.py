@@ -24,9 +24,9 @@ from undertow.errors import (
 )
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
+from undertow.models.base import pointing
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
-from undertow.models.standing import pointing
 from undertow.numerics import check_positive, divide_up, up
 from undertow.plan import Plan
 from undertow.planning.acceptance import LITTLE, Trial, admit, price, priced, quickly, under

@@ -400,7 +400,7 @@ class Comparison(ResultTable):
         if whole:
             named = ", ".join(dict.fromkeys(whole))
             notes.append(f"{named}: on the assumption that no value is missing")
-        tested = [f"checked: {check.said()}" for check in self.checks]
+        tested = [f"checked: {check.summary()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
         first = f"{self._promise()}; {'; '.join(self.conditions())}"
         remarks = [*notes, *self._memory(), *tested, *missing]

@@ -15,10 +15,9 @@ from undertow.curves import check_delta
 from undertow.errors import InvalidInput, MethodRefused, UnknownState
 from undertow.labels import along
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, noisy
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_choice, check_count, check_epsilon, down, shown, up
 from undertow.planning.budget import PRECISE, Search
 from undertow.queries import AnyQuery, BaseQuery, LocalQuery, State, Task, rest_of
