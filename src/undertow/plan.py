@@ -44,7 +44,6 @@ from undertow.mechanisms import (
     noisy,
 )
 from undertow.methods import METHODS, is_certified
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
     Check,
@@ -58,6 +57,7 @@ from undertow.models.fitting.checks import (
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
     AnyQuery,
@@ -1156,7 +1156,7 @@ class Plan(Generic[M]):
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
             ("protects", _protected(self)),
             ("model", self.model.describe()),
-            *(("checked", check.said()) for check in self.checks),
+            *(("checked", check.summary()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)
