@@ -116,7 +116,9 @@ def missing_names(text):
         if not any((home / place).exists() for home in HOMES):
             yield place
     for name in {*DOTTED.findall(text)} - {*GROUPS}:
-        home, tail = name, []
+        home = name
+        tail: list[str] = []
+        value: Any = None
         while True:
             try:
                 value = importlib.import_module(home)
