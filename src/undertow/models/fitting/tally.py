@@ -5,16 +5,16 @@ never written, and never printed.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.records import UNSTATED, RecordDescription
-from undertow.models.rows import state_names
+from undertow.models.validation import state_names
 from undertow.queries import State
 
 __all__ = [
@@ -69,8 +69,8 @@ class Encoded:
     def filled(self, missing: State) -> "Encoded":
         """Return the same records, those that are missing in a state of this name, the last if new.
 
-        >>> found = encode(["b", None, "a"]).filled("off")
-        >>> found.codes, found.states
+        >>> read = encode(["b", None, "a"]).filled("off")
+        >>> read.codes, read.states
         (array([1, 2, 0]), ['a', 'b', 'off'])
         """
         states = [*self.states, *([] if missing in self.states else [missing])]
@@ -82,19 +82,42 @@ class Encoded:
         return self if states is None else replace(self, states=states)
 
 
+@runtime_checkable
+class EncodedSource(Protocol):
+    """A source of records that encodes them itself, as `undertow.Data` does."""
+
+    def encoded(self, states: Sequence[State] | None = None) -> Encoded:
+        """Return all records as numbers of states."""
+
+
+@runtime_checkable
+class TalliedSource(Protocol):
+    """A source of records that counts its transitions itself, as `undertow.Data` does."""
+
+    def tally(self, states: Sequence[State] | None = None) -> "Tally":
+        """Return the counts of transitions."""
+
+
+@runtime_checkable
+class _Listable(Protocol):
+    """An array, or a series of pandas."""
+
+    def tolist(self) -> list[Any]:
+        """Return the records as Python values."""
+
+
 def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     """Return all records as numbers of states, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. What has a method ``encoded``, as `undertow.Data`, is asked for them.
+    their first appearance. An `EncodedSource`, such as `undertow.Data`, is read by its own method.
 
-    >>> found = encode([["b", "a"], ["a", None, "a"]])
-    >>> found.codes, found.states, found.series
+    >>> read = encode([["b", "a"], ["a", None, "a"]])
+    >>> read.codes, read.states, read.series
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
-    if callable(getattr(type(sequences), "encoded", None)):
-        read: Encoded = sequences.encoded(None if states is None else given_states(states))
-        return read
+    if isinstance(sequences, EncodedSource):
+        return sequences.encoded(None if states is None else given_states(states))
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:
@@ -140,31 +163,31 @@ def _split(sequences: Any) -> list[list[Any]]:
     nested = [type(record) not in _PLAIN and _is_sequence(record) for record in records]
     if not any(nested):
         return [records]
-    found: list[list[Any]] = []
+    runs: list[list[Any]] = []
     for place, (record, many) in enumerate(zip(records, nested, strict=True)):
         if not many and not _is_missing(record):
             raise InvalidInput(
                 f"item {place} of sequences is a single record and others are sequences; pass one "
                 "sequence of records, or a list of sequences"
             )
-        found.append(_listed(record, f"sequence {place}") if many else [])
-    return found
+        runs.append(_listed(record, f"sequence {place}") if many else [])
+    return runs
 
 
 def _listed(data: Any, what: str) -> list[Any]:
     kind = type(data)
-    if hasattr(kind, "columns"):
+    if hasattr(kind, "columns"):  # of the type: a lazy frame would compute them
         raise InvalidInput(f"{what} must be records in order, found a table; pass its column")
-    if isinstance(data, str | bytes | Mapping | Set) or not hasattr(kind, "__iter__"):
+    if isinstance(data, str | bytes | Mapping | Set) or not isinstance(data, Iterable):
         raise InvalidInput(f"{what} must be a list of records in order, found {kind.__name__}")
     if getattr(data, "ndim", 1) < 1:
         raise InvalidInput(f"{what} must be a list of records in order, found one number")
-    return list(data.tolist() if hasattr(data, "tolist") else data)
+    return list(data.tolist() if isinstance(data, _Listable) else data)
 
 
 def _is_sequence(record: Any) -> bool:
     return (
-        hasattr(type(record), "__iter__")
+        isinstance(record, Iterable)
         and not isinstance(record, str | bytes | Set)
         and getattr(record, "ndim", 1) > 0
     )
@@ -187,7 +210,7 @@ def _plain(name: Any) -> Any:
 
 def given_states(states: Sequence[State]) -> tuple[State, ...]:
     """Return the names that were passed, checked."""
-    if isinstance(states, str | Mapping | Set) or not hasattr(type(states), "__iter__"):
+    if isinstance(states, str | Mapping | Set) or not isinstance(states, Iterable):
         raise InvalidModel(
             f"states must be a list of names in order, found {type(states).__name__}"
         )
@@ -288,10 +311,10 @@ class Tally:
 
         def moved(table: Ints, axes: int) -> Ints:
             """Return a table whose last axes are states, each state at its new place."""
-            made = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
+            wider = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
             where: Any = (..., *np.ix_(*(old,) * axes))
-            made[where] = table
-            return made
+            wider[where] = table
+            return wider
 
         def some(table: Ints | None, axes: int, *, kept: bool = True) -> Ints | None:
             return None if table is None or not kept else moved(table, axes)
@@ -334,8 +357,8 @@ def tally(
     series, and one person for each series); ``hours`` are those of the clock, from 0 to 23. Cost
     O(n) for the counts and O(n L k / 64) for the lags.
 
-    >>> found = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
-    >>> found.counts.tolist(), found.persons.tolist(), found.pairs.tolist()
+    >>> tallied = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
+    >>> tallied.counts.tolist(), tallied.persons.tolist(), tallied.pairs.tolist()
     ([[1, 1], [0, 0]], [[[1, 1], [0, 0]], [[0, 0], [0, 0]]], [4, 2, 1])
     """
     codes = np.asarray(codes)
@@ -598,15 +621,15 @@ class Tallying:
 
     def load(self, state: dict[str, Any]) -> "Tallying":
         """Return the tally that has this state."""
-        made = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
+        tallying = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
                         most_kept=self._most_kept)  # fmt: skip
-        made.records, made.missing, made.series = (
+        tallying.records, tallying.missing, tallying.series = (
             state[name] for name in ("records", "missing", "series")
         )
-        made._longest, made._sums = state["longest"], dict(state["sums"])
-        made._persons = None if state["persons"] is None else [state["persons"]]
-        made._halves = made._halves if state["halved"] else None
-        return made
+        tallying._longest, tallying._sums = state["longest"], dict(state["sums"])
+        tallying._persons = None if state["persons"] is None else [state["persons"]]
+        tallying._halves = tallying._halves if state["halved"] else None
+        return tallying
 
     def _tally(self, parts: list[Any]) -> Tally:
         codes, series, persons, hours = parts
@@ -626,14 +649,14 @@ class Tallying:
         if whole.persons is None:
             self._persons = None
             return
-        found = whole.persons.copy()  # (persons of the piece, k, k)
+        cells = whole.persons.copy()  # (persons of the piece, k, k)
         if before.persons is not None and len(before.persons):
-            found[0] -= before.persons[0]
+            cells[0] -= before.persons[0]
             if goes_on:
-                self._persons[-1][-1] += found[0]
-            found = found[1:]
-        if len(found):
-            self._persons.append(found)
+                self._persons[-1][-1] += cells[0]
+            cells = cells[1:]
+        if len(cells):
+            self._persons.append(cells)
         self._bound()
 
     def _bound(self) -> None:
@@ -689,9 +712,9 @@ class _HalfTransitions:
     def ended(self) -> Ints:
         """Return the transitions of both halves, (2, k, k), the last person's too; begin anew."""
         self._end()
-        found = self._sums.reshape(2, self._size, self._size)
+        tables = self._sums.reshape(2, self._size, self._size)
         self._sums = np.zeros_like(self._sums)
-        return found
+        return tables
 
     def _extend(self, ending: npt.NDArray[Any]) -> None:
         """Take records of the person who is not complete."""
@@ -718,5 +741,5 @@ class _HalfTransitions:
 
     def _sort(self, ending: npt.NDArray[Any], late: npt.NDArray[np.bool_]) -> None:
         for half, wanted in enumerate((~late, late)):
-            found = ending[wanted & (ending >= 0)].astype(np.int64)
-            self._sums[half] += np.bincount(found, minlength=self._size**2)
+            places = ending[wanted & (ending >= 0)].astype(np.int64)
+            self._sums[half] += np.bincount(places, minlength=self._size**2)

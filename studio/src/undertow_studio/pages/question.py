@@ -61,9 +61,9 @@ def _page(
 ) -> Response:
     persons = model.family == "chain"
     record_words = (
-        "one person's value, with all that the others say about it"
+        "the value of one person, with all that other records reveal about it"
         if model.records_are_persons
-        else "one value in the table, with all that its neighbours say about it"
+        else "one value of the table, with all that other records reveal about it"
     )
     return studio.page(
         "question", status, work=work, question=question, kinds=kinds_for(model), words=KINDS,
