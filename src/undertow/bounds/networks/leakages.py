@@ -42,10 +42,10 @@ __all__ = [
 ]
 
 
-LATTICE = 4_000_000
+MOST_POINTS = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""
 
-TOGETHER = 64
+MOST_TOGETHER = 64
 """Most records whose unknown part is counted exactly when nothing, or not all, is known."""
 
 
@@ -83,7 +83,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
     """
     if isinstance(query, Histogram):
         answers, outputs = (records + 1) ** (model.size - 1), (records + 2) ** model.size
-        if answers * outputs > LATTICE:
+        if answers * outputs > MOST_POINTS:
             raise NotSupported(
                 f"a histogram of {records} records has too many outputs to go through"
             )
@@ -97,8 +97,8 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
 def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
     if against == "informed":
         return _informed(mechanism, model)
-    if against != "any" and model.length <= TOGETHER:
-        return _apart(mechanism, model, model, against)
+    if against != "any" and model.length <= MOST_TOGETHER:
+        return _by_parts(mechanism, model, model, against)
     parts = model.parts()
     if isinstance(against, Adversary):
         wanted = model.observed[against.target]
@@ -106,10 +106,10 @@ def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leaka
     alike: dict[object, BayesianNetwork] = {}
     for part in parts:
         alike.setdefault(part.shape(), part)
-    return worst([_apart(mechanism, model, part, against) for part in alike.values()])
+    return worst([_by_parts(mechanism, model, part, against) for part in alike.values()])
 
 
-def _apart(
+def _by_parts(
     mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
     """Return the leakage about the records of one part, or of the whole network.
@@ -220,13 +220,16 @@ def local(
     check_records(against, model.length)
     flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        leaks = [_shown(flips, model, part, against) for part in _wanted(model, against)]
+        leaks = [
+            _part_leakage(flips, model, part, against)
+            for part in _parts_in_question(model, against)
+        ]
         if all(leak is not None for leak in leaks):
             return worst([leak for leak in leaks if leak is not None])
     return leakage(level, model, against).upper_only()
 
 
-def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
+def _parts_in_question(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
     """Return the connected components that the attacker may want a record of."""
     parts = model.parts()
     if isinstance(against, Adversary):
@@ -234,7 +237,7 @@ def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
     return parts
 
 
-def _shown(
+def _part_leakage(
     mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage | None:
     """Return the exact leakage of flips about one attractive part, None where it is not known."""

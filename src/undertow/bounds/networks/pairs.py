@@ -25,7 +25,7 @@ from undertow.bounds.networks.counts import (
     found_at,
     spread,
 )
-from undertow.bounds.networks.leakages import TOGETHER, lifted
+from undertow.bounds.networks.leakages import MOST_TOGETHER, lifted
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.networks import BayesianNetwork
@@ -87,10 +87,10 @@ def parts_of(model: Any, against: Against) -> list[Part]:
     kind = model.kind
     if kind == "contagion":
         low, high = model.passed
-        model = _settled(low, high) and model.network(low)
+        model = _single_value(low, high) and model.network(low)
     elif kind == "pedigree":
         low, high = model.frequencies
-        _settled(low, high)
+        _single_value(low, high)
         number = {person: place for place, person in enumerate(model.people)}
         families = {family.shape(): family for family in model.families()}
         alone = against == "any" or len(model.families()) == 1
@@ -99,7 +99,7 @@ def parts_of(model: Any, against: Against) -> list[Part]:
             Part(net, tuple(number[node] for node in net.observed), model.length, alone)
             for net in networks
         ]
-    if against != "any" and model.length <= TOGETHER:
+    if against != "any" and model.length <= MOST_TOGETHER:
         return [Part(model, tuple(range(model.length)), model.length, whole=True)]
     place = {node: number for number, node in enumerate(model.observed)}
     alike = {part.shape(): part for part in model.parts()}
@@ -109,7 +109,7 @@ def parts_of(model: Any, against: Against) -> list[Part]:
     ]
 
 
-def _settled(low: float, high: float) -> bool:
+def _single_value(low: float, high: float) -> bool:
     if low < high:
         raise NotSupported(
             "noise of any shape is planned for one network, found an interval of probabilities; "
