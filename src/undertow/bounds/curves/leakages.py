@@ -343,7 +343,7 @@ def at_delta(
     proof compares two laws of the records, and asks nothing of them.
     """
     if isinstance(mechanism, LocalMechanism | MetricDP):
-        return replace(pure(mechanism), delta=delta, lower=0.0, witness=None)
+        return replace(pure(mechanism).upper_only(), delta=delta)
     curve = mechanism.curve(model.length)
     if not delta:
         return pure(PureDP(_pure_level(mechanism, curve), getattr(mechanism, "unit", "record")))
@@ -355,7 +355,7 @@ def at_delta(
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
     answers = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
-        answers.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
+        answers.append(replace(pure(mechanism).upper_only(), delta=delta))
     points, more = closed_points(curve, rate), tuple[str, ...]()
     try:
         if not closed:

@@ -8,7 +8,7 @@ from typing import cast
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, check_records, within
+from undertow.adversaries import Against, check_against, check_records, within
 from undertow.bounds.channels.flips import level_of
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
@@ -20,7 +20,14 @@ from undertow.bounds.networks.counts import (
     count_tally,
     histogram_tally,
 )
-from undertow.bounds.networks.levels import FOLLOWS, level_leakage, path_leakage, path_of, worst
+from undertow.bounds.networks.levels import (
+    FOLLOWS,
+    distinct_parts,
+    level_leakage,
+    path_leakage,
+    path_of,
+    worst,
+)
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -37,7 +44,6 @@ from undertow.queries import BaseQuery, Count, Histogram
 
 __all__ = [
     "leakage",
-    "lifted",
     "local",
 ]
 
@@ -98,18 +104,12 @@ def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leaka
     if against == "informed":
         return _informed(mechanism, model)
     if against != "any" and model.length <= MOST_TOGETHER:
-        return _by_parts(mechanism, model, model, against)
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        wanted = model.observed[against.target]
-        parts = [part for part in parts if wanted in part.observed]
-    alike: dict[object, BayesianNetwork] = {}
-    for part in parts:
-        alike.setdefault(part.shape(), part)
-    return worst([_by_parts(mechanism, model, part, against) for part in alike.values()])
+        return _part_bracket(mechanism, model, model, against)
+    parts = distinct_parts(model, against)
+    return worst([_part_bracket(mechanism, model, part, against) for part, _ in parts])
 
 
-def _by_parts(
+def _part_bracket(
     mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
     """Return the leakage about the records of one part, or of the whole network.
@@ -206,6 +206,7 @@ def local(
     Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
     bound for all algorithms of the flips' DP level is in force.
 
+    >>> from undertow.adversaries import Adversary
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
     >>> leak = local(RandomizedResponse.binary(.25, .25), path, Adversary(0), 2)
     >>> round(leak.lower, 6), round(leak.upper, 6)
@@ -220,26 +221,17 @@ def local(
     check_records(against, model.length)
     flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        leaks = [
-            _part_leakage(flips, model, part, against)
-            for part in _parts_in_question(model, against)
-        ]
+        parts = distinct_parts(model, against)
+        leaks = [_part_flips(flips, model, part, records, against) for part, records in parts]
         if all(leak is not None for leak in leaks):
             return worst([leak for leak in leaks if leak is not None])
     return leakage(level, model, against).upper_only()
 
 
-def _parts_in_question(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
-    """Return the connected components that the attacker may want a record of."""
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        parts = [part for part in parts if model.observed[against.target] in part.observed]
-    return parts
-
-
-def _part_leakage(
-    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork, against: Against
-) -> Leakage | None:
+def _part_flips(
+    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork,
+    records: list[int], against: Against,
+) -> Leakage | None:  # fmt: skip
     """Return the exact leakage of flips about one attractive part, None where it is not known."""
     matrix = mechanism.matrix
     if not (matrix > 0).all():
@@ -251,8 +243,6 @@ def _part_leakage(
         (max(float(best[0]) + error, 0.0), max(float(best[1]) + error, 0.0)),
         (float(best[0]) - error, float(best[1]) - error),
     )
-    place = {node: number for number, node in enumerate(model.observed)}
-    records = [place[node] for node in part.observed]
     bracket = attractive_leakage(ratios, part, within(against, records))
     if bracket is None:
         return None

@@ -43,6 +43,7 @@ __all__ = [
     "Path",
     "Programme",
     "dependent_records",
+    "distinct_parts",
     "level_leakage",
     "path_leakage",
     "path_of",
@@ -376,20 +377,34 @@ def _by_part(
     bound: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
     """Return the worst of what is found about each connected part, None where one is not known."""
-    number = {node: record for record, node in enumerate(network.observed)}
-    leaks: dict[object, Leakage] = {}
-    for part in network.parts():
-        records = [number[node] for node in part.observed]
-        if isinstance(against, Adversary) and against.target not in records:
-            continue
-        if part.shape() in leaks:  # what is alike leaks alike
-            continue
+    leaks: list[Leakage] = []
+    for part, records in distinct_parts(network, against):
         leak = bound(part, within(against, records))
         if leak is None:
             return None
         witness = leak.witness and lifted(leak.witness, records, network.length)
-        leaks[part.shape()] = replace(leak, against=against, witness=witness)
-    return worst([*leaks.values()])
+        leaks.append(replace(leak, against=against, witness=witness))
+    return worst(leaks)
+
+
+def distinct_parts(
+    network: BayesianNetwork, against: Against
+) -> list[tuple[BayesianNetwork, list[int]]]:
+    """Return the connected components in question, one of each shape, and their records' numbers.
+
+    Components of one shape leak alike. An explicit adversary asks for the target's alone.
+
+    >>> twins = BayesianNetwork([], {"a": [.9, .1], "b": [.9, .1]})
+    >>> [records for _, records in distinct_parts(twins, "any")]
+    [[0]]
+    """
+    number = {node: record for record, node in enumerate(network.observed)}
+    alike: dict[object, tuple[BayesianNetwork, list[int]]] = {}
+    for part in network.parts():
+        records = [number[node] for node in part.observed]
+        if not isinstance(against, Adversary) or against.target in records:
+            alike.setdefault(part.shape(), (part, records))
+    return [*alike.values()]
 
 
 def worst(leaks: list[Leakage]) -> Leakage:

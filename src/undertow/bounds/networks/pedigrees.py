@@ -7,11 +7,11 @@ from fractions import Fraction
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.graphs import attack_on, possible
+from undertow.bounds.graphs import attack_on, lifted, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.contagions import frequency_bracket
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.leakages import lifted, tally_of
+from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
