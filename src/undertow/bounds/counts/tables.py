@@ -38,6 +38,7 @@ from undertow.bounds.networks.counts import (
     spread,
 )
 from undertow.bounds.networks.leakages import TOGETHER, lifted
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import TabulatedNoise
@@ -48,12 +49,14 @@ from undertow.numerics import ROUNDOFF, Array, pad_log, up
 
 __all__ = [
     "BLOCK",
+    "TABLES",
     "ChainPairs",
     "CountPairs",
     "Losses",
     "NetworkPairs",
     "PairSource",
     "Part",
+    "TableProver",
     "VaryingPairs",
     "chain_pairs",
     "joined",
@@ -621,3 +624,23 @@ def table_leakage(
         if losses.lower > lower:
             lower, witness = losses.lower, source.witness(losses.where, losses.answer)
     return Leakage(lower, upper, METHOD, against, witness, (_FOLLOWS,), _CITATION)
+
+
+@dataclass(frozen=True, slots=True)
+class TableProver:
+    """Counts with noise from a table, on every model that gives the law of a count."""
+
+    name: str = METHOD
+
+    def supports(self, problem: Problem) -> bool:
+        """Tell whether the noise is from a table, about one record and on whole series."""
+        return problem.about_one_record and isinstance(problem.mechanism, TabulatedNoise)
+
+    def prove(self, problem: Problem) -> Leakage:
+        """Return the exact leakage, or refuse a model without a law of counts."""
+        if not isinstance(problem.mechanism, TabulatedNoise):
+            raise NotSupported("noise from a table is required")
+        return table_leakage(problem.mechanism, problem.model, problem.against)
+
+
+TABLES = TableProver()

@@ -29,8 +29,8 @@ from undertow.bounds.memory.two_states import (
     law_of,
     worst_case,
 )
-from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
-from undertow.bounds.protocol import Problem
+from undertow.bounds.one_adversary import ONE_ADVERSARY
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover, WindowProver
 from undertow.certificate import Leakage, Witness
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -46,9 +46,9 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.progress import SPENT, spend
 from undertow.queries import State
-from undertow.secrets import Window
 
 __all__ = [
+    "PROVERS",
     "REACH",
     "AttackScenario",
     "FoundAttack",
@@ -561,7 +561,10 @@ def second_order_leakage(
     if found is not None:
         return found
     if isinstance(against, Adversary):
-        return ONE_ADVERSARY.prove(Problem(mechanism, chain, against))
+        raise NotSupported(
+            "what one adversary learns from a chain of order two has a closed form on attractive "
+            "laws of two states; undertow.leakage bounds it on every law"
+        )
     return _looser(chain, view, against, reach)
 
 
@@ -676,10 +679,7 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    leak = _leakage(0.0, most, against, None)
-    if isinstance(against, Adversary):
-        return narrowed(leak, Problem(PureDP(level), model, against, Window(window)))
-    return leak
+    return _leakage(0.0, most, against, None)
 
 
 def local(
@@ -896,3 +896,11 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         ),
         citation="two records at a time on a chain of order two (docs, robustness)",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("second-order", SecondOrderChain, leakage),
+    ChannelProver("second-order, channel", SecondOrderChain, local),
+    WindowProver("second-order, window", SecondOrderChain, window_leakage),
+    ONE_ADVERSARY,
+)

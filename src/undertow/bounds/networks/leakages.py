@@ -4,12 +4,10 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
-from typing import cast
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.channels.flips import level_of
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
 from undertow.bounds.metric import refused
@@ -21,6 +19,7 @@ from undertow.bounds.networks.counts import (
     histogram_tally,
 )
 from undertow.bounds.networks.levels import FOLLOWS, level_leakage, path_leakage, path_of, worst
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -36,6 +35,7 @@ from undertow.numerics import divide_up, down, log_error, log_ratio, up
 from undertow.queries import BaseQuery, Count, Histogram
 
 __all__ = [
+    "PROVERS",
     "leakage",
     "lifted",
     "local",
@@ -203,27 +203,30 @@ def local(
 ) -> Leakage:
     """Return what flips of every record leak on a network.
 
-    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
-    bound for all algorithms of the flips' DP level is in force.
+    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere refuse,
+    because all algorithms of the flips' DP level bound it.
 
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
     >>> leak = local(RandomizedResponse.binary(.25, .25), path, Adversary(0), 2)
     >>> round(leak.lower, 6), round(leak.upper, 6)
     (1.871802, 1.871802)
     """
-    level = level_of(mechanism, model)
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
+            f"{model.describe()}; use a chain, or a ModelSet of chains"
+        )
     if mechanism.inputs != model.size:
         raise InvalidInput(
             f"the mechanism is for {mechanism.inputs} states, the model has {model.size}; they "
             "must agree"
         )
     check_records(against, model.length)
-    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
+        found = [_shown(mechanism, model, part, against) for part in _wanted(model, against)]
         if all(leak is not None for leak in found):
             return worst([leak for leak in found if leak is not None])
-    return leakage(level, model, against).upper_only()
+    raise NotSupported("what flips leak by themselves is known on attractive laws of two states")
 
 
 def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
@@ -281,3 +284,9 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         lower, upper, "exact", against, witness,
         assumptions=(FOLLOWS,), citation="docs, theory: noisy counts",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("network", BayesianNetwork, leakage),
+    ChannelProver("network, channel", BayesianNetwork, local),
+)
