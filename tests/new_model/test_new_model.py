@@ -14,7 +14,9 @@ ON = ut.Count("on")
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    line = registry.Kind("tests.new_model.stuck:StuckSensor", "tests.new_model.stuck_bounds")
+    line = registry.Kind(
+        "tests.new_model.stuck:StuckSensor", "tests.new_model.stuck_bounds:PROVERS"
+    )
     monkeypatch.setitem(registry.KINDS, "stuck-sensor", line)
 
 

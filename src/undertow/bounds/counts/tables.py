@@ -46,6 +46,7 @@ from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
 from undertow.models.networks import BayesianNetwork
 from undertow.numerics import ROUNDOFF, Array, pad_log, up
+from undertow.queries import BaseQuery
 
 __all__ = [
     "BLOCK",
@@ -555,7 +556,7 @@ class PairSource(Protocol):
         ...
 
 
-def sources(query: object, model: Model, against: Against, limit: float) -> list[PairSource]:
+def sources(query: BaseQuery, model: Model, against: Against, limit: float) -> list[PairSource]:
     """Return all pairs of laws of a count on a model, or refuse with `NotSupported`.
 
     None if no record is uncertain, or none matters. ``limit`` is how large a leakage is looked at.
@@ -564,8 +565,7 @@ def sources(query: object, model: Model, against: Against, limit: float) -> list
         raise NotSupported(
             "noise of any shape is proved against 'any' and 'ignorant'; use method='exact'"
         )
-    named = getattr(query, "named", ())
-    counted = tuple(state in named for state in model.states)
+    counted = tuple(state in query.named for state in model.states)
     if len(set(counted)) == 1 and model.family in ("chain", "network"):
         return []  # the answer is the number of records, or 0
     found: list[PairSource | None]

@@ -35,7 +35,14 @@ from undertow.bounds.one_adversary import ONE_ADVERSARY
 from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, LocalMechanism, MetricDP, PureDP, RandomizedResponse
+from undertow.mechanisms import (
+    Levelled,
+    LocalMechanism,
+    MetricDP,
+    PureDP,
+    RandomizedResponse,
+    Scaled,
+)
 from undertow.models.attractive import Attractiveness, is_attractive
 from undertow.models.chains import MarkovChain
 from undertow.models.hidden import HiddenChain
@@ -372,7 +379,7 @@ def _one(
     law = _attractive(model)
     lower, upper, witness = explicit(
         sides, model, against, law,
-        whole=hasattr(mechanism, "query"), pure=mechanism.kind == PureDP.kind,
+        whole=not isinstance(mechanism, PureDP), pure=isinstance(mechanism, PureDP),
     )  # fmt: skip
     if not math.isfinite(upper):
         return _leakage(lower, upper, against, witness, (NO_BOUND,))
@@ -412,7 +419,7 @@ def _leakages_attained(
     mechanism: Levelled | LocalMechanism, brackets: dict[int, Bracket],
 ) -> tuple[float, Witness | None]:  # fmt: skip
     """Return the best attack over all pairs of states, among them those of brackets."""
-    everywhere = hasattr(mechanism, "query")  # a count is of all records
+    everywhere = not isinstance(mechanism, PureDP)  # a count is of all records
     length = model.length
     room = None if length is None else (length // 2, length - 1 - length // 2)
     best: tuple[float, FoundPattern | None, _Direction | None] = (0.0, None, None)
@@ -444,9 +451,9 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
         place = mechanism.names(model.states).index(one.shown)
         return np.asarray(mechanism.matrix[shown, place])
     wanted = {one.state}
-    query = getattr(mechanism, "query", None)
-    if query is not None:
-        counted = {place for place, state in enumerate(model.states) if state in query.named}
+    if isinstance(mechanism, Scaled):
+        named = mechanism.query.named
+        counted = {place for place, state in enumerate(model.states) if state in named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
     inside = np.isin(shown, list(wanted))
     return np.asarray(np.exp((one.attained or 0.0) * inside))
@@ -488,7 +495,7 @@ def _leakages_witness(
     codes.sort()
     known = tuple((record, model.states[code]) for record, code in codes if code != SHOWN)
     shown = tuple((record, one.shown) for record, code in codes if code == SHOWN)
-    pure = mechanism.kind == PureDP.kind
+    pure = isinstance(mechanism, PureDP)
     return Witness(
         place, length, known, model.states[one.state], model.states[one.other],
         sets=shown if pure else (), outputs=() if pure else shown,  # type: ignore[arg-type]
