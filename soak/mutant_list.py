@@ -395,7 +395,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         PUBLISHED,
     ),
     (
-        "undertow_papers/published_series.py",
+        "undertow_papers/chakrabarti2022/formulas.py",
         "inner -= 2 * (1 - q - r - q * r) * kept * flipped",
         "inner -= 2 * (1 - q - r + q * r) * kept * flipped",
         LOCAL_PAPERS,

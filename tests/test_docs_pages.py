@@ -10,6 +10,7 @@ import pytest
 
 import undertow
 from tests.test_docs import PAGES, ROOT, Block, run_python
+from undertow import diagnostics, integrations, models
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 # Pages that are lists or records of something, and so have no next step.
@@ -72,6 +73,8 @@ def test_every_public_object_has_a_page():
     listed = (ROOT / "docs" / "api.md").read_text("utf-8")
     named = set(re.findall(r"^\.\. auto(?:class|function):: (\S+)$", listed, re.MULTILINE))
     assert set(undertow.__all__) - named == {"__version__"}
+    for module in (diagnostics, integrations, models):
+        assert {f"{module.__name__}.{name}" for name in module.__all__} <= named
 
 
 def test_there_are_three_notebooks():

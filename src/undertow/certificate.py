@@ -257,7 +257,7 @@ class Leakage:
         return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)
 
 
-def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
+def worst(brackets: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
     """Return the worst of the leakages under several models, one of which is true.
 
     The largest lower end with its witness, the largest upper end, the narrowest shape. ``models``
@@ -270,20 +270,20 @@ def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) ->
     """
     # one of the models is true: all keep below the largest upper end, and the attack on the
     # largest lower end succeeds if its model is the true one
-    largest = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    several = (models or len(found)) > 1 and largest.against != "informed"
-    unsure = several or any(UNSURE in leak.assumptions for leak in found)
+    largest = max(brackets, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(brackets, key=lambda leak: leak.lower)
+    several = (models or len(brackets)) > 1 and largest.against != "informed"
+    unsure = several or any(UNSURE in leak.assumptions for leak in brackets)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
-            f"one of the {models or len(found)} models of the set is true",
+            f"one of the {models or len(brackets)} models of the set is true",
             *(() if note is None else (note,)),
-            *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
+            *dict.fromkeys(a for leak in brackets for a in leak.assumptions if a != UNSURE),
             *((UNSURE,) if unsure else ()),
         ),
-        valid_for=min((leak.valid_for for leak in found), key=WIDTHS.index),
-        curve=_together([leak.curve for leak in found]),
+        valid_for=min((leak.valid_for for leak in brackets), key=WIDTHS.index),
+        curve=_together([leak.curve for leak in brackets]),
     )  # fmt: skip
 
 
@@ -380,8 +380,8 @@ def depth(tree: Any) -> int:
         deep += 1
         level = [
             part
-            for found in level
-            for part in (found.values() if isinstance(found, dict) else found)
+            for container in level
+            for part in (container.values() if isinstance(container, dict) else container)
         ]
         if deep > DEEPEST:
             break

@@ -257,8 +257,8 @@ class DiscreteGaussianCurve(Curve):
         first = math.floor(up(centre - self.step / 2)) + 1
         # any threshold gives a *lower* value of the supremum; the best is this or the next whole
         # number, where rounding may have moved the centre across one
-        found = [self._at(epsilon, first + shift) for shift in (-1, 0, 1)]
-        return max(found)
+        candidates = [self._at(epsilon, first + shift) for shift in (-1, 0, 1)]
+        return max(candidates)
 
     def _at(self, epsilon: float, first: int) -> float:
         """Return Pr[Z >= first] - e^epsilon Pr[Z >= first + step], rounded up."""
@@ -295,12 +295,12 @@ class GivenCurve(Curve):
 
     def delta(self, epsilon: float) -> float:
         """Return what the function says, if it is a probability."""
-        found = float(self.function(epsilon))
-        if not 0 <= found <= 1:
+        value = float(self.function(epsilon))
+        if not 0 <= value <= 1:
             raise InvalidInput(
-                f"a profile must return a delta between 0 and 1, found {found} at {epsilon:g}"
+                f"a profile must return a delta between 0 and 1, found {value} at {epsilon:g}"
             )
-        return found
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -352,9 +352,9 @@ class ReplacedCurve(Curve):
                 rest = max(0.0, math.nextafter(epsilon - part, 0.0)) if part else epsilon
                 rest = part if part == epsilon / 2 else rest
                 far = self.curve.delta(rest)
-                found = self.curve.delta(part) + (exp(part) * far if far else 0.0)
-                if found < best:
-                    best, at = found, part
+                value = self.curve.delta(part) + (exp(part) * far if far else 0.0)
+                if value < best:
+                    best, at = value, part
             width = (high - low) / 16
             low, high = max(0.0, at - width), min(epsilon, at + width)
         return min(1.0, up(best, 8))
@@ -381,8 +381,8 @@ class LargestCurve(Curve):
 
     def corners(self) -> tuple[float, ...]:
         """Return the levels of all curves, if each says something at certain levels only."""
-        found = [curve.corners() for curve in self.curves]
-        return tuple(sorted({level for own in found for level in own})) if all(found) else ()
+        lists = [curve.corners() for curve in self.curves]
+        return tuple(sorted({level for own in lists for level in own})) if all(lists) else ()
 
 
 def points(pairs: Sequence[tuple[float, float]]) -> PointCurve:

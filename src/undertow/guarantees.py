@@ -89,13 +89,13 @@ class PureDP:
         >>> PureDP.from_opendp(noisy_count)
         PureDP(epsilon=0.5, unit='record')
         """
-        found = from_opendp(measurement, unit)
-        if not isinstance(found, PureDP):
+        guarantee = from_opendp(measurement, unit)
+        if not isinstance(guarantee, PureDP):
             raise NotSupported(
                 f"the measurement guarantees {measurement.output_measure}, which is not pure "
                 "differential privacy; use undertow.integrations.from_opendp, and a delta"
             )
-        return found
+        return guarantee
 
 
 _COMMON = {"unit": "record", "neighbours": "replace"}
@@ -120,11 +120,11 @@ class _Approximate:
     def __repr__(self) -> str:
         """Return the guarantee as it is written: its own numbers, then what is not by default."""
         own = [each for each in fields(self) if each.name not in _COMMON]
-        said = [f"{each.name}={getattr(self, each.name)!r}" for each in own]
+        shown = [f"{each.name}={getattr(self, each.name)!r}" for each in own]
         for name, usual in _COMMON.items():
-            found = getattr(self, name)
-            said += [] if found == usual else [f"{name}={found!r}"]
-        return f"{type(self).__name__}({', '.join(said)})"
+            value = getattr(self, name)
+            shown += [] if value == usual else [f"{name}={value!r}"]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def one_step(self) -> Curve:
         """Return the curve of the guarantee between its own neighbours."""
@@ -236,16 +236,16 @@ class Profile(_Approximate):
     def __post_init__(self) -> None:
         """Check the profile."""
         _Approximate.__post_init__(self)
-        found = self.profile
-        if hasattr(found, "get_delta_for_epsilon") or callable(found):
+        curve = self.profile
+        if hasattr(curve, "get_delta_for_epsilon") or callable(curve):
             return
-        if isinstance(found, str) or not isinstance(found, Sequence):
+        if isinstance(curve, str) or not isinstance(curve, Sequence):
             raise InvalidInput(
                 "a profile is a list of pairs (epsilon, delta), a function of epsilon, or a "
-                f"privacy loss distribution; found {type(found).__name__}"
+                f"privacy loss distribution; found {type(curve).__name__}"
             )
         try:
-            pairs = points([(epsilon, delta) for epsilon, delta in found]).pairs
+            pairs = points([(epsilon, delta) for epsilon, delta in curve]).pairs
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -351,8 +351,8 @@ def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
             f"the measurement guarantees {measure}, of which no leakage is known; use one with "
             f"MaxDivergence or {', '.join(_MEASURES)}"
         )
-    found = make(privacy_map(1 if at is None else at), neighbours)
-    return found if unit == "record" else replace(found, unit=unit)
+    guarantee = make(privacy_map(1 if at is None else at), neighbours)
+    return guarantee if unit == "record" else replace(guarantee, unit=unit)
 
 
 _CHANGES = ("AddOneRow", "AddMaxRows", "AddMaxRowsInMaxGroups", "AddRowsWithID")
@@ -409,28 +409,28 @@ def from_tumult(
     )
 
 
-def _named(found: object) -> str:
+def _named(claim: object) -> str:
     """Return the name of an object's class, or of a class itself."""
-    return found.__name__ if isinstance(found, type) else type(found).__name__
+    return claim.__name__ if isinstance(claim, type) else type(claim).__name__
 
 
-def _zcdp(found: Any, neighbours: Neighbours) -> Guarantee:
-    return ZCDP(float(found), neighbours=neighbours)
+def _zcdp(claim: Any, neighbours: Neighbours) -> Guarantee:
+    return ZCDP(float(claim), neighbours=neighbours)
 
 
-def _approximate(found: Any, neighbours: Neighbours) -> Guarantee:
-    epsilon, delta = found
+def _approximate(claim: Any, neighbours: Neighbours) -> Guarantee:
+    epsilon, delta = claim
     return ApproximateDP(float(epsilon), float(delta), neighbours=neighbours)
 
 
-def _approximate_zcdp(found: Any, neighbours: Neighbours) -> Guarantee:
-    rho, delta = (float(each) for each in found)
+def _approximate_zcdp(claim: Any, neighbours: Neighbours) -> Guarantee:
+    rho, delta = (float(each) for each in claim)
     inner = ConcentratedCurve(rho)
     return Profile(lambda level: min(1.0, up(inner.delta(level) + delta)), neighbours=neighbours)
 
 
-def _smoothed(found: Any, neighbours: Neighbours) -> Guarantee:
-    return Profile(lambda level: min(1.0, up(float(found.delta(level)))), neighbours=neighbours)
+def _smoothed(claim: Any, neighbours: Neighbours) -> Guarantee:
+    return Profile(lambda level: min(1.0, up(float(claim.delta(level)))), neighbours=neighbours)
 
 
 _MEASURES: dict[str, Callable[[Any, Neighbours], Guarantee]] = {

@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +44,6 @@ from undertow.mechanisms import (
     noisy,
 )
 from undertow.methods import METHODS, is_certified
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
     Check,
@@ -58,9 +57,11 @@ from undertow.models.fitting.checks import (
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
     AnyQuery,
+    BaseQuery,
     BinaryHistogram,
     Count,
     Histogram,
@@ -442,43 +443,67 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 
+def _read_count(description: Any) -> Count:
+    fields(description, "a count", ("kind", "states"))
+    if not isinstance(description["states"], list):
+        raise InvalidPlan("a count needs a list of states")
+    return Count(names(description["states"], "states"))
+
+
+def _read_histogram(description: Any) -> Histogram:
+    fields(description, "a histogram", ("kind",), ("totalled",))
+    return Histogram(description.get("totalled", False))
+
+
+def _read_binary_histogram(description: Any) -> BinaryHistogram:
+    fields(description, "a histogram of two states", ("kind", "counted", "rest"))
+    return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
+
+
+def _read_top_k(description: Any) -> TopK:
+    fields(description, "the most frequent states", ("kind", "k", "among"))
+    return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
+
+
+def _read_transitions(description: Any) -> Transitions:
+    fields(description, "a table of transitions", ("kind",))
+    return Transitions()
+
+
+def _read_total(description: Any) -> Sum | Mean:
+    kind: type[Sum] | type[Mean] = Sum if description["kind"] == Sum.kind else Mean
+    fields(description, f"a {kind.kind}", ("kind", "lower", "upper", "values", "steps"))
+    lower, upper = (number(description[end], end) for end in ("lower", "upper"))
+    steps = whole(description["steps"], "steps of the lattice", 2**53)
+    return kind(lower, upper, _values_from_list(description), steps)
+
+
+def _read_linear(description: Any) -> Linear:
+    fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
+    spread = number(description["spread"], "spread")
+    least = _maybe(description["lower"], "lower")
+    return Linear(numbers(description["weights"]), spread, least, _values_from_list(description))
+
+
+QUERIES: dict[str, Callable[[dict[str, Any]], BaseQuery]] = {
+    Count.kind: _read_count,
+    Histogram.kind: _read_histogram,
+    BinaryHistogram.kind: _read_binary_histogram,
+    TopK.kind: _read_top_k,
+    Transitions.kind: _read_transitions,
+    Sum.kind: _read_total,
+    Mean.kind: _read_total,
+    Linear.kind: _read_linear,
+}
+"""The readers of the queries of plan files, by kind: a new query has one line here."""
+
+
 def _query_from_dict(description: Any) -> Any:
+    """Return the query of a plan file."""
     kind = description.get("kind") if isinstance(description, dict) else None
-    match kind:
-        case "count":
-            fields(description, "a count", ("kind", "states"))
-            if not isinstance(description["states"], list):
-                raise InvalidPlan("a count needs a list of states")
-            return Count(names(description["states"], "states"))
-        case "histogram":
-            fields(description, "a histogram", ("kind",), ("totalled",))
-            return Histogram(description.get("totalled", False))
-        case "binary-histogram":
-            fields(description, "a histogram of two states", ("kind", "counted", "rest"))
-            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
-        case "top-k":
-            fields(description, "the most frequent states", ("kind", "k", "among"))
-            return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
-        case "transitions":
-            fields(description, "a table of transitions", ("kind",))
-            return Transitions()
-        case "sum" | "mean":
-            fields(description, f"a {kind}", ("kind", "lower", "upper", "values", "steps"))
-            lower, upper = (number(description[end], end) for end in ("lower", "upper"))
-            steps = whole(description["steps"], "steps of the lattice", 2**53)
-            return (Sum if kind == "sum" else Mean)(
-                lower, upper, _values_from_list(description), steps
-            )
-        case "linear":
-            fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
-            spread = number(description["spread"], "spread")
-            least = _maybe(description["lower"], "lower")
-            return Linear(
-                numbers(description["weights"]), spread, least, _values_from_list(description)
-            )
-    raise InvalidPlan(
-        "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
-    )
+    if not isinstance(kind, str) or kind not in QUERIES:
+        raise InvalidPlan(f"a question is a {', '.join(QUERIES)}; found another")
+    return QUERIES[kind](description)
 
 
 def _state(value: Any, what: str) -> State:
@@ -1131,7 +1156,7 @@ class Plan(Generic[M]):
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
             ("protects", _protected(self)),
             ("model", self.model.describe()),
-            *(("checked", check.said()) for check in self.checks),
+            *(("checked", check.summary()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)

@@ -32,7 +32,7 @@ RUNS = [2]
 
 
 def claimed(mechanism, model, limit, against="any", secret=None):
-    more = {} if secret is None else {"secrets": secret}
+    more = {} if secret is None else {"secret": secret}
     claim = Leakage(limit, limit, "as sold", against, **more)
     return ut.Plan(mechanism, model, limit, claim, "exact")
 

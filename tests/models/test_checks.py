@@ -8,13 +8,15 @@ from scipy import stats
 
 from undertow import MarkovChain, ModelSet
 from undertow.errors import InvalidModel
-from undertow.models.fitting.checking import DOUBT, POWER, Hypothesis, checks_of, decided
-from undertow.models.fitting.checks import (
+from undertow.models.fitting.checks import NAMES, Check, checks_from_list
+from undertow.models.fitting.hypotheses import (
+    DOUBT,
     MATTERS,
-    NAMES,
-    Check,
+    POWER,
     Difference,
-    checks_from_list,
+    Hypothesis,
+    checks_of,
+    decided,
     differ,
 )
 from undertow.models.fitting.tally import tally

@@ -6,7 +6,7 @@ from typing import Any, ClassVar
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
-from undertow.models.described import fields, number, whole
+from undertow.models.validation import fields, number, whole
 from undertow.queries import BaseQuery, State
 
 

@@ -31,7 +31,7 @@ def test_a_failure_costs_what_the_plan_leaks_under_the_alternative(drifting):
     level = ut.leakage(ut.PureDP(plan.mechanism.level_upper()), time.alternative)
     assert time.leakage == (0.0, level.upper)
     assert 1.0 < truth.lower <= level.upper  # the sticky half leaks more than is allowed
-    assert "this plan leaks at most" in time.said()
+    assert "this plan leaks at most" in time.summary()
     assert of(plan, "hours").leakage is None
     assert "checked    time: failed" in str(plan)
 

@@ -12,12 +12,13 @@ import pytest
 import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.ledger.balance import levels_after
 from undertow.ledger.rules import Entry
-from undertow_studio.charts.calendars import calendar_chart
-from undertow_studio.views.calendar import BudgetYear, Day, budget_year, spending_days
-from undertow_studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
-from undertow_studio.views.fading import fading
-from undertow_studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.charts.calendar import calendar_chart
+from undertow_studio.fits import fading
+from undertow_studio.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.pages.costs import CostRow, cost_table, error_view, grid, leakage_view
+from undertow_studio.pages.release import BudgetYear, Day, budget_year, spending_days
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
@@ -136,7 +137,7 @@ def test_error_curves_and_the_table_behind_them():
 
 def test_a_redacted_account_is_closed():
     closed = Entry("a", "redaction", None, 0.9, Scope(), {}, "confirmed", at="2026-03-03T08:00")
-    days = spending_days([closed], "record", dt.date(2026, 1, 1))
+    days = spending_days(levels_after([closed], "record"), dt.date(2026, 1, 1))
     found = BudgetYear(1.0, "2026-01-01", "2026-05-01", days, 0.1)
     assert found.words() == "The data set was redacted: nothing else of it can be released."
     assert found.weeks() == ()

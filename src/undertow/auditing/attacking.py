@@ -186,8 +186,8 @@ def _check_rows(outputs: Any, truth: Any) -> None:
     frames = []
     for data in (outputs, truth):
         names = [PERSON] if data.moment is None else [PERSON, TIME]
-        (found,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
-        listed = [found[name].to_list() for name in names]
+        (rows,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
+        listed = [rows[name].to_list() for name in names]
         if data.grid.person is not None:
             listed[0] = data.source.columns[data.grid.person].persons(listed[0])
         frames.append(listed)
@@ -267,8 +267,8 @@ class Verdict:
             "attacker", "accuracy", "interval", "prior", "advantage", "advantage_interval",
             "charged", "charged_interval", "worst", "place", "bound", "targets",
         )  # fmt: skip
-        found = {name: getattr(self, name) for name in names}
-        return _plain(found) | {"covered": self.covers, "exceeds": self.exceeds()}
+        fields = {name: getattr(self, name) for name in names}
+        return _plain(fields) | {"covered": self.covers, "exceeds": self.exceeds()}
 
     def guarantee(self) -> str:
         """Return the bound in a few words."""
@@ -363,9 +363,9 @@ _SLACK = 1e-9
 """What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
 
 
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the entries with lists for tuples, as JSON has them."""
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
 
 
 def _charge(share: float, prior: float) -> float:
@@ -430,8 +430,8 @@ def attack(
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> plan = Plan(flips, chain, 1.1, Leakage(1.1, 1.1, "exact", "informed"), "exact")
     >>> truth = chain.simulate(2000, seed=1)
-    >>> found = attack(sanitize(plan, truth, insecure_seed=2), plan, truth)
-    >>> [(one.attacker, round(one.accuracy, 2), one.exceeds()) for one in found.verdicts[1:]]
+    >>> outcome = attack(sanitize(plan, truth, insecure_seed=2), plan, truth)
+    >>> [(one.attacker, round(one.accuracy, 2), one.exceeds()) for one in outcome.verdicts[1:]]
     [('single-bit', 0.75, False), ('correlation-aware', 0.9, True), ('viterbi', 0.89, True)]
     """
     chain = _chain(plan, model)
@@ -520,12 +520,12 @@ def _compared(
         bound = None
         if plan.leakage.secret.value_pairs is None:
             bound = float(np.average(average_bound(law, epsilon), weights=times))
-        found = Verdict(
+        verdict = Verdict(
             name, float(right.mean()), share_interval(right, sizes, confidence),
             float(np.average(law.max(axis=1), weights=times)), worst, place, bound,
             covers(plan, attacker=name, known=known, targets=wanted, model=chain), len(chosen),
         )  # fmt: skip
-        verdicts.append(found)
+        verdicts.append(verdict)
         laws = laws or _shares(law, times)
     return Attack(
         tuple(verdicts), epsilon, plan.against, int(lengths.sum()), len(lengths), known,
@@ -581,21 +581,21 @@ def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ..
 def _named(
     attackers: Iterable[str | Attacker] | None, default: Sequence[str]
 ) -> dict[str, Attacker]:
-    found: dict[str, Attacker] = {}
+    chosen: dict[str, Attacker] = {}
     for one in default if attackers is None else attackers:
         if callable(one):
-            found[getattr(one, "__name__", type(one).__name__)] = one
+            chosen[getattr(one, "__name__", type(one).__name__)] = one
         elif one in ATTACKERS:
-            found[one] = ATTACKERS[one]
+            chosen[one] = ATTACKERS[one]
         else:
             known = ", ".join(map(repr, ATTACKERS))
             raise InvalidInput(
                 f"attackers on series are {known}, or functions such as "
                 f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
             )
-    if not found:
+    if not chosen:
         raise InvalidInput("name at least one attacker, or leave attackers out")
-    return found
+    return chosen
 
 
 def _rule(chain: Model, rest: State | None) -> Rule:

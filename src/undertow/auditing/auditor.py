@@ -136,8 +136,8 @@ class Trial:
     def answers(self, series: Batch) -> Batch:
         """Return what the code answers, one answer or more for each series."""
 
-        def run(asked: Batch) -> Batch:
-            return checked(self.mechanism(asked), asked, self.outputs)
+        def run(rows: Batch) -> Batch:
+            return checked(self.mechanism(rows), rows, self.outputs)
 
         if self.focus.alone:
             return alone(run)(series)
@@ -323,8 +323,8 @@ def suspicions(
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=9)
     >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, Leakage(1, 1, "exact", "ignorant"), "exact")
-    >>> found = suspicions(plan, DrawnModel(chain, 9), Suspects(records=(3,)))
-    >>> [attack.words() for attack, _ in found]
+    >>> attacks = suspicions(plan, DrawnModel(chain, 9), Suspects(records=(3,)))
+    >>> [attack.words() for attack, _ in attacks]
     ['target record 3 of 9, nothing known: 0 against 1']
     """
     for record in suspects.records:
@@ -477,15 +477,15 @@ class Audit:
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
-        at, said = self.at_delta(), self.limit_words()
+        at, limit = self.at_delta(), self.limit_words()
         if self.refuted:
             factor = f" (a factor {below(math.exp(self.lower), 3)} in the odds)"
             return (
                 f"refuted: {sure} the leakage{at} is at least {below(self.lower, 4)}"
-                f"{'' if self.delta else factor}, and at most {said} was guaranteed"
+                f"{'' if self.delta else factor}, and at most {limit} was guaranteed"
             )
         return (
-            f"consistent with the guarantee of {said}: the best of {self.attacks} "
+            f"consistent with the guarantee of {limit}: the best of {self.attacks} "
             f"attacks shows, {sure}, a leakage{at} of at least {below(self.lower, 4)}"
         )
 
@@ -528,8 +528,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return found | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
+        entries = {field.name: getattr(self, field.name) for field in fields(self)}
+        return entries | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
 
 
 def audit(
@@ -624,13 +624,13 @@ def audit(
         for half, (place, choice) in enumerate(chosen)
     ]
     test, place, event = max(tested, key=lambda item: item[0].lower)
-    found = trials[place]
+    trial = trials[place]
     randomness = "secure" if seed is None else f"insecure, seed {seed}"
     if mechanism is not None:
         randomness = "that of the mechanism given"
     return Audit(
         "refuted" if test.lower > guaranteed else "consistent",
-        test.lower, guaranteed, confidence, found.attack, found.describe(event),
+        test.lower, guaranteed, confidence, trial.attack, trial.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
         allowed, test.blanks, plan.releases if plan.task == "answer" else 1,
     )  # fmt: skip
@@ -641,11 +641,11 @@ def _trials(
 ) -> list[Trial]:
     """Return the attacks that can be tried, the plan's witness first."""
     trials: list[Trial] = []
-    found = drawn_models(plan)
-    seeds = [None] * len(found) if seed is None else seed.spawn(len(found))
-    for drawn, own in zip(found, seeds, strict=True):
+    models = drawn_models(plan)
+    seeds = [None] * len(models) if seed is None else seed.spawn(len(models))
+    for drawn, own in zip(models, seeds, strict=True):
         box = mechanism or release_code(plan, drawn.model.states, own)
-        for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
+        for attack in attacks(plan, drawn, MOST_ATTACKS // len(models)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
                 trials.append(prepare(plan, drawn, attack, box))
     return trials
@@ -773,13 +773,13 @@ def _chosen(
         return {place: halves.chosen(half, place, draws, error) for place in places}
 
     def rank(place: int) -> tuple[int, float]:
-        repeat, guess = halves.trials[place].focus.repeat, found[place].guess
+        repeat, guess = halves.trials[place].focus.repeat, choice[place].guess
         return (2 if repeat is None or guess <= limit else int(repeat.calls)), -guess
 
-    found = choices(list(range(len(halves.trials))), halves.few)
-    order = sorted(found, key=rank)
+    choice = choices(list(range(len(halves.trials))), halves.few)
+    order = sorted(choice, key=rank)
     if halves.few < halves.draws:
         kept = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
-        found = choices(list(kept), halves.draws)
-        order = sorted(found, key=rank)
-    return order[0], found[order[0]]
+        choice = choices(list(kept), halves.draws)
+        order = sorted(choice, key=rank)
+    return order[0], choice[order[0]]

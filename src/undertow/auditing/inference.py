@@ -71,8 +71,8 @@ class Hidden:
 
     def step(self, record: int) -> Array:
         """Return the matrix that leads from a record to the next one."""
-        found: Array = self.steps[record * self.moving]
-        return found
+        kernel: Array = self.steps[record * self.moving]
+        return kernel
 
     def law(self, record: int) -> Array:
         """Return the law of the hidden state of a record, without outputs."""
@@ -129,8 +129,8 @@ class Observed:
         # each pair of output and known state becomes one more row of the emission
         pairs, rows = np.unique(seen * size + states.astype(np.int64), return_inverse=True)
         # the output's probability where the state is the known one, else 0: (pairs, hidden states)
-        told = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
-        emission = np.concatenate([hidden.emission, told])  # (rows + pairs, hidden states)
+        likelihoods = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
+        emission = np.concatenate([hidden.emission, likelihoods])  # (rows + pairs, hidden states)
         codes = self.codes.astype(_width(len(emission)))
         codes[places] = len(hidden.emission) + rows
         return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
@@ -215,25 +215,25 @@ def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
     >>> observe(coded_whole([1, 1, 0], Rule((0, 1)), "it"), flips, chain).codes.tolist()
     [1, 1, 0]
     """
-    made = hidden(channel, chain)
+    channel_law = hidden(channel, chain)
     _check_lengths(read, channel, chain)
     codes = read.codes
-    if isinstance(channel, Redaction) and made.erased is not None:
+    if isinstance(channel, Redaction) and channel_law.erased is not None:
         length, size = channel.length, len(chain.states)
         places = np.tile(np.arange(length), len(read.lengths))
         _check_shown(codes, channel, places)
         # (records,): rows of the emission
-        codes = np.where(codes == size, made.erased[places], codes)
-    codes = np.ascontiguousarray(codes, dtype=_width(len(made.emission)))
+        codes = np.where(codes == size, channel_law.erased[places], codes)
+    codes = np.ascontiguousarray(codes, dtype=_width(len(channel_law.emission)))
     spans = read.spans[read.spans > 0]
     ends = np.cumsum(spans, dtype=np.int64)
     if read.places is None:
-        return Observed(made, codes, ends, None)
+        return Observed(channel_law, codes, ends, None)
     begins = np.cumsum(read.spans) - read.spans
     present = np.repeat(begins, read.lengths) + read.places  # (records,): their steps of time
-    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)  # (steps of time,)
+    filled = np.full(int(ends[-1]), channel_law.nothing, dtype=codes.dtype)  # (steps of time,)
     filled[present] = codes
-    return Observed(made, filled, ends, present)
+    return Observed(channel_law, filled, ends, present)
 
 
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: Model) -> Coded:
@@ -402,9 +402,9 @@ def posteriors(
             f"{max(lengths)}; take one series after the other"
         )
     observed = observe(read, channel, chain)
-    found = smoothed(observed.knowing(*read_known(known, observed, chain)))
+    law = smoothed(observed.knowing(*read_known(known, observed, chain)))
     many = table or len(read.lengths) > 1
-    return found.reshape(len(read.lengths), -1, len(chain.states)) if many else found
+    return law.reshape(len(read.lengths), -1, len(chain.states)) if many else law
 
 
 def smoothed(observed: Observed) -> Array:
@@ -430,8 +430,8 @@ def smoothed(observed: Observed) -> Array:
         place = loop(observed.codes, observed.ends, *logs(observed), out)
     if place >= 0:
         raise impossible(observed, place)
-    found: Array = observed.there(model.records(out))  # (records, states)
-    return found
+    law: Array = observed.there(model.records(out))  # (records, states)
+    return law
 
 
 def logs(observed: Observed) -> tuple[Array, Array, int, Array]:

@@ -103,20 +103,20 @@ def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
     >>> drawn_models(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
     41
     """
-    found: list[Any] = []
+    models: list[Any] = []
     refused: list[str] = []
     order: tuple[Node, ...] = ()
     for model in plan.model.members():
         examples = model.examples(plan.query)
-        found += examples
+        models += examples
         order = model.order() or order
         refused += [] if examples else [type(model).__name__]
-    if not found:
+    if not models:
         raise NotSupported(
             f"an audit draws data from the plan's model, and a {refused[0]} is no law that data "
             "could be drawn from; audit a plan for a model of the class, such as a MarkovChain"
         )
-    return [DrawnModel(model, _length(plan, model), order) for model in found[:_MOST_MODELS]]
+    return [DrawnModel(model, _length(plan, model), order) for model in models[:_MOST_MODELS]]
 
 
 def _length(plan: "Plan[Any]", model: Model) -> int:
@@ -140,11 +140,11 @@ def attacks(plan: "Plan[Any]", drawn: DrawnModel, most: int = MOST_ATTACKS) -> l
     >>> [attack.words() for attack in attacks(plan, DrawnModel(chain, 9))]
     ['target record 4 of 9, nothing known: 0 against 1']
     """
-    found: dict[Any, Witness] = {}
+    witnesses: dict[Any, Witness] = {}
     for attack in islice(_tried(plan, drawn), 4 * most):
         key = (attack.target, attack.known, frozenset((attack.value, attack.other)))
-        found.setdefault(key, attack)
-    return list(found.values())[:most]
+        witnesses.setdefault(key, attack)
+    return list(witnesses.values())[:most]
 
 
 def _tried(plan: "Plan[Any]", drawn: DrawnModel) -> Iterator[Witness]:
@@ -265,19 +265,19 @@ def _outwards(
     chain: MarkovChain, known: Mapping[int, Any], target: int, length: int
 ) -> dict[int, Any]:
     """Return the known records and, beyond the outermost on each side, a likely continuation."""
-    found = dict(known)
+    places = dict(known)
     right = max((record for record in known if record > target), default=None)
     left = min((record for record in known if record < target), default=None)
     if right is not None:
         for record in range(right + 1, length):
-            row = chain.step(record - 1)[chain.index(found[record - 1])]
-            found[record] = chain.states[int(row.argmax())]
+            row = chain.step(record - 1)[chain.index(places[record - 1])]
+            places[record] = chain.states[int(row.argmax())]
     if left is not None:
         laws = chain.marginals(left + 1)
         for record in reversed(range(left)):
-            column = chain.step(record)[:, chain.index(found[record + 1])]
-            found[record] = chain.states[int((laws[record] * column).argmax())]
-    return found
+            column = chain.step(record)[:, chain.index(places[record + 1])]
+            places[record] = chain.states[int((laws[record] * column).argmax())]
+    return places
 
 
 Draw = Callable[[int, np.random.Generator], npt.NDArray[Any]]
@@ -346,11 +346,11 @@ class ChainSource:
         unsure = np.flatnonzero(~certain.any(axis=1)).tolist()
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((self.length, draws), dtype=kind)  # (records, draws)
-            made[:] = template[:, None]
+            series = np.empty((self.length, draws), dtype=kind)  # (records, draws)
+            series[:] = template[:, None]
             for record in unsure:  # the first one has no record before it, and one row of cuts
-                _step(cuts[record], made[record - 1], generator.random(draws), made[record])
-            return made.T if shown is None else shown[made].T  # (draws, records)
+                _step(cuts[record], series[record - 1], generator.random(draws), series[record])
+            return series.T if shown is None else shown[series].T  # (draws, records)
 
         return draw
 
@@ -427,10 +427,10 @@ class GaussianSource:
         root = np.linalg.cholesky((rest + rest.T) / 2) if free else rest
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((draws, self.length))
-            made[:, known] = values
-            made[:, free] = centre + generator.standard_normal((draws, len(free))) @ root.T
-            return made
+            series = np.empty((draws, self.length))
+            series[:, known] = values
+            series[:, free] = centre + generator.standard_normal((draws, len(free))) @ root.T
+            return series
 
         return draw
 
@@ -462,11 +462,11 @@ class NetworkSource:
         laws = [(records, *_listed(part, records, fixed)) for part, records in parts]
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((draws, self.length), dtype=np.uint8)
+            series = np.empty((draws, self.length), dtype=np.uint8)
             for records, states, bounds in laws:
                 chosen = np.searchsorted(bounds, generator.random(draws), side="right")
-                made[:, records] = states[np.minimum(chosen, len(states) - 1)]
-            return made
+                series[:, records] = states[np.minimum(chosen, len(states) - 1)]
+            return series
 
         return draw
 

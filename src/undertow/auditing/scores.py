@@ -224,8 +224,10 @@ def count_score(
     ]
 
     def score(answers: Batch) -> Array:
-        found = sum(np.interp(answers[:, place], grid, ratio) for place, ratio in enumerate(ratios))
-        return np.hstack([np.round(np.asarray(found), _DIGITS)[:, None], answer_score(answers)])
+        ratio_sum = sum(
+            np.interp(answers[:, place], grid, ratio) for place, ratio in enumerate(ratios)
+        )
+        return np.hstack([np.round(np.asarray(ratio_sum), _DIGITS)[:, None], answer_score(answers)])
 
     return score
 
@@ -321,10 +323,10 @@ def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelle
     An answer is base + k step, and k is what is labelled. ``middles`` has a k for each released
     number; single values up to 16 around it have a label each.
 
-    >>> found = number_labels(0.0, 1.0, (3,))
-    >>> found.label(np.array([[4.0], [5.0], [-90.0]])).tolist()
+    >>> labels = number_labels(0.0, 1.0, (3,))
+    >>> labels.label(np.array([[4.0], [5.0], [-90.0]])).tolist()
     [[0, 1, 4, 4, 17], [1, 2, 0, 5, 18], [0, 0, 0, 1, 0]]
-    >>> found.words(1, (0, 2)), found.words(4, (0, 17))
+    >>> labels.words(1, (0, 2)), labels.words(4, (0, 17))
     ('the released number modulo 3 is 0 or 2', 'the released number is -13 or less or 4')
     """
     shown = middles[:_NUMBERS]
@@ -338,13 +340,13 @@ def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelle
 
     def label(answers: Batch) -> Labels:
         steps = np.rint((answers[:, : len(shown)] - base) / step)  # (draws, numbers)
-        made: list[Batch] = []
+        sorted_by: list[Batch] = []
         for place, middle in enumerate(shown):
             lone = min(place, steps.shape[1] - 1)  # code may answer with fewer numbers
-            found = np.clip(steps[:, lone], -_LARGEST, _LARGEST).astype(np.int64)  # (draws,)
-            made += [found % modulus for modulus in MODULI]
-            made += [np.clip(found - middle, -NEAR, NEAR) + NEAR]
-        return np.stack(made, axis=1).astype(np.uint8)  # (draws, labels)
+            whole = np.clip(steps[:, lone], -_LARGEST, _LARGEST).astype(np.int64)  # (draws,)
+            sorted_by += [whole % modulus for modulus in MODULI]
+            sorted_by += [np.clip(whole - middle, -NEAR, NEAR) + NEAR]
+        return np.stack(sorted_by, axis=1).astype(np.uint8)  # (draws, labels)
 
     return Labelled(label, tuple(columns))
 
@@ -356,10 +358,10 @@ def call_labels(base: float, step: float, numbers: int, where: str) -> Labelled:
     that of the exact answers, so its remainders show the target's value; the two differences are
     labelled together, since noise may be shared with one partner or the other.
 
-    >>> found = call_labels(0.0, 1.0, 1, "the row next to it")
-    >>> found.label(np.array([[7.0, 4.0, 9.0]])).tolist()  # differences 3 and -2
+    >>> labels = call_labels(0.0, 1.0, 1, "the row next to it")
+    >>> labels.label(np.array([[7.0, 4.0, 9.0]])).tolist()  # differences 3 and -2
     [[2, 1, 18, 26]]
-    >>> found.words(0, (1,))
+    >>> labels.words(0, (1,))
     'the released number less that in the row next to it modulo 2, (before, after), is (0, 1)'
     """
     columns: list[tuple[str, tuple[str, ...]]] = []
@@ -377,12 +379,12 @@ def call_labels(base: float, step: float, numbers: int, where: str) -> Labelled:
         steps = np.rint((answers - base) / step)
         whole = np.clip(steps, -_LARGEST, _LARGEST).astype(np.int64)
         own, before, after = np.split(whole, 3, axis=1)  # (draws, numbers) each
-        made: list[Batch] = []
+        sorted_by: list[Batch] = []
         for place in range(min(numbers, _NUMBERS)):
             lone = min(place, own.shape[1] - 1)  # code may answer with fewer numbers
             one, two = own[:, lone] - before[:, lone], own[:, lone] - after[:, lone]
-            made += [one % m * m + two % m for m in MODULI]
-        return np.stack(made, axis=1).astype(np.uint8)  # (draws, labels)
+            sorted_by += [one % m * m + two % m for m in MODULI]
+        return np.stack(sorted_by, axis=1).astype(np.uint8)  # (draws, labels)
 
     return Labelled(label, tuple(columns))
 
@@ -393,10 +395,10 @@ def output_labels(target: int, length: int, outputs: int, where: str) -> Labelle
     Each of the three series has ``length`` shown records. Where coins are shared, the output in a
     known series shows which they were.
 
-    >>> found = output_labels(1, 2, 2, "the row next to it")
-    >>> found.label(np.array([[0, 1, 1, 0, 0, 1]])).tolist()  # outputs 1, 0 and 1
+    >>> labels = output_labels(1, 2, 2, "the row next to it")
+    >>> labels.label(np.array([[0, 1, 1, 0, 0, 1]])).tolist()  # outputs 1, 0 and 1
     [[2, 3, 5]]
-    >>> found.words(0, (2,))
+    >>> labels.words(0, (2,))
     'the outputs of the target, and of its place in the row next to it (before), are (1, 0)'
     """
     groups = [("before", (0, 1)), ("after", (0, 2)), ("before, after", (0, 1, 2))]
@@ -421,10 +423,10 @@ def pair_labels(
     many ``outputs``. With too many outputs to tell all pairs apart there are no labels. A
     ``partner`` is looked at too, wherever it is.
 
-    >>> found = pair_labels(1, 3, 2)
-    >>> found.label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
+    >>> labels = pair_labels(1, 3, 2)
+    >>> labels.label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
     [[2, 1, 5]]
-    >>> found.words(0, (0, 3))
+    >>> labels.words(0, (0, 3))
     'the outputs of records 0, 1 of the 3 looked at are (0, 0) or (1, 1)'
     """
     others = {*range(max(target - _NEIGHBOURS, 0), min(target + _NEIGHBOURS + 1, length))}
@@ -446,8 +448,8 @@ def pair_labels(
 
 def _coded(shown: Batch, groups: Sequence[Sequence[int]], outputs: int) -> Labels:
     """Return for each group of places the outputs there, as digits of a number below 256."""
-    made = np.zeros((len(shown), len(groups)), dtype=np.uint8)
+    codes = np.zeros((len(shown), len(groups)), dtype=np.uint8)
     for column, group in enumerate(groups):
         for record in group:
-            made[:, column] = made[:, column] * outputs + shown[:, record].astype(np.uint8)
-    return made  # (draws, labels)
+            codes[:, column] = codes[:, column] * outputs + shown[:, record].astype(np.uint8)
+    return codes  # (draws, labels)

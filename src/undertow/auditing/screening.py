@@ -152,14 +152,14 @@ def _features(
 
     Also whether exact answers are not known, so that records move what is left by right.
     """
-    found = answers[:, :_NUMBERS].astype(np.float64)
+    features = answers[:, :_NUMBERS].astype(np.float64)
     series = codes if drawn.model.states else values[codes]
     try:
-        exact = exact_answers(plan, drawn.model.states)(series)[:, : found.shape[1]]
+        exact = exact_answers(plan, drawn.model.states)(series)[:, : features.shape[1]]
     except NotSupported:  # a question that only code of one's own can answer
         exact = np.zeros((1, 1))
-    moved = exact.shape != found.shape
-    rest = found if moved else found - exact
+    moved = exact.shape != features.shape
+    rest = features if moved else features - exact
     rest = rest - np.median(rest, axis=0)
     # a few huge answers would hide the others: (draws, numbers)
     cut = np.quantile(np.abs(rest), 0.999, axis=0)
@@ -181,10 +181,10 @@ def _indicators(codes: Batch, states: int) -> list[Batch]:
 
 
 def _standard_bits(bits: Batch) -> npt.NDArray[np.float32]:
-    found = bits.astype(np.float32)
-    found -= found.mean(axis=0)
-    spread = found.std(axis=0)
-    return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=spread > 0))
+    standard = bits.astype(np.float32)
+    standard -= standard.mean(axis=0)
+    spread = standard.std(axis=0)
+    return np.asarray(np.divide(standard, spread, out=np.zeros_like(standard), where=spread > 0))
 
 
 def _influential(features: Array, codes: Batch, states: int, *, moved: bool) -> tuple[int, ...]:
@@ -192,10 +192,10 @@ def _influential(features: Array, codes: Batch, states: int, *, moved: bool) -> 
     root = math.sqrt(len(codes))
     scores = np.zeros(codes.shape[1])
     for indicator in _indicators(codes, states):
-        found = np.abs(features.T.astype(np.float32) @ indicator) / root  # (features, records)
+        influence = np.abs(features.T.astype(np.float32) @ indicator) / root  # (features, records)
         if moved:
-            found = found - np.median(found, axis=1, keepdims=True)
-        scores = np.maximum(scores, found.max(axis=0))
+            influence = influence - np.median(influence, axis=1, keepdims=True)
+        scores = np.maximum(scores, influence.max(axis=0))
     looks = features.shape[1] * codes.shape[1] * min(states, _STATES)
     return _strongest(scores, _level(looks))
 
@@ -207,11 +207,11 @@ def _strongest(scores: Array, level: float) -> tuple[int, ...]:
 
 def _blocks(records: int) -> list[npt.NDArray[np.int64]]:
     """Return the records that are compared with each other: runs of them, and both ends."""
-    found = [np.arange(begin, min(begin + BLOCK, records)) for begin in range(0, records, BLOCK)]
-    if len(found) > 1:
+    blocks = [np.arange(begin, min(begin + BLOCK, records)) for begin in range(0, records, BLOCK)]
+    if len(blocks) > 1:
         half = BLOCK // 2
-        found.append(np.r_[0:half, records - half : records])
-    return found
+        blocks.append(np.r_[0:half, records - half : records])
+    return blocks
 
 
 def _interacting(features: Array, codes: Batch, states: int) -> tuple[tuple[int, int], ...]:
@@ -222,9 +222,9 @@ def _interacting(features: Array, codes: Batch, states: int) -> tuple[tuple[int,
     for block in _blocks(codes.shape[1]):
         for indicator in _indicators(codes[:, block], states):
             for column in features.T.astype(np.float32):
-                found = np.abs((indicator * column[:, None]).T @ indicator) / root
-                looks += found.size // 2
-                _note(best, np.triu(found, 1), block)
+                interaction = np.abs((indicator * column[:, None]).T @ indicator) / root
+                looks += interaction.size // 2
+                _note(best, np.triu(interaction, 1), block)
     return _pairs(best, _level(looks))
 
 
@@ -296,9 +296,9 @@ def _shared(outputs: Batch, codes: Batch, states: int) -> tuple[tuple[int, int],
             together = np.where(often, np.triu(rest.T @ rest), 0.0)
             kept = np.where(len(codes) * variance > _STATES * _OFTEN, rest, 0.0)
             # (record, other): whether the output of the other depends on the record
-            for found in (together, *(indicator.T @ kept for indicator in indicators)):
-                _note(best, np.where(far, np.abs(found) / root, 0.0), block)
-                looks += found.size
+            for products in (together, *(indicator.T @ kept for indicator in indicators)):
+                _note(best, np.where(far, np.abs(products) / root, 0.0), block)
+                looks += products.size
     return _pairs(best, _level(looks))
 
 
@@ -322,9 +322,9 @@ def _repeats(answers: Batch, rows: int) -> tuple[Repeat, ...]:
     spectrum = np.fft.rfft(columns, 2 * total, axis=0)
     power = np.fft.irfft((spectrum * spectrum.conj()).sum(axis=1))[1 : most + 1]  # (distances,)
     variance = float(((columns.T @ columns / total) ** 2).sum())
-    found = np.abs(power) / np.sqrt((total - np.arange(1, most + 1)) * variance)
+    correlations = np.abs(power) / np.sqrt((total - np.arange(1, most + 1)) * variance)
     level = _level(2 * most)
-    within, across = found.copy(), found[rows - 1 :: rows]  # distances of whole calls
+    within, across = correlations.copy(), correlations[rows - 1 :: rows]  # distances of whole calls
     within[rows - 1 :: rows] = 0.0
     repeats = []
     for strength, calls in ((within, False), (across, True)):

@@ -119,8 +119,8 @@ def approximate_lower(
 
     >>> approximate_lower(300, 100, 0.05, lambda epsilon: 0)[0] == log_ratio_lower(300, 100, 0.05)
     True
-    >>> found = approximate_lower(300, 100, 0.05, lambda epsilon: int(50 * math.exp(-epsilon)))
-    >>> round(found[0], 3), found[1]
+    >>> bound = approximate_lower(300, 100, 0.05, lambda epsilon: int(50 * math.exp(-epsilon)))
+    >>> round(bound[0], 3), bound[1]
     (0.704, 24)
     """
     blanks = counted(0.0)
@@ -227,9 +227,9 @@ def choose_event(
         for above, for_value in product((True, False), (True, False)):
             one, two = high if above else low
             pair = (one, two) if for_value else (two, one)
-            found = _best_threshold(*pair, error, least, delta)
-            if found is not None and found[0] > best.guess:
-                guess, threshold = found
+            choice = _best_threshold(*pair, error, least, delta)
+            if choice is not None and choice[0] > best.guess:
+                guess, threshold = choice
                 threshold = threshold if above else -threshold
                 best = Choice(TailEvent(column, threshold, above, for_value), guess)
     return best

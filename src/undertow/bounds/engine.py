@@ -36,11 +36,10 @@ from undertow.mechanisms import (
     Scaled,
     TabulatedNoise,
 )
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
 from undertow.models.sets import ModelSet
-from undertow.models.standing import stands_for
 from undertow.numerics import Array, up
 from undertow.plan import doubts
 from undertow.queries import BaseQuery, Linear

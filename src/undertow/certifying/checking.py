@@ -77,13 +77,13 @@ def checked_upper(certificate: Certificate) -> float:
         _check(_side(claim, chain, table, laws, spend, left), sides)
     size = claim.size
     rooms = 1 if claim.length is None else claim.length
-    found = np.zeros((2, rooms if len(certificate.left[0].gains) > 1 else 1, size, size))
+    bounds = np.zeros((2, rooms if len(certificate.left[0].gains) > 1 else 1, size, size))
     for at, sides in enumerate((certificate.left, certificate.right)):
         for side in sides:
-            if len(side.gains) not in (1, found.shape[1]):
+            if len(side.gains) not in (1, bounds.shape[1]):
                 raise InvalidCertificate("all gains must be of one length")
-            found[at, :, side.value, side.other] = side.gains
-    return _largest(own, found, claim.length)
+            bounds[at, :, side.value, side.other] = side.gains
+    return _largest(own, bounds, claim.length)
 
 
 def _largest(own: Array, gains: Array, length: int | None) -> float:
@@ -232,9 +232,9 @@ class _Sweeps(NamedTuple):
 
     def require(self, proved: Bools, possible: Bools) -> None:
         """Refuse where an option that some pair has is proved by none of its mus."""
-        found = ~possible
-        np.logical_or.at(found, self.owner, proved)
-        if not found.all():
+        covered = ~possible
+        np.logical_or.at(covered, self.owner, proved)
+        if not covered.all():
             raise InvalidCertificate("a gain is less than what the sweep at its mus proves")
 
     def possible(self, priors: Interval) -> Bools:

@@ -21,14 +21,14 @@ from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
-from undertow.models.fitting.checks import Autocorrelation, Dynamics, memory
 from undertow.models.fitting.fit import FittedChain, fit_chain
 from undertow.models.fitting.hidden import Unbroken, fit_hidden, log_likelihood, unbroken
+from undertow.models.fitting.hypotheses import Autocorrelation, Dynamics, memory
 from undertow.models.fitting.tally import Tally, tally
 from undertow.models.hidden import HiddenChain
-from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
+from undertow.models.validation import check_prior, warn_fitted
 from undertow.numerics import Seed, check_count, check_epsilon, check_listed
 from undertow.plan import Plan
 from undertow.planning.acceptance import under

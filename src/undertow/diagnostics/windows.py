@@ -12,9 +12,9 @@ from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.plan import doubts
 from undertow.planning.budget import Search, budget_for, largest_level
@@ -232,7 +232,7 @@ class Renewal:
             "renew": self.period,
             "epsilon": self.epsilon,
             "records_per_period": self.records,
-            "protect_window": self.window.records,
+            "secret": self.window.to_dict(),
             "lower": self.leak.lower,
             "upper": self.leak.upper,
             "trait_over_a_year": self.trait,

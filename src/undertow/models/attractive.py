@@ -87,8 +87,8 @@ def is_attractive(model: Model) -> Attractiveness:
 
     >>> from undertow import MarkovChain
     >>> from undertow.models import SecondOrderChain
-    >>> found = is_attractive(MarkovChain([[.9, .1], [.3, .7]]))
-    >>> bool(found), round(found.margin, 4)
+    >>> verdict = is_attractive(MarkovChain([[.9, .1], [.3, .7]]))
+    >>> bool(verdict), round(verdict.margin, 4)
     (True, 3.0445)
     >>> breathing = SecondOrderChain([[[.72, .28], [.42, .58]], [[.9, .1], [.36, .64]]])
     >>> bool(is_attractive(breathing)), round(is_attractive(breathing).margin, 2)
@@ -367,7 +367,7 @@ def attractive_order(
     >>> attractive_order([np.array([.5, .5]), step, step], [(0,), (0, 1), (1, 2)], 3)
     (False, True, False)
     """
-    asked: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
+    signs: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
     for pair, (some, theirs) in _holding(tables, scopes).items():
         turned = [np.flip(t, s.index(pair[0])) for t, s in zip(some, theirs, strict=True)]
         fits = [_pair_margin(each, theirs, pair) >= 0 for each in (some, turned)]
@@ -375,17 +375,17 @@ def attractive_order(
             return None
         if not all(fits):  # a pair that fits both ways asks for nothing
             for one, other in (pair, pair[::-1]):
-                asked[one].append((other, fits[1]))
-    found: dict[int, bool] = {}
+                signs[one].append((other, fits[1]))
+    flips: dict[int, bool] = {}
     for root in range(variables):
-        stack = [] if root in found else [root]
-        found.setdefault(root, False)
+        stack = [] if root in flips else [root]
+        flips.setdefault(root, False)
         while stack:
             one = stack.pop()
-            for other, apart in asked[one]:
-                if other not in found:
-                    found[other] = found[one] ^ apart
+            for other, apart in signs[one]:
+                if other not in flips:
+                    flips[other] = flips[one] ^ apart
                     stack.append(other)
-                elif found[other] != found[one] ^ apart:
+                elif flips[other] != flips[one] ^ apart:
                     return None
-    return tuple(found[variable] for variable in range(variables))
+    return tuple(flips[variable] for variable in range(variables))

@@ -1,10 +1,12 @@
 """What every correlation model is: a frozen description of how records depend on each other."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from undertow.errors import NotSupported, UnknownState
+from undertow.errors import MethodRefused, NotSupported, UnknownState
+from undertow.models.fitting.checks import Check, accounted, estimated
 from undertow.models.records import (
     UNSTATED,
     Origin,
@@ -18,10 +20,9 @@ from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
     from undertow.models.chains import MarkovChain
-    from undertow.models.fitting.checks import Check
     from undertow.models.lowered import LoweredLaw
 
-__all__ = ["Model"]
+__all__ = ["Model", "pointing", "stands_for"]
 
 M = TypeVar("M", bound="Model")
 
@@ -57,25 +58,23 @@ class Model:
             """The values that a record can have, () for numbers and where none are named."""
 
     @property
-    def checks(self) -> "tuple[Check, ...]":
+    def checks(self) -> tuple[Check, ...]:
         """What was tested before the model was believed; () for one that was not fitted.
 
         A law that was made of a fit has the checks of the fit, computed when they are asked for.
         """
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is not None:
-            return found
+        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if cached is not None:
+            return cached
         source: tuple[Model, bool] | None = getattr(self, "_source", None)
         if source is None:
             return ()
-        from undertow.models.standing import estimated
-
         model, alone = source
-        found = estimated(model.checks) if alone else model.checks
-        object.__setattr__(self, "_checks", found)
-        return found
+        cached = estimated(model.checks) if alone else model.checks
+        object.__setattr__(self, "_checks", cached)
+        return cached
 
-    def with_checks(self, checks: "Sequence[Check]") -> Self:
+    def with_checks(self, checks: Sequence[Check]) -> Self:
         """Return the same model with what was tested; two such models are equal."""
         return self._with("_checks", tuple(checks))
 
@@ -99,19 +98,19 @@ class Model:
         """Return the same model for records of this description; two such models are equal."""
         return self._with("_records", records)
 
-    def passed_on(self, other: M, checks: "Sequence[Check] | None" = None) -> M:
+    def passed_on(self, other: M, checks: Sequence[Check] | None = None) -> M:
         """Return another model of the same records, with what was said and tested of these.
 
         ``checks`` are those that stand for the other model, by default this one's.
         """
         tested = self.checks if checks is None else checks
-        found = self._told(other)
-        return found.with_checks(tested) if tested else found
+        copied = self._with_description(other)
+        return copied.with_checks(tested) if tested else copied
 
-    def _told(self, other: M) -> M:
+    def _with_description(self, other: M) -> M:
         """Return another model with the origin of this one, and what its records are."""
-        found = other.with_origin(weakest((other.origin, self.origin)))
-        return found.with_records(self.records) if self.records else found
+        copied = other.with_origin(weakest((other.origin, self.origin)))
+        return copied.with_records(self.records) if self.records else copied
 
     def derived(self, other: M, *, alone: bool = True) -> M:
         """Return another law that was made of this model, with what was said and tested of it.
@@ -120,10 +119,10 @@ class Model:
         stands for itself, also where this model stands for a region; its checks then say that the
         estimate is taken for the truth.
         """
-        found = self._told(other)
-        found = copy(found) if found is other else found
-        object.__setattr__(found, "_source", (self, alone and self._estimate()))
-        return found
+        copied = self._with_description(other)
+        copied = copy(copied) if copied is other else copied
+        object.__setattr__(copied, "_source", (self, alone and self._estimate()))
+        return copied
 
     def _estimate(self) -> bool:
         """Tell whether the model is an estimate that stands for a region."""
@@ -134,7 +133,7 @@ class Model:
         return getattr(self, "_region", None)
 
     def with_region(self, region: "Model") -> Self:
-        """Return the same model, which stands for a region of models (`undertow.models.standing`).
+        """Return the same model, which stands for a region of models (see `stands_for`).
 
         Two such models are equal: what it stands for is not what it describes.
         """
@@ -174,12 +173,12 @@ class Model:
 
     def __reduce_ex__(self, protocol: Any) -> Any:
         """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
-        made = super().__reduce_ex__(protocol)
+        state = super().__reduce_ex__(protocol)
         if hasattr(self, "_source"):
             _ = self.checks  # what the model was made of stays here
         slots = [name for name in Model.__slots__ if name != "_source"]
         known = {name: getattr(self, name) for name in slots if hasattr(self, name)}
-        return (_restored, (*made[:2], made[2], known)) if known else made
+        return (_restored, (*state[:2], state[2], known)) if known else state
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
@@ -301,3 +300,44 @@ def _restored(make: Any, arguments: tuple[Any, ...], state: Any, known: dict[str
     for name, value in known.items():
         object.__setattr__(model, name, value)
     return model
+
+
+def stands_for(model: Model) -> Model:
+    """Return the model that guarantees are given for.
+
+    A fit of order one stands for its confidence region at the confidence of the region, 0.95 unless
+    another was asked for; a set for what its members stand for; all others for themselves.
+
+    >>> from undertow.models.chains import MarkovChain
+    >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
+    >>> stands_for(chain).kind, stands_for(chain.point()).kind
+    ('box', 'markov-chain')
+    """
+    region = model.plausible_region()
+    if region is None:
+        return model
+    sentence = "; ".join(dict.fromkeys(region.disclaimers()))
+    return model.passed_on(region, accounted(model.checks, "sample", sentence))
+
+
+@contextmanager
+def pointing(model: Model) -> Iterator[None]:
+    """Name the point of a fit where nothing can be done for its region.
+
+    >>> from undertow.models.chains import MarkovChain
+    >>> with pointing(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
+    ...     raise NotSupported("no proof")
+    Traceback (most recent call last):
+    undertow.errors.NotSupported: no proof; this is a fit, which stands for its confidence region: \
+its point() takes the estimate for the truth, and the promise says so
+    """
+    try:
+        yield
+    except NotSupported as reason:
+        plain = type(reason) in (NotSupported, MethodRefused)  # others have parts of their own
+        if not plain or stands_for(model) is model:
+            raise
+        raise type(reason)(
+            f"{reason}; this is a fit, which stands for its confidence region: its point() takes "
+            "the estimate for the truth, and the promise says so"
+        ) from reason

@@ -12,12 +12,21 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, parts, square
 from undertow.models.base import Model
-from undertow.models.described import fields, names, numbers, text, whole
 from undertow.models.fitting.checks import NAMES, untested, without_alternatives
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.lowered import LoweredLaw
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
+from undertow.models.validation import (
+    check_prior,
+    fields,
+    names,
+    numbers,
+    probability_rows,
+    state_names,
+    text,
+    warn_fitted,
+    whole,
+)
 from undertow.numerics import (
     RAREST,
     Array,
@@ -514,10 +523,10 @@ class MarkovChain(Keyed, Model):
                 "small for a model; take a smaller step"
             )
         chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
-        found = self.passed_on(chain, without_alternatives(self.checks))
-        found = found.with_records(self.records.thinned(step))
+        thinned = self.passed_on(chain, without_alternatives(self.checks))
+        thinned = thinned.with_records(self.records.thinned(step))
         region = self.plausible_region()
-        return found if region is None else found.with_region(region.every_nth(step))
+        return thinned if region is None else thinned.with_region(region.every_nth(step))
 
     def visited(self) -> "MarkovChain | None":
         """Return the chain on the states it can ever visit, or None if there is only one.
@@ -562,9 +571,9 @@ class MarkovChain(Keyed, Model):
         """Return the chain for series of any length; none where steps differ."""
         if not self.homogeneous:
             return None
-        found = self.passed_on(MarkovChain(self.transition, self.states, self.start))
+        unbounded = self.passed_on(MarkovChain(self.transition, self.states, self.start))
         region = self.plausible_region()
-        return found if region is None else found.with_region(region.endless())  # type: ignore[arg-type]
+        return unbounded if region is None else unbounded.with_region(region.endless())  # type: ignore[arg-type]
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""
@@ -589,7 +598,7 @@ class MarkovChain(Keyed, Model):
         >>> chain.checks[0].outcome, chain.checks[0].words  # doctest: +ELLIPSIS
         ('not tested', 'the estimate itself is taken for the truth; 130 transitions...')
         """
-        from undertow.models.standing import estimated
+        from undertow.models.fitting.checks import estimated
 
         if self.plausible_region() is None:
             return self
@@ -948,8 +957,10 @@ class ContextChain(MarkovChain):
             if type(step) is not int or not 0 <= step < len(labels):
                 raise InvalidModel(f"steps must be places of labels, 0 to {len(labels) - 1}")
         table = dict(zip(labels, map(numbers, matrices), strict=True))
-        said = text(read["context"], "the context")
-        return cls(table, steps, names(read.get("states"), "states"), numbers(read["start"]), said)
+        context = text(read["context"], "the context")
+        return cls(
+            table, steps, names(read.get("states"), "states"), numbers(read["start"]), context
+        )
 
 
 def by_context(
@@ -1047,8 +1058,8 @@ class FittedContexts:
 
     `over` and `periodic` make the chain of a series.
 
-    >>> found = fit_by_context([list("aabab")], [list("ddnnn")], prior=1, public=True)
-    >>> found.counts["n"].tolist()
+    >>> fitted = fit_by_context([list("aabab")], [list("ddnnn")], prior=1, public=True)
+    >>> fitted.counts["n"].tolist()
     [[0, 1], [1, 0]]
     """
 
@@ -1077,11 +1088,11 @@ class FittedContexts:
             if label not in self.matrices:
                 raise InvalidModel(f"no records were seen at {self.context} {label!r}")
         table = {label: self.matrices[label] for label in labels}
-        made = periodic(
+        chain = periodic(
             table, self.states, length=length, phase=phase, steps_per=steps_per,
             context=self.context,
         )  # fmt: skip
-        return self._marked(made)
+        return self._marked(chain)
 
     def _marked(self, chain: ContextChain) -> ContextChain:
         """Return the chain that says it was fitted, and to what kind of records."""
@@ -1108,7 +1119,8 @@ def fit_by_context(
     """
     read, about = encode(sequences, states), encode(context)
     codes, known, places, labels = read.codes, read.states, about.codes, about.states
-    if not np.array_equal(read.series, about.series):
+    ends, public_ends = np.diff(read.series) != 0, np.diff(about.series) != 0
+    if len(codes) != len(places) or not np.array_equal(ends, public_ends):
         raise InvalidInput(
             "records and contexts must be of the same lengths, sequence by sequence; found "
             f"{len(codes)} and {len(places)} entries, or sequences that end elsewhere"
@@ -1152,7 +1164,7 @@ def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
             "matrices must be a transition matrix for each context: {'day': P, 'night': Q}, or a "
             "list of them where they follow each other"
         )
-    found: list[Array] = []
+    stochastic: list[Array] = []
     for label, matrix in matrices.items():
         table = freeze(matrix)
         if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
@@ -1160,13 +1172,14 @@ def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
                 f"the matrix of {label!r} must be square, of at least two states; found shape "
                 f"{table.shape}"
             )
-        if found and table.shape != found[0].shape:
+        if stochastic and table.shape != stochastic[0].shape:
             raise InvalidModel(
                 f"the matrix of {label!r} has {len(table)} states, that of "
-                f"{next(iter(matrices))!r} has {len(found[0])}; all contexts have the same states"
+                f"{next(iter(matrices))!r} has {len(stochastic[0])}; all "
+                "contexts have the same states"
             )
-        found.append(probability_rows(table, f"the matrix of {label!r}"))
-    return freeze(np.stack(found)), tuple(matrices)
+        stochastic.append(probability_rows(table, f"the matrix of {label!r}"))
+    return freeze(np.stack(stochastic)), tuple(matrices)
 
 
 def _order(label: Any) -> tuple[bool, Any]:

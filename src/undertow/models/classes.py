@@ -12,9 +12,8 @@ from undertow.errors import InvalidModel, NotSupported
 from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, one_closed_class
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import without_alternatives
-from undertow.models.rows import refuse_rare
+from undertow.models.validation import fields, names, number, numbers, refuse_rare, text, whole
 from undertow.numerics import (
     RAREST,
     ROUNDOFF,
@@ -167,19 +166,19 @@ class ChainBox(Keyed, Model):
                 f"the box has {count} corners, more than {_MOST_CORNERS}; pass a ModelSet of the "
                 "chains that matter instead"
             )
-        found: list[MarkovChain] = []
+        chains: list[MarkovChain] = []
         for matrix in product(*rows):
             if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
                 continue
             if one_closed_class(np.array(matrix)):
                 chain = MarkovChain(np.array(matrix), self.states, length=self.length)
-                found.append(self.derived(chain, alone=False))
-        return found
+                chains.append(self.derived(chain, alone=False))
+        return chains
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        found = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
-        return self.passed_on(found)
+        box = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        return self.passed_on(box)
 
     def every_nth(self, step: int) -> "ChainBox":
         """Return a box that holds the law of every ``step``-th record under each of its chains.
@@ -201,9 +200,9 @@ class ChainBox(Keyed, Model):
         least = np.where(least < RAREST, 0.0, least)  # where the smallest numbers are no bounds
         most = np.where((most > 0) & (most < RAREST), RAREST, most)
         length = None if self.length is None else (self.length - 1) // step + 1
-        found = ChainBox(least, most, self.states, length, self.note)
-        found = self.passed_on(found, without_alternatives(self.checks))
-        return found.with_records(self.records.thinned(step))
+        box = ChainBox(least, most, self.states, length, self.note)
+        box = self.passed_on(box, without_alternatives(self.checks))
+        return box.with_records(self.records.thinned(step))
 
     def lasting(self) -> MarkovChain:
         """Return the chain of the box whose states last longest.
@@ -287,7 +286,7 @@ class ChainBox(Keyed, Model):
 
 def _farthest(box: ChainBox, values: Array) -> Array:
     """Return for each row of a box the largest mean of each column of values, shape (k, k)."""
-    found = np.empty_like(values)
+    rows = np.empty_like(values)
     for y in range(box.size):
         order = np.argsort(-values[:, y])
         for x in range(box.size):
@@ -295,8 +294,8 @@ def _farthest(box: ChainBox, values: Array) -> Array:
             for z in order:
                 more = min(max(room, 0.0), box.upper[x, z] - row[z])
                 row[z], room = row[z] + more, room - more
-            found[x, y] = row @ values[:, y]
-    return found
+            rows[x, y] = row @ values[:, y]
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -423,7 +422,7 @@ def _vertices(low: Array, high: Array) -> list[Array]:
     At a vertex all entries but one sit at a bound; the last takes what is left.
     """
     size = len(low)
-    found: dict[tuple[float, ...], Array] = {}
+    vertices: dict[tuple[float, ...], Array] = {}
     if np.prod(np.where(low < high, 2.0, 1.0)) * size > 2**20:
         raise NotSupported(
             f"a row with {size} free entries has too many extreme points; pass a ModelSet of the "
@@ -437,8 +436,8 @@ def _vertices(low: Array, high: Array) -> list[Array]:
                 vertex = np.empty(size)
                 vertex[others] = ends
                 vertex[free] = min(max(rest, low[free]), high[free])
-                found.setdefault(tuple(vertex.round(12)), vertex)
-    return list(found.values())
+                vertices.setdefault(tuple(vertex.round(12)), vertex)
+    return list(vertices.values())
 
 
 def _few(states: int) -> int:

@@ -15,9 +15,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, backwards, refuse_rare_steps, stationary_law
-from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.rows import probability_rows, state_names
+from undertow.models.validation import fields, names, numbers, probability_rows, state_names, whole
 from undertow.numerics import Array, Keyed, Seed, check_count, check_listed, freeze
 from undertow.queries import BaseQuery, State
 
@@ -126,8 +125,8 @@ class HiddenChain(Keyed, Model):
         if isinstance(chain, HiddenChain):
             return chain
         if isinstance(chain, SecondOrderChain):
-            found = cls.of_order(chain.transition, chain.states, chain.length)
-            return chain.derived(found)
+            lifted = cls.of_order(chain.transition, chain.states, chain.length)
+            return chain.derived(lifted)
         if not isinstance(chain, MarkovChain):
             raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.lowered(), chain.start
@@ -136,8 +135,8 @@ class HiddenChain(Keyed, Model):
                 "a chain with one transition matrix and a stationary start is needed"
             )
         shown = [chain.states[place] for place in law.symbols]
-        found = cls(law.kernels[0], shown, chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(law.kernels[0], shown, chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def of_order(
@@ -308,13 +307,13 @@ class HiddenChain(Keyed, Model):
         law = self.initial
         # Z = sum_k (T - 1 pi)^k = I + sum_{k >= 1} (T^k - 1 pi)
         powers = np.linalg.inv(np.eye(self.hidden) - self.transition + law) - np.eye(self.hidden)
-        found = []
+        averages = []
         for state, share in enumerate(self.marginal):
             inside = (self.shown == state).astype(np.float64)
             # sum_k Pr[X_t = X_{t+k} = state] - share^2, over the variance
             sums = (law * inside) @ powers @ inside
-            found.append(1 + 2 * sums / (share * (1 - share)))
-        return np.array(found)
+            averages.append(1 + 2 * sums / (share * (1 - share)))
+        return np.array(averages)
 
     def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).

@@ -13,8 +13,16 @@ import numpy as np
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import axes
 from undertow.models.base import Model
-from undertow.models.described import fields, names, number, numbers, read_name, whole
-from undertow.models.rows import connected, probability_rows, state_names
+from undertow.models.validation import (
+    fields,
+    names,
+    number,
+    numbers,
+    probability_rows,
+    read_name,
+    state_names,
+    whole,
+)
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze, random_generator
 from undertow.queries import BaseQuery, State
 
@@ -24,6 +32,7 @@ __all__ = [
     "Contagion",
     "Factor",
     "Node",
+    "connected",
     "eliminate",
     "household",
     "plain_name",
@@ -223,10 +232,10 @@ class BayesianNetwork(Keyed, Model):
             raise InvalidModel("every node is latent; a network needs at least one record")
         size = tables[numbers[records[0]]].shape[-1]
         for node in records:
-            found = tables[numbers[node]].shape[-1]
-            if found != size:
+            width = tables[numbers[node]].shape[-1]
+            if width != size:
                 raise InvalidModel(
-                    f"node {node!r} has {found} states, node {records[0]!r} has {size}; all "
+                    f"node {node!r} has {width} states, node {records[0]!r} has {size}; all "
                     "records have the same states (latent nodes may have others)"
                 )
         set_ = object.__setattr__
@@ -307,10 +316,10 @@ class BayesianNetwork(Keyed, Model):
         >>> [part.observed for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
-        found, records = self.components(), {*self.places}
-        if len(found) == 1:
+        components, records = self.components(), {*self.places}
+        if len(components) == 1:
             return [self]
-        return [self.part(places) for places in found if records.intersection(places)]
+        return [self.part(places) for places in components if records.intersection(places)]
 
     def shape(self) -> tuple[object, ...]:
         """Return all but the names of the nodes: networks of one shape leak alike."""
@@ -373,8 +382,8 @@ class BayesianNetwork(Keyed, Model):
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
-            found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
-            drawn.append(min(found, int(np.flatnonzero(row)[-1])))
+            state = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
+            drawn.append(min(state, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.observed]
 
     def dependent_records(self) -> int:
@@ -441,13 +450,13 @@ class BayesianNetwork(Keyed, Model):
         return place
 
     def _ancestors(self, places: Sequence[int]) -> list[int]:
-        found, stack = set(places), list(places)
+        ancestors, stack = set(places), list(places)
         while stack:
             for parent in self.parents[stack.pop()]:
-                if parent not in found:
-                    found.add(parent)
+                if parent not in ancestors:
+                    ancestors.add(parent)
                     stack.append(parent)
-        return sorted(found)
+        return sorted(ancestors)
 
 
 def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
@@ -557,18 +566,18 @@ def _read(
 
     Of a node with one parent the rows of a data frame are the parent's states.
     """
-    found: dict[Node, Any] = {}
+    described: dict[Node, Any] = {}
     latent: dict[Node, Any] = {}
     for node, above in zip(order, parents, strict=True):
         over = [order[parent] for parent in above]
         names = [latent.get(each) if each in hidden else states for each in (*over, node)]
-        found[node], names = axes(cpds[node], names, f"the table of node {node!r}")
+        described[node], names = axes(cpds[node], names, f"the table of node {node!r}")
         for each, own in zip((*over, node), names, strict=True):
             if each in hidden:
                 latent[each] = own
             elif states is None:
                 states = own
-    return found, states
+    return described, states
 
 
 def _tables(
@@ -717,3 +726,25 @@ class Contagion(Model):
             raise InvalidModel("'passed' must be two probabilities, the least and the largest")
         low, high = (number(end, "passed") for end in passed)
         return cls(whole(read["size"], "size"), number(read["outside"], "outside"), (low, high))
+
+
+def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the connected components of ``count`` nodes, in the order of their first nodes.
+
+    >>> connected(4, [(3, 0)])
+    [(0, 3), (1,), (2,)]
+    """
+    leader = list(range(count))
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for one, two in links:
+        leader[find(one)] = find(two)
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(find(node), []).append(node)
+    return [tuple(part) for part in parts.values()]

@@ -14,9 +14,8 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, numbers, read_name
-from undertow.models.networks import BayesianNetwork, Node, plain_name
-from undertow.models.rows import connected
+from undertow.models.networks import BayesianNetwork, Node, connected, plain_name
+from undertow.models.validation import fields, numbers, read_name
 from undertow.numerics import Array, Keyed, check_listed, freeze
 from undertow.queries import BaseQuery, State
 
@@ -82,29 +81,29 @@ def check_sexes(
     >>> check_sexes({"kim": ("bob", None)}, {"bob": 1, "kim": 0}, {"kim", "bob"})
     {'bob': 'male'}
     """
-    found: dict[Node, str] = {}
+    given: dict[Node, str] = {}
     for person, code in sexes.items():
         if person not in everyone:
             raise InvalidModel(f"the sex of {person!r} is given, who is not in the pedigree")
         sex = _SEXES.get(str(code).strip().lower())
         if sex is not None:
-            found[person] = sex
+            given[person] = sex
     roles: dict[Node, str] = {}
     for child, (father, mother) in parents.items():
         for parent, role in ((father, _MALE), (mother, _FEMALE)):
             if parent is None:
                 continue
             name = "father" if role == _MALE else "mother"
-            if found.get(parent, role) != role:
+            if given.get(parent, role) != role:
                 raise InvalidModel(
-                    f"person {parent!r} is the {name} of {child!r} and {found[parent]}; correct "
+                    f"person {parent!r} is the {name} of {child!r} and {given[parent]}; correct "
                     "the sex or the parents"
                 )
             if roles.setdefault(parent, role) != role:
                 raise InvalidModel(
                     f"person {parent!r} is the father of one person and the mother of another"
                 )
-    return found
+    return given
 
 
 def check_descent(parents: Mapping[Node, tuple[Node | None, Node | None]]) -> None:
@@ -530,12 +529,12 @@ def _family(
 
 def _names(people: Any, what: str) -> list[Node]:
     """Return the names in a list of persons."""
-    found = [plain_name(person) for person in check_listed(people, what)]
+    names = [plain_name(person) for person in check_listed(people, what)]
     try:
-        set(found)
+        set(names)
     except TypeError as error:
         raise InvalidModel(f"{what} must be strings, numbers or other hashables") from error
-    return found
+    return names
 
 
 def _frequency(value: Any) -> float | tuple[float, float]:
@@ -657,13 +656,13 @@ def _pedfiles_rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, 
         if text.lstrip().startswith("#"):
             continue
         here = dict(enumerate(cells))
-        found = [here.get(places.get(column, -1), "") for column in _ORDER]
-        if len(cells) < least or not found[1]:
+        entries = [here.get(places.get(column, -1), "") for column in _ORDER]
+        if len(cells) < least or not entries[1]:
             raise InvalidInput(
                 f"line {number} of the pedigree file has {len(cells)} columns; family, person, "
                 "father and mother are required (sex may be blank)"
             )
-        yield number, found[0], found[1], found[2], found[3], found[4]
+        yield number, entries[0], entries[1], entries[2], entries[3], entries[4]
 
 
 def _cells(text: str) -> list[str]:
@@ -680,9 +679,9 @@ def _cells(text: str) -> list[str]:
 def _header(cells: list[str]) -> dict[str, int] | None:
     """Return where the columns stand, if the first line is a header."""
     words = ["".join(letter for letter in cell.lower() if letter.isalnum()) for cell in cells]
-    found = {
+    places = {
         column: next(place for place, word in enumerate(words) if word in names)
         for column, names in _COLUMNS.items()
         if any(word in names for word in words)
     }
-    return found if {"person", "father", "mother"} <= found.keys() else None
+    return places if {"person", "father", "mother"} <= places.keys() else None

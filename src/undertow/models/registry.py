@@ -90,17 +90,17 @@ def described_model(kind: type[Model], description: Any) -> Model:
     if not isinstance(description, dict):
         return kind.from_law_dict(description)  # refuses it
     own = {key: value for key, value in description.items() if key not in _BESIDE}
-    found = kind.from_law_dict(own)
+    model = kind.from_law_dict(own)
     if "records" in description:
-        found = found.with_records(RecordDescription.from_dict(description["records"]))
+        model = model.with_records(RecordDescription.from_dict(description["records"]))
     if "origin" in description:
-        found = found.with_origin(check_origin(description["origin"]))
+        model = model.with_origin(check_origin(description["origin"]))
     if "checks" in description:
         checks = checks_from_list(description["checks"])
-        found = found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
+        model = model.with_checks(checks).with_origin(weakest((model.origin, origin_of(checks))))
     if "region" in description:
-        found = found.with_region(found.passed_on(model_from_dict(description["region"])))
-    return found
+        model = model.with_region(model.passed_on(model_from_dict(description["region"])))
+    return model
 
 
 _BESIDE = ("checks", "origin", "records", "region")

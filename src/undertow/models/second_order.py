@@ -14,9 +14,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, refuse_rare_steps, stationary_law
-from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.rows import probability_rows
+from undertow.models.validation import fields, names, numbers, probability_rows, whole
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze
 from undertow.queries import BaseQuery, State
 
@@ -93,8 +92,8 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
-        found = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def fit(
@@ -125,9 +124,9 @@ class SecondOrderChain(Keyed, Model):
 
         if not hasattr(fitted, "triples"):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
-        found = FittedSecondOrderChain.of_fit(fitted, prior)
-        chain = SecondOrderChain(found.transition, found.states, found.length)
-        return found.derived(chain)
+        fitted_chain = FittedSecondOrderChain.of_fit(fitted, prior)
+        chain = SecondOrderChain(fitted_chain.transition, fitted_chain.states, fitted_chain.length)
+        return fitted_chain.derived(chain)
 
     @property
     def size(self) -> int:

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, text
-from undertow.models.fitting.checks import Check, without_alternatives, worst_of
+from undertow.models.fitting.checks import Check, estimated, without_alternatives, worst_of
 from undertow.models.records import Origin, RecordDescription, together, weakest
 from undertow.models.registry import model_from_dict
-from undertow.models.standing import estimated
+from undertow.models.validation import fields, text
 from undertow.queries import State
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
@@ -118,16 +117,16 @@ class ModelSet(Model):
 
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
-        found = [member.endless() for member in self.models]
-        if not all(found):
+        members = [member.endless() for member in self.models]
+        if not all(members):
             return None
-        return self.passed_on(ModelSet([m for m in found if m is not None], self.note))
+        return self.passed_on(ModelSet([m for m in members if m is not None], self.note))
 
     def every_nth(self, step: int) -> "ModelSet":
         """Return the set of the laws of every ``step``-th record, if every member has one."""
-        found = ModelSet([member.every_nth(step) for member in self.models], self.note)
-        found = self.passed_on(found, without_alternatives(self.checks))
-        return found.with_records(self.records.thinned(step))
+        thinned = ModelSet([member.every_nth(step) for member in self.models], self.note)
+        thinned = self.passed_on(thinned, without_alternatives(self.checks))
+        return thinned.with_records(self.records.thinned(step))
 
     def describe(self) -> str:
         """Return the model in one sentence."""
@@ -144,8 +143,8 @@ class ModelSet(Model):
         if not isinstance(description.get("models"), list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
         note = fields(description, "a model set", ("models",), ("kind", "note")).get("note")
-        said = None if note is None else text(note, "the note of a set")
-        return cls([model_from_dict(member) for member in description["models"]], said)
+        words = None if note is None else text(note, "the note of a set")
+        return cls([model_from_dict(member) for member in description["models"]], words)
 
 
 AnyModel = Model

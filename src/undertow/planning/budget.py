@@ -20,11 +20,10 @@ from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
 from undertow.planning.acceptance import LITTLE, Trial, admit, price_level
 from undertow.secrets import Secret

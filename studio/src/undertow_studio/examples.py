@@ -1,4 +1,4 @@
-"""Examples to pick: a model each, and simulated records that it describes."""
+"""Examples: a model each, and simulated records that follow it."""
 
 import datetime as dt
 import random
@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from undertow import MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidInput
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion
 from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
-from undertow_studio.reading import PrivateTable, Reading
-from undertow_studio.uploads import Folder
+from undertow_studio.tables import Folder, PrivateTable, Reading
 
 __all__ = ["EXAMPLES", "Example", "example"]
 

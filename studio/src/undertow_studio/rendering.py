@@ -1,16 +1,20 @@
-"""Templates: HTML that escapes everything it is given, and the words they share."""
+"""Templates, which escape everything they are given, and the texts that pages share."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from undertow import __version__
 from undertow.rounding import above, below, odds, visible
-from undertow_studio.views.odds import beliefs
+from undertow_studio.odds import beliefs
 
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["STEPS", "render"]
+__all__ = [
+    "STEPS",
+    "in_words",
+    "render",
+]
 
 STEPS = (
     ("data", "Data or model", "Start"),
@@ -65,3 +69,14 @@ def _sentence(text: str) -> str:
     "Number of records in 'BB'"
     """
     return text[:1].upper() + text[1:]
+
+
+def in_words(error: BaseException) -> str:
+    """Return what a refusal says, in one line in which nothing is hidden.
+
+    >>> in_words(ValueError("choose a  column"))
+    'choose a column'
+    """
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is; use fewer states, or fewer records"
+    return visible(" ".join(str(error).split()))

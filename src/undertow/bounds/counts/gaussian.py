@@ -90,8 +90,8 @@ def divergences(
     ``decide`` outside, if that is all that is wanted; both pay for rounding.
 
     >>> one = np.array([[-np.e, 1.0]])  # the count moves by one: mu = 1 / sigma at epsilon = 1
-    >>> found = divergences(one, abs(one), 4.22467889)
-    >>> round(found.upper * 1e6, 6), found.upper - found.lower < 1e-15
+    >>> bracket = divergences(one, abs(one), 4.22467889)
+    >>> round(bracket.upper * 1e6, 6), bracket.upper - bracket.lower < 1e-15
     (1.0, True)
     """
     counts = weights.shape[1]
@@ -317,13 +317,13 @@ class CountWindows:
         spend(60 * laws.size)
         # divergences fall with the level: at a lower one they are upper ends
         factor = np.exp(np.minimum(levels, _MOST_LEVEL))[:, None]
-        found = divergences(laws - factor * others, laws + factor * others, sigma, decide)
-        lower, at = found.lower, int(rows[found.where])
+        bracket = divergences(laws - factor * others, laws + factor * others, sigma, decide)
+        lower, at = bracket.lower, int(rows[bracket.where])
         if self.edge[at]:
             law, other = self.laws[[at]], math.exp(min(epsilon, _MOST_LEVEL)) * self.others[[at]]
             lower = divergences(law - other, law + other, sigma, decide).lower
         lower = lower if epsilon <= _MOST_LEVEL else 0.0
-        return Divergences(lower, up(found.upper), at, rows[found.leaders])
+        return Divergences(lower, up(bracket.upper), at, rows[bracket.leaders])
 
     def threshold(self, window: int, sigma: float, epsilon: float) -> float:
         """Return the answer from which on (or up to which) the attack says yes, to nearest.
@@ -493,9 +493,9 @@ def window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: b
     """Return the law of the count in each window, (windows, counts), the target included."""
     one, two = left.laws[:, x], right.laws[:, x]  # (options, counts)
     width = one.shape[1] + two.shape[1]
-    made = np.zeros((len(options), width))
-    spend(4 * made.size * one.shape[1])
+    values = np.zeros((len(options), width))
+    spend(4 * values.size * one.shape[1])
     for at in range(one.shape[1]):  # convolution, one count of the left side at a time
         share = one[options[:, 0], at, None]
-        made[:, at + own : at + own + two.shape[1]] += share * two[options[:, 1]]
-    return made
+        values[:, at + own : at + own + two.shape[1]] += share * two[options[:, 1]]
+    return values

@@ -160,20 +160,20 @@ def windows_of(law: Array, counts: int) -> Array:
     return np.asarray(law[place])
 
 
-def joined(found: Sequence[CountPairs]) -> CountPairs:
+def joined(pieces: Sequence[CountPairs]) -> CountPairs:
     """Return the pairs of several models together."""
-    counts = max(pairs.counts for pairs in found)
+    counts = max(pairs.counts for pairs in pieces)
 
     def wide(law: Array) -> Array:
         return np.pad(law, ((0, 0), (0, counts - law.shape[1])))
 
-    real: npt.NDArray[np.bool_] = np.concatenate([pairs.real for pairs in found])
+    real: npt.NDArray[np.bool_] = np.concatenate([pairs.real for pairs in pieces])
     return CountPairs(
-        np.concatenate([wide(pairs.laws) for pairs in found]),
-        np.concatenate([wide(pairs.others) for pairs in found]),
-        np.concatenate([pairs.slack for pairs in found]),
+        np.concatenate([wide(pairs.laws) for pairs in pieces]),
+        np.concatenate([wide(pairs.others) for pairs in pieces]),
+        np.concatenate([pairs.slack for pairs in pieces]),
         real,
-        max(pairs.pad for pairs in found),
+        max(pairs.pad for pairs in pieces),
     )
 
 
@@ -212,8 +212,8 @@ class ChainPairs:
     def witness(self, where: int, answer: int) -> Witness:
         """Return the attack of a window at an answer, less what known records contribute."""
         windows, chain = self.windows, self.chain
-        found = windows.witness(where, answer)
-        states = {record: chain.index(value) for record, value in found.known}
+        result = windows.witness(where, answer)
+        states = {record: chain.index(value) for record, value in result.known}
         left, right = (int(option) for option in windows.options[where])
         nearest = [
             int(side.value[option])
@@ -221,9 +221,9 @@ class ChainPairs:
             if side.shut[option]
         ]
         own = sum(bool(windows.counted[state]) for state in nearest)
-        known = complete(chain, states, found.target, found.length)
+        known = complete(chain, states, result.target, result.length)
         pair = (int(windows.pair[where, 0]), int(windows.pair[where, 1]))
-        return witnessed(chain, found.target, found.length, known, pair, output=answer - own)
+        return witnessed(chain, result.target, result.length, known, pair, output=answer - own)
 
 
 def chain_pairs(
@@ -309,9 +309,9 @@ class NetworkPairs:
     def witness(self, where: int, answer: int) -> Witness:
         """Return the attack of a case at an answer, less what known records contribute."""
         place = max(number for number, cases in enumerate(self.cases) if cases.start <= where)
-        found = self.cases[place]
-        row = int(found.rows[where - found.start])
-        finding = found_at(found.block, found.axis, row, found.pair, 0, 0.0, 0.0)
+        result = self.cases[place]
+        row = int(result.rows[where - result.start])
+        finding = found_at(result.block, result.axis, row, result.pair, 0, 0.0, 0.0)
         attack = attack_on(
             self.part.network, finding.target, finding.states, dict(finding.known), {}
         )
@@ -380,8 +380,8 @@ def network_pairs(part: Part, counted: tuple[bool, ...], against: Against) -> Ne
         return None
     pad = 4.0 * (operations + 6 * (network.length + 1) + 8) * ROUNDOFF
     every = np.full(start, part.whole)
-    found = CountPairs(np.concatenate(laws), np.concatenate(others), np.zeros(start), every, pad)
-    return NetworkPairs(part, found, cases)
+    pairs = CountPairs(np.concatenate(laws), np.concatenate(others), np.zeros(start), every, pad)
+    return NetworkPairs(part, pairs, cases)
 
 
 def _spreads(
@@ -408,12 +408,12 @@ def _laws(
     tables = [block.given(block.table, axis, value)[0] for value in pair]  # (counts, cases)
     priors = [table.sum(axis=0) for table in tables]  # (cases,)
     rows = np.flatnonzero((priors[0] > 0) & (priors[1] > 0))
-    made = []
+    shifted = []
     for table, prior, value in zip(tables, priors, pair, strict=True):
         law = (table[:, rows] / prior[rows]).T  # (cases, counts)
         # the target's own value counts too; the last count is free, since it was left out
-        made.append(np.roll(law, tally.offsets[value], axis=1))
-    return made[0], made[1], rows
+        shifted.append(np.roll(law, tally.offsets[value], axis=1))
+    return shifted[0], shifted[1], rows
 
 
 def _check_entries(entries: float) -> None:
@@ -458,10 +458,10 @@ class VaryingPairs:
                     for i, side in enumerate((left, right))
                 ]
                 own = options[seen[0] & seen[1]]
-                for found, value in ((laws, x), (others, y)):
-                    made = window_laws(left, right, own, int(value), counted[value])
+                for tables, value in ((laws, x), (others, y)):
+                    law = window_laws(left, right, own, int(value), counted[value])
                     # the sides' counts and the target's: padded to those of the whole series
-                    found.append(np.pad(made, ((0, 0), (0, records + 3 - made.shape[1]))))
+                    tables.append(np.pad(law, ((0, 0), (0, records + 3 - law.shape[1]))))
                 ends = [
                     np.where(side.shut, entry, -1)[own[:, i]]
                     for i, side in enumerate((left, right))
@@ -483,8 +483,8 @@ class VaryingPairs:
         known = {target + sign * far: value for sign, far, value in signs if value >= 0}
         own = sum(self.counted[value] for value in known.values())
         records = _length(self.chain)
-        told = complete(self.chain, known, target, records)
-        return witnessed(self.chain, target, records, told, (x, y), output=answer - own)
+        path = complete(self.chain, known, target, records)
+        return witnessed(self.chain, target, records, path, (x, y), output=answer - own)
 
 
 def varying_pairs(chain: MarkovChain, counted: tuple[bool, ...], ignorant: bool) -> VaryingPairs:
@@ -519,13 +519,13 @@ def _length(chain: MarkovChain) -> int:
 
 def _backwards(chain: MarkovChain, marginals: Array) -> list[Array]:
     """Return Pr[record t | record t + 1] for every t, rows of impossible states 0."""
-    made = []
+    kernels = []
     for t in range(len(marginals) - 1):
         joint = marginals[t][:, None] * chain.step(t)  # (state at t, state at t + 1)
         after = marginals[t + 1]
         with np.errstate(divide="ignore", invalid="ignore"):
-            made.append(np.where(after[:, None] > 0, joint.T / after[:, None], 0.0))
-    return made
+            kernels.append(np.where(after[:, None] > 0, joint.T / after[:, None], 0.0))
+    return kernels
 
 
 def _options(left: CountSide, right: CountSide) -> Ints:
@@ -568,17 +568,17 @@ def sources(query: BaseQuery, model: Model, against: Against, limit: float) -> l
     counted = tuple(state in query.named for state in model.states)
     if len(set(counted)) == 1 and model.family in ("chain", "network"):
         return []  # the answer is the number of records, or 0
-    found: list[PairSource | None]
+    pairs: list[PairSource | None]
     if isinstance(model, MarkovChain):
-        found = [_chain_source(model, counted, against, limit)]
+        pairs = [_chain_source(model, counted, against, limit)]
     elif model.family == "network":
-        found = [network_pairs(part, counted, against) for part in parts_of(model, against)]
+        pairs = [network_pairs(part, counted, against) for part in parts_of(model, against)]
     else:
         raise NotSupported(
             f"noise of any shape needs the law of a count, which {model.describe()} does not "
             "give; use method='exchange'"
         )
-    return [one for one in found if one is not None]
+    return [one for one in pairs if one is not None]
 
 
 def _chain_source(
@@ -612,9 +612,11 @@ def table_leakage(
     (3.1499, True)
     """
     if against == "informed" or isinstance(against, Adversary):
-        found = Leakage(0.0, noise.level_upper(), "informed", against, None, (_FOLLOWS,), _CITATION)
+        bracket = Leakage(
+            0.0, noise.level_upper(), "informed", against, None, (_FOLLOWS,), _CITATION
+        )
         if against == "informed":
-            return found
+            return bracket
         worst = table_leakage(noise, model, "any", limit)
         return Leakage(0.0, worst.upper, METHOD, against, None, (_FOLLOWS,), _CITATION)
     lower, upper, witness = 0.0, 0.0, None

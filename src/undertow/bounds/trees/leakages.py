@@ -317,14 +317,14 @@ class Branches:
     def rings(self, target: int, most: int) -> list[list[int]]:
         """Return the nodes at distance 1, 2, ... from a target."""
         around = self.around
-        found: list[list[int]] = []
+        rings: list[list[int]] = []
         seen, ring = {target}, [target]
-        while ring and len(found) < most:
+        while ring and len(rings) < most:
             ring = [node for place in ring for node in around[place] if node not in seen]
             seen.update(ring)
             if ring:
-                found.append(ring)
-        return found
+                rings.append(ring)
+        return rings
 
     def worst(
         self, target: int, known: Collection[int], possible: Bools, side: float,
@@ -387,12 +387,12 @@ class Branches:
         self, order: Sequence[tuple[int, int]], target: int, pair: tuple[int, int]
     ) -> dict[int, tuple[int, int]]:
         """Return which pair of values each node of a branch must tell apart (two states)."""
-        found = {target: pair}
+        pairs = {target: pair}
         for node, before in order:
-            x, other = found[before]
+            x, other = pairs[before]
             kernel = self.kernel(node, before)
-            found[node] = (0, 1) if kernel[x, 0] >= kernel[other, 0] else (1, 0)
-        return found
+            pairs[node] = (0, 1) if kernel[x, 0] >= kernel[other, 0] else (1, 0)
+        return pairs
 
     def sets(
         self, target: int, pair: tuple[int, int], known: Collection[int], most: int | None = None
@@ -403,12 +403,12 @@ class Branches:
         With ``most`` only the nearest nodes are rewarded.
         """
         near = self.region(target, most) if most else None
-        found = {target: pair}
+        pairs = {target: pair}
         for first in self.around[target]:
             order = self.outwards(first, target, known, near)
-            found |= self.wanted(order, target, pair)
+            pairs |= self.wanted(order, target, pair)
         return {
-            node: x for node, (x, _) in found.items() if self.record[node] and node not in known
+            node: x for node, (x, _) in pairs.items() if self.record[node] and node not in known
         }
 
     def swept(
@@ -431,16 +431,16 @@ class Branches:
                 continue
             kernels = self._given(order, facts)
             best, ratio = 0.0, 0.0
-            found: dict[int, tuple[int, ...]] = {}
+            chosen: dict[int, tuple[int, ...]] = {}
             for _ in range(_PASSES):
                 tried = self._signed(order, kernels, facts, pair, ratio)
                 value = self._rewarded(order, kernels, facts, pair, tried)
                 if value <= best:
                     break
-                best, ratio, found = value, value, tried
+                best, ratio, chosen = value, value, tried
             total += best
             nodes += len(order)
-            sets.update({node: states for node, states in found.items() if self.record[node]})
+            sets.update({node: states for node, states in chosen.items() if self.record[node]})
         states = self.down.shape[-1]
         # relative error of a product of kernels
         depth = nodes * ((states + 4.0) * ROUNDOFF + self.error)
@@ -553,12 +553,12 @@ class Branches:
 
     def region(self, target: int, most: int) -> set[int]:
         """Return the nodes nearest to a target, the target among them."""
-        found, ring = {target}, [target]
-        while ring and len(found) < most:
-            beyond = [node for place in ring for node in self.around[place] if node not in found]
-            ring = beyond[: most - len(found)]
-            found.update(ring)
-        return found
+        region, ring = {target}, [target]
+        while ring and len(region) < most:
+            beyond = [node for place in ring for node in self.around[place] if node not in region]
+            ring = beyond[: most - len(region)]
+            region.update(ring)
+        return region
 
     def outwards(
         self, first: int, target: int, known: Collection[int], within: set[int] | None = None
@@ -701,9 +701,11 @@ def _behind(
         moved = np.logaddexp(np.log(kernel[0, 0]) + shifts, np.log(kernel[0, 1])) - np.logaddexp(
             np.log(kernel[1, 0]) + shifts, np.log(kernel[1, 1])
         )
-        told = np.log(kernel[0]) - np.log(kernel[1])  # (2,): shifts where the node itself is known
+        certain = np.log(kernel[0]) - np.log(
+            kernel[1]
+        )  # (2,): shifts where the node itself is known
     if branches.record[node]:
-        moved, learnt = np.append(moved, told), np.append(learnt, [0.0, 0.0])
+        moved, learnt = np.append(moved, certain), np.append(learnt, [0.0, 0.0])
     origin = np.arange(len(moved))
     origin[len(gains) :] = -1 - np.arange(len(moved) - len(gains))
     fine = np.flatnonzero(np.isfinite(moved) & np.isfinite(learnt))
@@ -762,17 +764,17 @@ def pair_messages(tree: Branches, side: float, *, known: bool) -> Array:
         if known:
             seen[node] = _moved(kernels[node], evidence, own[node] > 0, 0.0)
             _add(facts[above[node]], seen[node])
-    falling, told = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
+    falling, downward = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
     kernels = tree.back.tolist()
     for node, before in enumerate(above):
         if before < 0:
             continue
         rest = _rest(children[before], rising[node], slack[before], falling[before])
         bound = own[before] + rest[0], own[before] + rest[1]
-        evidence = _rest(facts[before], seen[node], slack[before], told[before])
+        evidence = _rest(facts[before], seen[node], slack[before], downward[before])
         falling[node] = _passed(kernels[node], bound, evidence, known, side, 2 * error)
         if known:
-            told[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
+            downward[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
     total = np.zeros((count, 2, 2))
     # (2, n) taken apart
     total[:, 0, 1], total[:, 1, 0] = (np.array(children) + np.array(falling)).T
@@ -989,7 +991,7 @@ def _attempts(
         value = trunk.attained(target, pair, facts, REGION)
         attack = _witness(network, trunk, target, WorstValues(value, pair, facts), REGION)
         return [_leakage(max(value, 0.0), math.inf, "any", attack, network)]
-    found, inside = [], 0
+    leaks, inside = [], 0
     for ring in trunk.rings(target, DEPTHS):
         known = {place for place in ring if trunk.record[place]}
         inside += len(ring)
@@ -998,8 +1000,8 @@ def _attempts(
         worst = trunk.worst(target, known, possible, -1.0, uniform=True)
         if worst is not None:
             lower, witness = _swept(network, trunk, target, worst)
-            found.append(_leakage(lower, math.inf, "any", witness, network))
-    return found
+            leaks.append(_leakage(lower, math.inf, "any", witness, network))
+    return leaks
 
 
 def _swept(
@@ -1039,7 +1041,10 @@ def _messages(trunk: Trunk, side: float, *, known: bool = False) -> Array:
         else:
             rising[level] = step(kernel, bound, side)
         children.add(parent, rising[level])
-    falling, told = np.zeros_like(own), np.zeros_like(own)  # messages of its parent to each node
+    falling, downward = (
+        np.zeros_like(own),
+        np.zeros_like(own),
+    )  # messages of its parent to each node
     error = 2 * trunk.error  # of a ratio of two sums over a kernel with errors
     for level in trunk.levels[1:]:
         kernel, parent = trunk.back[level], trunk.parent[level]
@@ -1050,9 +1055,11 @@ def _messages(trunk: Trunk, side: float, *, known: bool = False) -> Array:
         bound = own[parent] + np.maximum(rest, 0.0)
         if known:
             evidence = facts.without(parent, seen[level])
-            evidence = evidence + slack[parent] * facts.finite[parent] + told[parent]
+            evidence = evidence + slack[parent] * facts.finite[parent] + downward[parent]
             falling[level], passed = evidence_step(kernel, bound, evidence, error)
-            told[level] = filled(_evidence(kernel, passed, trunk.record[parent], error), possible)
+            downward[level] = filled(
+                _evidence(kernel, passed, trunk.record[parent], error), possible
+            )
         else:
             falling[level] = step(kernel, bound, side, error)
         falling[level] = filled(falling[level], possible)
@@ -1098,9 +1105,9 @@ def _evidence(kernel: Array, passed: Array, record: Bools, error: float) -> Arra
         direct = logs[..., :, None, :] - logs[..., None, :, :]  # (edges, k, k, values of the node)
     pad = roundings(kernel, np.zeros_like(kernel)) + error
     direct = np.where(np.isnan(direct), -np.inf, direct).max(axis=-1) + pad[..., None, None]
-    found = np.maximum(passed, np.where(record[..., None, None], direct, 0.0))
-    found[..., np.arange(states), np.arange(states)] = 0.0
-    return np.asarray(found)
+    evidence = np.maximum(passed, np.where(record[..., None, None], direct, 0.0))
+    evidence[..., np.arange(states), np.arange(states)] = 0.0
+    return np.asarray(evidence)
 
 
 def _loudest(trunk: Trunk, totals: Array) -> tuple[float, int | None, tuple[int, int]]:

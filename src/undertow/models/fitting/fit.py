@@ -15,17 +15,27 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import square
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain, one_closed_class
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checking import Hypothesis, decided, hypotheses_of, memory_test, sample
-from undertow.models.fitting.checks import Basis, Check, Difference, Dynamics, RatioTest, differ
+from undertow.models.fitting.checks import Basis, Check, accounted
+from undertow.models.fitting.hypotheses import (
+    Difference,
+    Dynamics,
+    Hypothesis,
+    RatioTest,
+    decided,
+    differ,
+    hypotheses_of,
+    memory_test,
+    sample,
+)
 from undertow.models.fitting.tally import MOST_TRIPLED, Ints, Tally, encode, given_states, tally
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import fitted_origin
-from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import ModelSet
-from undertow.models.standing import accounted, stands_for
+from undertow.models.validation import check_prior, warn_fitted
 from undertow.numerics import Array, check_count, check_flag, check_number, freeze, shown
 from undertow.queries import State
 
@@ -91,7 +101,7 @@ def homogeneity_test(tally: Tally | None) -> HomogeneityTest:
     """Return the likelihood-ratio test of one chain for all persons; see `FittedChain`.
 
     Degrees of freedom: for each state, (persons who left it - 1) (states reached from it - 1).
-    Visits count as fixed. Cost as `undertow.models.fitting.checks.differ`.
+    Visits count as fixed. Cost as `undertow.models.fitting.hypotheses.differ`.
 
     >>> from undertow import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
@@ -148,16 +158,16 @@ def population(
     counts = _enough(of_persons(tally), tally, check_count(least, "least (transitions)", 0))
     if share is None:
         boxes, open_ends = _of_sample(counts, confidence)
-        said = f"holds for every person in the sample ({len(counts)} persons)"
+        note = f"holds for every person in the sample ({len(counts)} persons)"
     else:
         share = _part(share, "share")
         boxes, open_ends = _of_share(counts, share, confidence)
-        said = f"holds for {_percent(share)} of persons"
-    said += f", with confidence {_percent(confidence)}"
+        note = f"holds for {_percent(share)} of persons"
+    note += f", with confidence {_percent(confidence)}"
     if least:
-        said += f", among persons with at least {least} transitions"
+        note += f", among persons with at least {least} transitions"
     if share is not None:
-        said += ", if those in the sample were drawn independently of each other"
+        note += ", if those in the sample were drawn independently of each other"
     if not np.isfinite(boxes).all():
         raise NotSupported(
             f"the records of {open_ends} persons leave open that they never leave a state again, "
@@ -166,7 +176,7 @@ def population(
         )
     states = () if tally is None else tally.states
     models = [_chain_box(box, states, length) for box in _rounded(boxes)]
-    return ModelSet(models, f"{said}; {NOT_PRIVATE}")
+    return ModelSet(models, f"{note}; {NOT_PRIVATE}")
 
 
 def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
@@ -282,12 +292,12 @@ def _interval(hits: Ints, misses: Ints, beta: float) -> tuple[Array, Array]:
 def _staircase(boxes: Array) -> Array:
     """Return few boxes (J, 2, 2) that cover boxes (P, 2, 2) of axes (state, end)."""
     staying = boxes.sum(axis=(1, 2)) >= 0
-    found = []
+    heights = []
     if staying.any():
-        found.append(_steps(boxes[staying]))
+        heights.append(_steps(boxes[staying]))
     if not staying.all():  # mirrored: who changes most is who stays least
-        found.append(-_steps(-boxes[~staying][:, :, ::-1])[:, :, ::-1])
-    return np.concatenate(found)
+        heights.append(-_steps(-boxes[~staying][:, :, ::-1])[:, :, ::-1])
+    return np.concatenate(heights)
 
 
 def _steps(boxes: Array) -> Array:
@@ -331,10 +341,10 @@ def _chain_box(box: Array, states: tuple[State, ...], length: int | None) -> Cha
 
 
 def _part(value: float, name: str) -> float:
-    found = check_number(value, name)
-    if not 0 < found < 1:
-        raise InvalidInput(f"{name} must lie between 0 and 1, such as 0.95; found {found}")
-    return found
+    fraction = check_number(value, name)
+    if not 0 < fraction < 1:
+        raise InvalidInput(f"{name} must lie between 0 and 1, such as 0.95; found {fraction}")
+    return fraction
 
 
 def _percent(part: float) -> str:
@@ -418,13 +428,13 @@ class FittedChain(MarkovChain):
     @property
     def checks(self) -> "tuple[Check, ...]":
         """What the records say about the assumptions of the chain; computed once."""
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is None:
-            from undertow.models.fitting.checking import checks_of
+        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if cached is None:
+            from undertow.models.fitting.hypotheses import checks_of
 
-            found = checks_of(self, "public" if self.origin == "public" else "not private")
-            object.__setattr__(self, "_checks", found)
-        return found
+            cached = checks_of(self, "public" if self.origin == "public" else "not private")
+            object.__setattr__(self, "_checks", cached)
+        return cached
 
     @property
     def unseen(self) -> list[tuple[State, State]]:
@@ -456,11 +466,11 @@ class FittedChain(MarkovChain):
 
     def plausible_region(self) -> ChainBox:
         """Return the region that the fit stands for: at a confidence of 0.95 unless given."""
-        found: ChainBox | None = getattr(self, "_region", None)
-        if found is None:
-            found = self.plausible(0.95)
-            object.__setattr__(self, "_region", found)
-        return found
+        region: ChainBox | None = getattr(self, "_region", None)
+        if region is None:
+            region = self.plausible(0.95)
+            object.__setattr__(self, "_region", region)
+        return region
 
     def _estimate(self) -> bool:
         return True
@@ -540,9 +550,9 @@ class FittedChain(MarkovChain):
         >>> fitted.population().note.partition(";")[0]
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
-        found = population(self.tally, share, confidence, least=least, length=self.length)
-        checks = accounted(self.checks, "persons", f"the model {found.note}")
-        return self.passed_on(found, checks)
+        models = population(self.tally, share, confidence, least=least, length=self.length)
+        checks = accounted(self.checks, "persons", f"the model {models.note}")
+        return self.passed_on(models, checks)
 
 
 def fit_chain(
@@ -562,20 +572,20 @@ def fit_chain(
     array([[1, 3],
            [1, 1]])
     """
-    found = _tallied(sequences, states)
-    size = len(found.states)
+    tallied = _tallied(sequences, states)
+    size = len(tallied.states)
     if states is None and size < 2:
         raise InvalidModel(
             f"a chain needs records of at least two different states, found {size}; pass "
             "states=[...] and a prior if others are possible"
         )
     chain = FittedChain(
-        found.counts,
-        found.states,
+        tallied.counts,
+        tallied.states,
         prior=prior,
         length=length,
-        triples=found.triples,
-        tally=found,
+        triples=tallied.triples,
+        tally=tallied,
         public=public,
     )
     warn_fitted(public, stacklevel=stacklevel)
@@ -585,13 +595,13 @@ def fit_chain(
 def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
     """Return the tally of records; what has a method ``tally``, as `undertow.Data`, is asked."""
     if callable(getattr(type(sequences), "tally", None)):
-        asked: Tally = sequences.tally(None if states is None else given_states(states))
-        return asked
+        tallied: Tally = sequences.tally(None if states is None else given_states(states))
+        return tallied
     read = encode(sequences, states)
-    found = tally(
+    tallied = tally(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
     )
-    return replace(found, described=read.described)
+    return replace(tallied, described=read.described)
 
 
 def _whole(counts: Any) -> Ints:
@@ -720,11 +730,11 @@ class FittedSecondOrderChain(SecondOrderChain):
     @property
     def checks(self) -> tuple[Check, ...]:
         """What the records say about the assumptions of the chain; computed once."""
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is None:
-            found = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
-            object.__setattr__(self, "_checks", found)
-        return found
+        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        if cached is None:
+            cached = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
+            object.__setattr__(self, "_checks", cached)
+        return cached
 
     @property
     def unseen(self) -> list[tuple[State, State, State]]:
@@ -794,13 +804,14 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
 
 def _stretched(test: Hypothesis, factor: float) -> Hypothesis:
     """Return a test of order one as it is under order two, with its own p-value in words."""
-    if not isinstance(test.found, Difference):
-        return replace(test, found=None, alternative=None)
-    found = test.found.stretched(factor)
+    if not isinstance(test.statistic, Difference):
+        return replace(test, statistic=None, alternative=None)
+    stretched = test.statistic.stretched(factor)
     passed, failed = (
-        said.replace(test.found.shown(), found.shown()) for said in (test.passed, test.failed)
+        text.replace(test.statistic.shown(), stretched.shown())
+        for text in (test.passed, test.failed)
     )
-    return replace(test, found=found, passed=passed, failed=failed, alternative=None)
+    return replace(test, statistic=stretched, passed=passed, failed=failed, alternative=None)
 
 
 def _stretch(chain: FittedSecondOrderChain) -> float:
@@ -850,11 +861,11 @@ def fit(
         if public:
             raise InvalidInput("records are public, or the fit is private: not both")
         learn = import_module("undertow.releasing.private_fit").private_fit  # above: it draws noise
-        found: PrivateFit = learn(
+        private_fit: PrivateFit = learn(
             sequences, states, level=private, ledger=ledger, confidence=confidence, prior=prior,
             length=length, release_id=release_id,
         )  # fmt: skip
-        return found
+        return private_fit
     if ledger is not None or release_id is not None:
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
     if hidden:

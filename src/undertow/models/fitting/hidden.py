@@ -16,7 +16,7 @@ from undertow.models.fitting.checks import NAMES, untested
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import warn_fitted
+from undertow.models.validation import warn_fitted
 from undertow.numerics import Array, Seed, check_count, check_flag, random_generator
 from undertow.queries import State
 
@@ -139,12 +139,12 @@ def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
         from numba import njit  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         return loop
-    made: Callable[..., Any]
+    function: Callable[..., Any]
     try:
-        made = njit(cache=True, nogil=True)(loop)
+        function = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it
-        made = njit(nogil=True)(loop)
-    return made
+        function = njit(nogil=True)(loop)
+    return function
 
 
 def smooth_pair(
@@ -546,8 +546,8 @@ def fit_hidden(
         )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
     generator = random_generator(seed)
-    made = [_random(read, owner, generator) for _ in range(starts)]
-    tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
+    guesses = [_random(read, owner, generator) for _ in range(starts)]
+    tried = [_climbed(read, owner, one, SHORT, attractive) for one in guesses]
     tried.sort(key=lambda one: -one[0])
     best = max(
         (_climbed(read, owner, one[1], LONG, attractive) for one in tried[:FINALISTS]),
@@ -582,28 +582,28 @@ def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> floa
 
 
 def ascended(
-    read: Unbroken, owner: npt.NDArray[Any], made: Starts, attractive: bool = False
+    read: Unbroken, owner: npt.NDArray[Any], law: Starts, attractive: bool = False
 ) -> tuple[float, Starts]:
     """Return the log-likelihood of a start, and the start after one step.
 
     Expected transitions given all records, divided by their sums [baum1970], or the totally
     positive matrix that suits them best: the likelihood never falls.
     """
-    scales, counts, begun = _expected(read, made, owner)
+    scales, counts, begun = _expected(read, law, owner)
     if attractive:
-        step = attractive_rows(counts, made[1])
+        step = attractive_rows(counts, law[1])
         return float(np.log(scales).sum()), (begun / begun.sum(), step)
     sums = counts.sum(axis=1, keepdims=True)
     # a hidden state that is never left keeps its row
-    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), made[1])
+    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), law[1])
     return float(np.log(scales).sum()), (begun / begun.sum(), step)
 
 
-def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
+def _expected(read: Unbroken, law: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
     size, records = owner.size, read.codes.size
     scales, ahead = np.empty(records), np.empty((records, size))
     counts, begun = np.zeros((size, size)), np.zeros(size)
-    parts = (np.ascontiguousarray(made[0]), np.ascontiguousarray(made[1]), owner.astype(np.int64))
+    parts = (np.ascontiguousarray(law[0]), np.ascontiguousarray(law[1]), owner.astype(np.int64))
     place = compiled(expect)(read.codes, read.ends, *parts, scales, ahead, counts, begun)
     if place >= 0:
         raise InvalidInput(
@@ -614,19 +614,19 @@ def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Ar
 
 
 def _climbed(
-    read: Unbroken, owner: npt.NDArray[Any], made: Starts, steps: int, attractive: bool = False
+    read: Unbroken, owner: npt.NDArray[Any], law: Starts, steps: int, attractive: bool = False
 ) -> tuple[float, Starts]:
     """Return the log-likelihood that a start reaches, and what it has become."""
     last, least = -math.inf, CLOSE * read.codes.size
     if attractive:  # a totally positive matrix near the start
-        made = made[0], attractive_rows(np.zeros_like(made[1]), made[1])
+        law = law[0], attractive_rows(np.zeros_like(law[1]), law[1])
     for step in range(steps):
         progress.doing("steps of a fit", step, steps)
-        value, further = ascended(read, owner, made, attractive)
+        value, further = ascended(read, owner, law, attractive)
         if value - last < least and step:
-            return value, made
-        last, made = value, further
-    return ascended(read, owner, made)[0], made
+            return value, law
+        last, law = value, further
+    return ascended(read, owner, law)[0], law
 
 
 def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Generator) -> Starts:
@@ -652,12 +652,12 @@ def _ordered(
     step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
 ) -> HiddenChain:
     """Return the chain with the hidden states of a symbol by what they show next, rising."""
-    made = np.where(step >= _NEGLIGIBLE, step, 0.0)
-    if not one_closed_class(made):  # regimes that never meet: all but impossible
-        made = np.maximum(step, _NEGLIGIBLE)
-    made = made / made.sum(axis=1, keepdims=True)
-    ahead = made @ owner  # (m,): the expected number of the next symbol
+    rows = np.where(step >= _NEGLIGIBLE, step, 0.0)
+    if not one_closed_class(rows):  # regimes that never meet: all but impossible
+        rows = np.maximum(step, _NEGLIGIBLE)
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    ahead = rows @ owner  # (m,): the expected number of the next symbol
     order = np.lexsort((ahead, owner))
     return HiddenChain(
-        made[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
+        rows[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
     )

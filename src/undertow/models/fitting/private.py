@@ -121,21 +121,21 @@ def sum_limit(
     sums = np.add.outer(*lows).ravel()
     # equal weights for both estimates, S / visits, so that q + r is what is tested
     share = np.stack([(q + r) / (records * r), (q + r) / (records * q)])  # (2, cells)
-    found = np.full(q.shape, np.inf)
+    bounds = np.full(q.shape, np.inf)
     weights = np.zeros((4, *q.shape))
     for width in _JOINT:
         slopes = share * (width / (scale * (share * [1 - q, 1 - r]).max(axis=0)))
         down = -np.log1p(np.stack([q, r]) * np.expm1(slopes)) - _PAD
         up = slopes + down - _PAD
-        made = np.concatenate([up, down])  # (4, cells): q hit, r hit, q miss, r miss
-        largest = scale * np.abs(made).max(axis=0)
-        product = math.log(1 / beta) + sum(_log(part, scale) for part in made)
+        increments = np.concatenate([up, down])  # (4, cells): q hit, r hit, q miss, r miss
+        largest = scale * np.abs(increments).max(axis=0)
+        product = math.log(1 / beta) + sum(_log(part, scale) for part in increments)
         tail = largest * math.log(max(1 / (2 * beta), 1.0))
         needs = np.where(largest >= 1, tail, np.where(largest < 0.98, product, np.inf))
         drift = -((np.stack([q, r]) * up + (1 - np.stack([q, r])) * down) / share).sum(axis=0)
         total = (needs + drift) / (slopes / share)[0]
-        weights = np.where(total < found, made, weights)
-        found = np.minimum(found, total)
+        weights = np.where(total < bounds, increments, weights)
+        bounds = np.minimum(bounds, total)
     counts = np.array([table[0, 1], table[1, 0], table[0, 0], table[1, 1]])
     parts = weights * counts[:, None]
     seen = parts.sum(axis=0) - 1e-12 * np.abs(parts).sum(axis=0)
@@ -150,10 +150,10 @@ def _cells(low: float, high: float) -> Array:
     # an end on the border of two cells, up to rounding, is in both
     first, last = math.floor(ends[0] / _STEP - 1e-9), math.ceil(ends[1] / _STEP + 1e-9)
     steps = np.arange(first, last + 1)
-    made = 1 / (1 + np.exp(-steps * _STEP))
-    made[0] = 0.0 if low <= made[0] and ends[0] == _LEAST else made[0]
-    made[-1] = 1.0 if ends[1] == -_LEAST else made[-1]
-    return np.asarray(made)
+    probabilities = 1 / (1 + np.exp(-steps * _STEP))
+    probabilities[0] = 0.0 if low <= probabilities[0] and ends[0] == _LEAST else probabilities[0]
+    probabilities[-1] = 1.0 if ends[1] == -_LEAST else probabilities[-1]
+    return np.asarray(probabilities)
 
 
 @lru_cache(maxsize=64)
@@ -208,8 +208,8 @@ def _noise_bound(seen: Array, weights: Array, scale: float) -> Array:
     broad = (1 + np.maximum(1 / np.maximum(width, 1.0) - hazard, 0.0)) * tail
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = np.exp(sum(_log(part, scale) for part in weights) - seen)
-    found = np.where(width >= 1, broad, narrow)
-    return np.asarray(np.where(np.isnan(found), 1.0, found) * (1 + 1e-9))
+    bounds = np.where(width >= 1, broad, narrow)
+    return np.asarray(np.where(np.isnan(bounds), 1.0, bounds) * (1 + 1e-9))
 
 
 def _tail(scales: Array, t: Array) -> tuple[Array, Array]:

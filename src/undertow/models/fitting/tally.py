@@ -14,7 +14,7 @@ import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.records import UNSTATED, RecordDescription
-from undertow.models.rows import state_names
+from undertow.models.validation import state_names
 from undertow.queries import State
 
 __all__ = [
@@ -69,8 +69,8 @@ class Encoded:
     def filled(self, missing: State) -> "Encoded":
         """Return the same records, those that are missing in a state of this name, the last if new.
 
-        >>> found = encode(["b", None, "a"]).filled("off")
-        >>> found.codes, found.states
+        >>> read = encode(["b", None, "a"]).filled("off")
+        >>> read.codes, read.states
         (array([1, 2, 0]), ['a', 'b', 'off'])
         """
         states = [*self.states, *([] if missing in self.states else [missing])]
@@ -88,8 +88,8 @@ def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
     their first appearance. What has a method ``encoded``, as `undertow.Data`, is asked for them.
 
-    >>> found = encode([["b", "a"], ["a", None, "a"]])
-    >>> found.codes, found.states, found.series
+    >>> read = encode([["b", "a"], ["a", None, "a"]])
+    >>> read.codes, read.states, read.series
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
     if callable(getattr(type(sequences), "encoded", None)):
@@ -140,15 +140,15 @@ def _split(sequences: Any) -> list[list[Any]]:
     nested = [type(record) not in _PLAIN and _is_sequence(record) for record in records]
     if not any(nested):
         return [records]
-    found: list[list[Any]] = []
+    runs: list[list[Any]] = []
     for place, (record, many) in enumerate(zip(records, nested, strict=True)):
         if not many and not _is_missing(record):
             raise InvalidInput(
                 f"item {place} of sequences is a single record and others are sequences; pass one "
                 "sequence of records, or a list of sequences"
             )
-        found.append(_listed(record, f"sequence {place}") if many else [])
-    return found
+        runs.append(_listed(record, f"sequence {place}") if many else [])
+    return runs
 
 
 def _listed(data: Any, what: str) -> list[Any]:
@@ -288,10 +288,10 @@ class Tally:
 
         def moved(table: Ints, axes: int) -> Ints:
             """Return a table whose last axes are states, each state at its new place."""
-            made = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
+            wider = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
             where: Any = (..., *np.ix_(*(old,) * axes))
-            made[where] = table
-            return made
+            wider[where] = table
+            return wider
 
         def some(table: Ints | None, axes: int, *, kept: bool = True) -> Ints | None:
             return None if table is None or not kept else moved(table, axes)
@@ -334,8 +334,8 @@ def tally(
     series, and one person for each series); ``hours`` are those of the clock, from 0 to 23. Cost
     O(n) for the counts and O(n L k / 64) for the lags.
 
-    >>> found = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
-    >>> found.counts.tolist(), found.persons.tolist(), found.pairs.tolist()
+    >>> tallied = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
+    >>> tallied.counts.tolist(), tallied.persons.tolist(), tallied.pairs.tolist()
     ([[1, 1], [0, 0]], [[[1, 1], [0, 0]], [[0, 0], [0, 0]]], [4, 2, 1])
     """
     codes = np.asarray(codes)
@@ -598,15 +598,15 @@ class Tallying:
 
     def load(self, state: dict[str, Any]) -> "Tallying":
         """Return the tally that has this state."""
-        made = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
+        tallying = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
                         most_kept=self._most_kept)  # fmt: skip
-        made.records, made.missing, made.series = (
+        tallying.records, tallying.missing, tallying.series = (
             state[name] for name in ("records", "missing", "series")
         )
-        made._longest, made._sums = state["longest"], dict(state["sums"])
-        made._persons = None if state["persons"] is None else [state["persons"]]
-        made._halves = made._halves if state["halved"] else None
-        return made
+        tallying._longest, tallying._sums = state["longest"], dict(state["sums"])
+        tallying._persons = None if state["persons"] is None else [state["persons"]]
+        tallying._halves = tallying._halves if state["halved"] else None
+        return tallying
 
     def _tally(self, parts: list[Any]) -> Tally:
         codes, series, persons, hours = parts
@@ -626,14 +626,14 @@ class Tallying:
         if whole.persons is None:
             self._persons = None
             return
-        found = whole.persons.copy()  # (persons of the piece, k, k)
+        cells = whole.persons.copy()  # (persons of the piece, k, k)
         if before.persons is not None and len(before.persons):
-            found[0] -= before.persons[0]
+            cells[0] -= before.persons[0]
             if goes_on:
-                self._persons[-1][-1] += found[0]
-            found = found[1:]
-        if len(found):
-            self._persons.append(found)
+                self._persons[-1][-1] += cells[0]
+            cells = cells[1:]
+        if len(cells):
+            self._persons.append(cells)
         self._bound()
 
     def _bound(self) -> None:
@@ -689,9 +689,9 @@ class _HalfTransitions:
     def ended(self) -> Ints:
         """Return the transitions of both halves, (2, k, k), the last person's too; begin anew."""
         self._end()
-        found = self._sums.reshape(2, self._size, self._size)
+        tables = self._sums.reshape(2, self._size, self._size)
         self._sums = np.zeros_like(self._sums)
-        return found
+        return tables
 
     def _extend(self, ending: npt.NDArray[Any]) -> None:
         """Take records of the person who is not complete."""
@@ -718,5 +718,5 @@ class _HalfTransitions:
 
     def _sort(self, ending: npt.NDArray[Any], late: npt.NDArray[np.bool_]) -> None:
         for half, wanted in enumerate((~late, late)):
-            found = ending[wanted & (ending >= 0)].astype(np.int64)
-            self._sums[half] += np.bincount(found, minlength=self._size**2)
+            places = ending[wanted & (ending >= 0)].astype(np.int64)
+            self._sums[half] += np.bincount(places, minlength=self._size**2)

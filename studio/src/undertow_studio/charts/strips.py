@@ -1,4 +1,4 @@
-"""A strip of records to play the attacker on, and the odds that move with it."""
+"""A strip of records that are known or unknown, and the odds of the attacker."""
 
 import math
 from collections.abc import Sequence
@@ -17,21 +17,21 @@ from undertow_studio.charts.svg import (
     text,
     titled,
 )
-from undertow_studio.views.cells import Cell
-from undertow_studio.views.odds import about, chance_above, chance_below
+from undertow_studio.odds import about, chance_above, chance_below
 
 if TYPE_CHECKING:
-    from undertow_studio.views.attacker import ValueBelief
+    from undertow_studio.pages.attacker import Cell, ValueBelief
 
 __all__ = ["odds_bar", "record_strip"]
 
 
-def record_strip(cells: Sequence[Cell], label: str = "Records of the series") -> Html:
+def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") -> Html:
     """Return a strip of buttons, one for each record, that know or forget it when pressed.
 
     Each is a submit button ``name="toggle"`` whose value is the record, so a plain form around the
     strip suffices: keyboard and no script included. The target is no button: it stands still.
 
+    >>> from undertow_studio.pages.attacker import Cell
     >>> strip = record_strip([Cell(0, "known", "idle"), Cell(1, "target"), Cell(2, "unknown")])
     >>> strip.count("<button"), strip.count('aria-pressed="true"')
     (2, 1)
@@ -40,7 +40,7 @@ def record_strip(cells: Sequence[Cell], label: str = "Records of the series") ->
     return tag("ol", join(made), class_="record-strip", aria_label=label)
 
 
-def _cell(cell: Cell) -> Html:
+def _cell(cell: "Cell") -> Html:
     above = {"target": "?", "known": cell.value}.get(cell.role, "·")
     below = "erased" if cell.erased else cell.output
     said = {

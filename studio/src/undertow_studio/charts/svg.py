@@ -1,9 +1,8 @@
-"""The parts of every chart: escaped elements, scales with good ticks, two widths.
+"""The parts of every chart: escaped elements, scales with round ticks, two widths.
 
-A chart is a string that may stand in a page as it is. Nothing in it can be a script, an event
-handler or an inline style, so it lives under the strictest content security policy: colours are
-CSS classes, values are ``data-*`` attributes that ``static/charts.js`` reads, and every point has a
-``<title>`` for those who have no script.
+A chart is markup without scripts, event handlers or inline styles, so it passes the strictest
+content security policy: colours are CSS classes, values are ``data-*`` attributes that
+``static/charts.js`` reads, and every point has a ``<title>`` for browsers without scripts.
 """
 
 import html

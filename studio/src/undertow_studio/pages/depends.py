@@ -1,4 +1,4 @@
-"""Step 2: what depends on what: the model as a picture, how memory fades, and what was tested."""
+"""Step 2: the model as a picture, how fast its memory fades, and the tests of its assumptions."""
 
 import json
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion, GaussianClass
 from undertow.models.sets import AnyModel
-from undertow_studio.charts.chains import chain_picture
-from undertow_studio.charts.curves import fading_chart
-from undertow_studio.charts.families import family_picture, group_picture
-from undertow_studio.charts.matrices import correlation_picture
+from undertow_studio.charts.lines import fading_chart
+from undertow_studio.charts.models import (
+    chain_picture,
+    correlation_picture,
+    family_picture,
+    group_picture,
+)
 from undertow_studio.code import code_for_model
+from undertow_studio.fits import Fading, fading, findings
 from undertow_studio.studio import studio_of, work_of
-from undertow_studio.views.fading import Fading, fading, findings
 
 __all__ = ["picture_of", "plainly", "router"]
 

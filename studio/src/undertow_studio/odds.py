@@ -1,7 +1,7 @@
-"""A limit on leakage as odds, in words that need no glossary, rounded to the safe side.
+"""A limit on leakage in odds and plain chances, rounded to the safe side.
 
-Who believed something with probability p, and sees what leaks at most L, believes it afterwards
-with a probability of at most p e^L / (1 - p + p e^L): odds p / (1 - p) move by a factor e^L.
+Whoever believed something with probability p, and sees an output of leakage at most L, believes it
+afterwards with probability at most p e^L / (1 - p + p e^L): odds p / (1 - p) move by a factor e^L.
 """
 
 import math

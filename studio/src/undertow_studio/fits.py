@@ -1,25 +1,82 @@
-"""How fast memory fades: autocorrelations of the records of a fit beside those of its chain.
+"""What a fitted chain shows: how fast its memory fades, its checks, and how persons differ.
 
-All of it is made from the counts that a fit keeps, never from records.
-These counts are as private as the records: what is returned here says so in ``basis``, and is for
-the eyes of whoever holds the records.
+All of it is made from the counts that a fit keeps, which are as private as the records: ``basis``
+says so, and the pages show it to whoever holds the records.
 """
 
+import warnings
 from dataclasses import asdict, dataclass
 from typing import Any
 
 import numpy as np
 
+from undertow import MarkovChain
 from undertow.adversaries import Against
 from undertow.diagnostics import persons as person_budgets
-from undertow.errors import InvalidModel, NotSupported
-from undertow.models.chains import MarkovChain
+from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
+from undertow.models import FittedChain
 from undertow.models.fitting.checks import Basis, Check
-from undertow.models.fitting.fit import FittedChain
 from undertow.models.fitting.tally import Tally
 from undertow.numerics import Array, check_count
+from undertow.progress import doing
+from undertow_studio.tables import PrivateTable, Reading, naming
 
-__all__ = ["CheckOutcome", "Fading", "Persons", "fading", "findings", "persons_view"]
+__all__ = [
+    "CheckOutcome",
+    "Fading",
+    "Fit",
+    "Persons",
+    "fading",
+    "findings",
+    "fit",
+    "persons_view",
+]
+
+MOST_STATES = 100
+"""More different values than this are measurements, not states."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fit:
+    """A chain fitted to a table, how much was read, and whether persons do not fit, in words."""
+
+    chain: FittedChain
+    records: int
+    missing: int
+    persons: int | None
+    people: str
+
+
+def fit(source: PrivateTable, reading: Reading) -> Fit:
+    """Return the chain that the records of a table follow, with its checks computed."""
+    with naming(source), warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)  # the page says it
+        data = reading.open(source)
+        doing("reading the records")
+        kept = data.tally(reading.states or None)
+        if len(kept.states) > MOST_STATES:
+            raise InvalidInput(
+                f"there are more than {MOST_STATES} different values, too many for states; say "
+                "what makes a state of a record, such as 'steps > 0'"
+            )
+        doing("testing what the model assumes")
+        named = kept.states if len(kept.states) > 1 else None
+        chain = MarkovChain.fit(kept, named, public=source.simulated)
+        _ = chain.checks  # computed here, once
+        people = None if kept.persons is None else len(kept.persons)
+        doing("comparing persons")
+        said = _people(chain)
+        return Fit(chain, kept.records, kept.missing, people, said)
+
+
+def _people(chain: FittedChain) -> str:
+    """Return whether persons do not fit, in words; '' where they cannot be compared."""
+    found = [check.outcome for check in chain.checks if check.name == "persons"]
+    if "passed" in found:
+        return "There is no sign of any: nobody differs from the others by more than chance."
+    apart = persons_view(chain)
+    return "" if apart is None else apart.words()
+
 
 LAGS = 60
 """Steps that are shown at most."""

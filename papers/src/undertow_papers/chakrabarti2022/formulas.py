@@ -7,14 +7,15 @@ that it holds against all of them (Theorem 2 of [chakrabarti2022]) is wrong.
 
 import math
 
+from undertow import MarkovChain
 from undertow.bounds.published import zhao_budget
 from undertow.errors import Infeasible, InvalidInput
-from undertow.models.chains import MarkovChain
 from undertow.numerics import check_epsilon
 
 __all__ = [
     "approximate_flips",
     "corollary_two",
+    "largest_ratio",
     "plain_flips",
     "theorem_one",
     "zhao_flips",
@@ -45,6 +46,21 @@ def theorem_one(q: float, r: float, rho0: float, rho1: float) -> float:
     return 2 * math.log(a) - math.log(2 * r * flipped) - math.log(2 * r * kept)
 
 
+def largest_ratio(q: float, r: float, epsilon: float) -> float:
+    """Return S, the largest (1 - rho0) / rho1 whose bound in `theorem_one` is at most epsilon.
+
+    S = m^2, m = (b + sqrt(b^2 + 4 (1-q) (1-r) E^2)) / (2 (1-q) E) with E = e^(epsilon / 2) and
+    b = r E^2 - q: Theorem 1 of [chakrabarti2022] solved for the flips, in which it is linear.
+
+    >>> round(largest_ratio(.2, .35, 2.0), 9)
+    2.572388328
+    """
+    half_level = math.exp(check_epsilon(epsilon) / 2)
+    b = r * half_level**2 - q
+    root = math.sqrt(b * b + 4 * (1 - q) * (1 - r) * half_level**2)
+    return ((b + root) / (2 * (1 - q) * half_level)) ** 2
+
+
 def corollary_two(theta: float, rho: float) -> float:
     """Return `theorem_one` for a symmetric chain and symmetric flips.
 
@@ -66,8 +82,7 @@ def approximate_flips(theta: float, epsilon: float) -> float:
     """Return the flips that Corollary 2 of [chakrabarti2022] suggests for a symmetric chain.
 
     (4 + t (t e - 2) - sqrt(t^2 e (4 + t (t e - 4)))) / (8 + 2 t (t e + t - 4)), t = theta and
-    e = e^epsilon: more than needed. The exact inverse is 1 / (1 + S) with S from
-    `undertow.bounds.levels.sweep.ignorant_ratios`.
+    e = e^epsilon: more than needed. The exact inverse is 1 / (1 + S) with S from `largest_ratio`.
 
     >>> round(approximate_flips(.35, 1.0), 8)
     0.43278353

@@ -4,10 +4,10 @@ from typing import Literal
 
 import numpy as np
 
+from undertow import MarkovChain
 from undertow.auditing.inference import Hidden, check_length, hidden
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import LocalMechanism
-from undertow.models.chains import MarkovChain
 from undertow.numerics import Array, check_count
 
 __all__ = ["success_rate"]

@@ -1,4 +1,4 @@
-"""A year of an account: a cell for each day, and the budget as it is used up."""
+"""The chart of a year of an account: a cell for each day above the budget that is used."""
 
 import datetime as dt
 import math
@@ -20,7 +20,7 @@ from undertow_studio.charts.svg import (
 )
 
 if TYPE_CHECKING:
-    from undertow_studio.views.calendar import BudgetYear, Day
+    from undertow_studio.pages.release import BudgetYear, Day
 
 __all__ = ["calendar_chart"]
 

@@ -13,13 +13,10 @@ from typing import Any
 
 import numpy as np
 
+from undertow import Laplace, Linear, MarkovChain, Mean, MultivariateGaussian, Sum
 from undertow.auditing.scenarios import ChainSource, Draw, GaussianSource, SeriesSource
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Laplace
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import Array, Seed, check_count, random_generator
-from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["LABEL", "Empirical", "density", "empirical_leakage", "ratio_estimate"]
 
