@@ -277,7 +277,7 @@ def solve(problem: Problem) -> Leakage:
     Reductions ask it for the problems that they reduce to.
 
     >>> round(solve(Problem(PureDP(1.0), MarkovChain([[.9, .1], [.1, .9]], length=3))).upper, 3)
-    2.282
+    2.552
     """
     problem = _of_numbers(replace(problem, model=stands_for(problem.model)))
     mechanism, model = problem.mechanism, problem.model
@@ -363,6 +363,8 @@ def _intersected(problem: Problem) -> Leakage:
     """
     try:
         leak = Registry(*provers_of(problem.model), TABLES).prove(problem)
+    except EffortSpent:
+        raise
     except NotSupported:
         if not LEVELS.supports(problem):
             raise

@@ -136,13 +136,13 @@ class Registry:
         for prover in self.supporting(problem):
             try:
                 leak = prover.prove(problem)
-            except NotSupported as error:
-                refusal = refusal or error
-                continue
             except EffortSpent:
                 if bracket is None:
                     raise
                 return bracket.with_assumptions((SPENT,))
+            except NotSupported as error:
+                refusal = refusal or error
+                continue
             bracket = leak if bracket is None else intersection(bracket, leak)
             if bracket.closed:
                 break

@@ -40,7 +40,7 @@ from undertow.bounds.networks.counts import (
 from undertow.bounds.networks.leakages import TOGETHER, lifted
 from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
-from undertow.errors import NotSupported
+from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
@@ -642,7 +642,10 @@ class TableProver:
         """Return the exact leakage, or refuse a model without a law of counts."""
         if not isinstance(problem.mechanism, TabulatedNoise):
             raise NotSupported("noise from a table is required")
-        return table_leakage(problem.mechanism, problem.model, problem.against)
+        try:
+            return table_leakage(problem.mechanism, problem.model, problem.against)
+        except EffortSpent as error:  # the level of the table needs no pairs of laws
+            raise NotSupported("the pairs of laws need more effort than allowed") from error
 
 
 TABLES = TableProver()
