@@ -5,21 +5,17 @@ all algorithms of its DP level; every other problem goes to the provers of the m
 """
 
 import math
-from collections.abc import Callable, Sequence
 from dataclasses import replace
-from functools import lru_cache
 from itertools import count
 from typing import Any
-
-import numpy as np
 
 from undertow import progress
 from undertow.adversaries import Against, check_against, check_records, check_window
 from undertow.bounds.counts.tables import TABLES
 from undertow.bounds.groups import GROUP, RELATED, flips_level, person_leakage, record_level
-from undertow.bounds.levels.classes import boxes_leakage, chain_ceilings
 from undertow.bounds.memory.missing import COMPLETE, over_patterns
 from undertow.bounds.protocol import Problem, Registry, intersection, provers_of
+from undertow.bounds.sets import members_leakages
 from undertow.certificate import READS_STATES, UNSURE, Leakage, ValidFor, check_valid_for, worst
 from undertow.curves import check_delta
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
@@ -40,7 +36,7 @@ from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
 from undertow.models.sets import ModelSet
-from undertow.numerics import Array, up
+from undertow.numerics import up
 from undertow.plan import doubts
 from undertow.queries import BaseQuery, Linear
 from undertow.secrets import ONE_RECORD, Secret, Window, check_secret
@@ -51,7 +47,6 @@ __all__ = [
     "at_most",
     "check_fit",
     "leakage",
-    "members_leakages",
     "solve",
     "whole_secret",
 ]
@@ -67,7 +62,8 @@ def at_least(mechanism: Mechanism, model: Model, against: Against) -> float:
     (1.0, 0.0)
     """
     counts = isinstance(mechanism, Scaled) and bool(mechanism.query.named)
-    if against != "any" or not (counts or isinstance(mechanism, PureDP)):
+    level = isinstance(mechanism, PureDP) and mechanism.unit == "record"
+    if against != "any" or not (counts or level):
         return 0.0
     chains = [member for member in model.members() if isinstance(member, MarkovChain)]
     # of several models any one may be true: what one of them leaks is attained
@@ -103,8 +99,7 @@ def _at_most(problem: Problem) -> float:
         return math.inf
     if problem.against == "informed":
         return up(window * level)
-    records = model.dependent_records()
-    least = math.inf if records is None else up(window * records * level)
+    least = GROUP.prove(problem).upper if GROUP.supports(problem) else math.inf
     from undertow.bounds.levels.sweep import block_upper, contraction_upper
 
     box = model if isinstance(model, ChainBox) else None
@@ -120,82 +115,6 @@ def _at_most(problem: Problem) -> float:
     if box is not None:
         least = min(least, contraction_upper(level, box, window))
     return least
-
-
-_FEW = 4
-"""Fewer chains than this are simply asked, each."""
-_RATIO = 1.03
-"""Levels share the ceilings of the next power of this: ceilings grow with the level, so those of a
-higher one hold, and a search that tries many levels sweeps few."""
-
-
-def members_leakages(
-    mechanism: Levelled, models: Sequence[Model], against: Against, ask: Callable[[Model], Leakage]
-) -> list[Leakage]:
-    """Return leakages of members, or of several together, whose worst is the worst of all.
-
-    ``ask`` gives the leakage of a member, with its own proof.
-    """
-    if isinstance(mechanism, PureDP) and mechanism.unit == "person":
-        return [ask(model) for model in models]
-    boxes = [
-        model
-        for model in models
-        if isinstance(model, ChainBox) and model.size == 2 and not model.disclaimers()
-    ]
-    chains = [model for model in models if isinstance(model, MarkovChain) and _swept(model)]
-    boxes = boxes if len(boxes) > 1 else []
-    chains = chains if len(chains) >= _FEW else []
-    held = {id(model) for model in (*boxes, *chains)}
-    found = [ask(model) for model in models if id(model) not in held]
-    if boxes:
-        joint = boxes_leakage(mechanism.level_upper(boxes[0].length), boxes, against)
-        if not isinstance(mechanism, PureDP):  # attained by some algorithm, not by this one
-            joint = joint.upper_only()
-        said = tuple(dict.fromkeys(line for box in boxes for line in box.disclaimers()))
-        found.append(replace(joint, valid_for="any").with_assumptions(said))
-    if chains:
-        found += _of_chains(mechanism.level_upper(chains[0].length), chains, against, ask, found)
-    return found
-
-
-def _of_chains(
-    epsilon: float,
-    chains: Sequence[MarkovChain],
-    against: Against,
-    ask: Callable[[Model], Leakage],
-    before: Sequence[Leakage],
-) -> list[Leakage]:
-    """Return the leakages of those chains that may be the worst."""
-    proved = max((leak.upper for leak in before), default=-math.inf)
-    above = _RATIO ** math.ceil(math.log(epsilon) / math.log(_RATIO))
-    rough = _ceilings(max(above, epsilon), tuple(chains), against)  # (N,)
-    first = int(rough.argmax())
-    found = []
-    if rough[first] > proved:
-        found.append(ask(chains[first]))
-        proved = max(proved, found[0].upper)
-    left = [chain for place, chain in enumerate(chains) if place != first and rough[place] > proved]
-    if not left:
-        return found
-    sharp = chain_ceilings(epsilon, left, against)  # (N,)
-    for place in np.argsort(-sharp).tolist():
-        # all that are left have no larger ceiling, and cannot be worse than what is proved
-        if sharp[place] <= proved:
-            break
-        found.append(ask(left[place]))
-        proved = max(proved, found[-1].upper)
-    return found
-
-
-@lru_cache(maxsize=16)
-def _ceilings(epsilon: float, chains: tuple[MarkovChain, ...], against: Against) -> Array:
-    return chain_ceilings(epsilon, chains, against)
-
-
-def _swept(chain: MarkovChain) -> bool:
-    """Return whether the ceilings speak of a chain: two states, one matrix, a stationary start."""
-    return chain.size == 2 and chain.homogeneous and isinstance(chain.start, str)
 
 
 def leakage(
