@@ -28,7 +28,7 @@ from undertow.errors import (
 from undertow.labels import along
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.base import Model, pointing, stands_for
+from undertow.models.base import Model, advise_point, stands_for
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import (
@@ -309,7 +309,7 @@ def calibrate(
         chosen = find_method(query.task, named)
     if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
-    with pointing(model):
+    with advise_point(model):
         return priced(_planned_by(chosen, question, noise, objective), taken)
 
 
