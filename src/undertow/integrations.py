@@ -333,7 +333,7 @@ def _asked(
             found = query.evaluate([stood(record) for record in records], states)
             return found if isinstance(found, list) else [found]
 
-        return counted, lambda numbers: query.told(numbers, states)
+        return counted, lambda numbers: query.label_answer(numbers, states)
     lattice = query.lattice()  # refused where there is none
     if lattice.weights is not None:
         raise NotSupported(

@@ -235,7 +235,7 @@ _ANY_SHAPE = Scope(valid_for="any")
 
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
-           {"laplace": {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT",
+           {"laplace": {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT",
                         "network": "networks.EXACT"}, "gaussian": "approximate.EXACT"},
            Scope(("chain", "gaussian", "network"), valid_for="windows"), tight=True,
            wider="exchange"),

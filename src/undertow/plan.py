@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -61,6 +61,7 @@ from undertow.models.validation import fields, names, number, numbers, text, who
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
     AnyQuery,
+    BaseQuery,
     BinaryHistogram,
     Count,
     Histogram,
@@ -292,7 +293,7 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
         return "how far readings are from their state's number is not known"
     if rows is None:
         return f"rounding a reading to its state's number moves it by at most {above(error)}"
-    moved = above(query.carried(error, rows)) if error else "0"
+    moved = above(query.answer_shift(error, rows)) if error else "0"
     return f"rounding readings to their state's number moves the answer by at most {moved}"
 
 
@@ -442,43 +443,67 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 
+def _read_count(description: Any) -> Count:
+    fields(description, "a count", ("kind", "states"))
+    if not isinstance(description["states"], list):
+        raise InvalidPlan("a count needs a list of states")
+    return Count(names(description["states"], "states"))
+
+
+def _read_histogram(description: Any) -> Histogram:
+    fields(description, "a histogram", ("kind",), ("totalled",))
+    return Histogram(description.get("totalled", False))
+
+
+def _read_binary_histogram(description: Any) -> BinaryHistogram:
+    fields(description, "a histogram of two states", ("kind", "counted", "rest"))
+    return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
+
+
+def _read_top_k(description: Any) -> TopK:
+    fields(description, "the most frequent states", ("kind", "k", "among"))
+    return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
+
+
+def _read_transitions(description: Any) -> Transitions:
+    fields(description, "a table of transitions", ("kind",))
+    return Transitions()
+
+
+def _read_total(description: Any) -> Sum | Mean:
+    kind: type[Sum] | type[Mean] = Sum if description["kind"] == Sum.kind else Mean
+    fields(description, f"a {kind.kind}", ("kind", "lower", "upper", "values", "steps"))
+    lower, upper = (number(description[end], end) for end in ("lower", "upper"))
+    steps = whole(description["steps"], "steps of the lattice", 2**53)
+    return kind(lower, upper, _values_from_list(description), steps)
+
+
+def _read_linear(description: Any) -> Linear:
+    fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
+    spread = number(description["spread"], "spread")
+    least = _maybe(description["lower"], "lower")
+    return Linear(numbers(description["weights"]), spread, least, _values_from_list(description))
+
+
+QUERIES: dict[str, Callable[[dict[str, Any]], BaseQuery]] = {
+    Count.kind: _read_count,
+    Histogram.kind: _read_histogram,
+    BinaryHistogram.kind: _read_binary_histogram,
+    TopK.kind: _read_top_k,
+    Transitions.kind: _read_transitions,
+    Sum.kind: _read_total,
+    Mean.kind: _read_total,
+    Linear.kind: _read_linear,
+}
+"""The readers of the queries of plan files, by kind: a new query has one line here."""
+
+
 def _query_from_dict(description: Any) -> Any:
+    """Return the query of a plan file."""
     kind = description.get("kind") if isinstance(description, dict) else None
-    match kind:
-        case "count":
-            fields(description, "a count", ("kind", "states"))
-            if not isinstance(description["states"], list):
-                raise InvalidPlan("a count needs a list of states")
-            return Count(names(description["states"], "states"))
-        case "histogram":
-            fields(description, "a histogram", ("kind",), ("totalled",))
-            return Histogram(description.get("totalled", False))
-        case "binary-histogram":
-            fields(description, "a histogram of two states", ("kind", "counted", "rest"))
-            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
-        case "top-k":
-            fields(description, "the most frequent states", ("kind", "k", "among"))
-            return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
-        case "transitions":
-            fields(description, "a table of transitions", ("kind",))
-            return Transitions()
-        case "sum" | "mean":
-            fields(description, f"a {kind}", ("kind", "lower", "upper", "values", "steps"))
-            lower, upper = (number(description[end], end) for end in ("lower", "upper"))
-            steps = whole(description["steps"], "steps of the lattice", 2**53)
-            return (Sum if kind == "sum" else Mean)(
-                lower, upper, _values_from_list(description), steps
-            )
-        case "linear":
-            fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
-            spread = number(description["spread"], "spread")
-            least = _maybe(description["lower"], "lower")
-            return Linear(
-                numbers(description["weights"]), spread, least, _values_from_list(description)
-            )
-    raise InvalidPlan(
-        "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
-    )
+    if not isinstance(kind, str) or kind not in QUERIES:
+        raise InvalidPlan(f"a question is a {', '.join(QUERIES)}; found another")
+    return QUERIES[kind](description)
 
 
 def _state(value: Any, what: str) -> State:
@@ -1241,7 +1266,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     if plan.task != "answer":
         yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
         return
-    yield "noise", plan.noise.said()
+    yield "noise", plan.noise.describe()
     error = f"{plan.expected_error:.4g} expected"
     if plan.query.selects:
         yield (

@@ -93,7 +93,7 @@ def _drawn(run: Run, folder: Path) -> list[str]:
     """Draw the charts of a run as SVG and PNG, and return their names; none without matplotlib."""
     from undertow.errors import NotSupported
     from undertow.figures.canvas import check_drawing, figure_bytes
-    from undertow_papers.drawing import draw_chart
+    from undertow_papers.charts import draw_chart
 
     if not run.outcome.charts:
         return []

@@ -53,9 +53,9 @@ def window_leakage(level: float, model: Groups, against: Against, window: int) -
     6.0
     """
     size = window if against == "informed" else window * model.size
-    found = group_leakage(PureDP(level), size, "any")
-    said = f"at most {model.size} records depend on each other, in any way"
-    return replace(found, against=against, assumptions=(said, _touched(window)))
+    bracket = group_leakage(PureDP(level), size, "any")
+    note = f"at most {model.size} records depend on each other, in any way"
+    return replace(bracket, against=against, assumptions=(note, _touched(window)))
 
 
 def _touched(window: int) -> str:

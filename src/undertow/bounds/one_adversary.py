@@ -1,7 +1,7 @@
 """One explicit adversary on any lowered law: attacks below, pairwise bounds above.
 
 Any order, hidden states, contexts, symbols and limits: the upper end is the smaller of the joins at
-the target and one record further out (docs, theory: E2, E3), the lower end is played out.
+the target and one record further out (docs, theory-engine: E2, E3), the lower end is played out.
 """
 
 import math

@@ -232,7 +232,7 @@ class Renewal:
             "renew": self.period,
             "epsilon": self.epsilon,
             "records_per_period": self.records,
-            "protect_window": self.window.records,
+            "secret": self.window.to_dict(),
             "lower": self.leak.lower,
             "upper": self.leak.upper,
             "trait_over_a_year": self.trait,

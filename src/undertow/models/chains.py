@@ -1123,7 +1123,8 @@ def fit_by_context(
     """
     read, about = encode(sequences, states), encode(context)
     codes, known, places, labels = read.codes, read.states, about.codes, about.states
-    if not np.array_equal(read.series, about.series):
+    ends, public_ends = np.diff(read.series) != 0, np.diff(about.series) != 0
+    if len(codes) != len(places) or not np.array_equal(ends, public_ends):
         raise InvalidInput(
             "records and contexts must be of the same lengths, sequence by sequence; found "
             f"{len(codes)} and {len(places)} entries, or sequences that end elsewhere"

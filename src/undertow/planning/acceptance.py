@@ -52,7 +52,7 @@ __all__ = [
 ]
 
 
-_TRIAL, _COSTS, _DOORS = 0.1, 0.1, 0.1
+_TRIAL, _COSTS, _ALTERNATIVES = 0.1, 0.1, 0.1
 """Effort for an answer, what accepting costs, and all other models: together two seconds."""
 
 _MINUTES = {"1m": 1, "5m": 5, "10m": 10, "15m": 15, "20m": 20, "30m": 30, "1h": 60}
@@ -72,13 +72,8 @@ class Trial:
     under: Callable[[Model], Leakage]
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    """Another model of the records of a fit: how it is made, and which check it is about."""
-
-    check: str
-    words: str
-    make: Callable[[], Model]
+Alternative = tuple[str, str, Callable[[], Model]]
+"""Another model of the records of a fit: the check it is about, its words, how it is built."""
 
 
 def admit(
@@ -119,8 +114,8 @@ def _refusal(
     names = [check.name for check in missing]
     plural = "checks" if len(names) > 1 else "check"
     every = accept_option([*taken, *names])
-    doors = [] if trial is None else list(_open(model, [*taken, *names], taken, trial))
-    instead = f"; or use {'; or '.join(doors)}" if doors else ""
+    others = [] if trial is None else list(_suggestions(model, [*taken, *names], taken, trial))
+    instead = f"; or use {'; or '.join(others)}" if others else ""
     return (
         f"the records speak against the model, which failed the {plural} {listed(names)}: "
         f"{'; '.join(reasons)}. Say {every} to take this upon you, and every promise begins with "
@@ -152,14 +147,16 @@ def _cost(leaks: tuple[float, float | None] | None) -> str:
     return f"a leakage of up to {above(upper)}, a factor {odds(upper)}"
 
 
-def _open(model: Model, broken: Sequence[str], taken: Sequence[str], trial: Trial) -> Iterator[str]:
-    """Yield the models that answer the question and need the acceptance of fewer checks."""
-    with progress.granting(_DOORS):
-        for door in _doors(model):
-            if door.check not in broken:
+def _suggestions(
+    model: Model, broken: Sequence[str], taken: Sequence[str], trial: Trial
+) -> Iterator[str]:
+    """Yield models in words: those that answer, and need the acceptance of fewer checks."""
+    with progress.granting(_ALTERNATIVES):
+        for check, words, build in _alternatives(model):
+            if check not in broken:
                 continue
             try:
-                other = door.make()
+                other = build()
                 left = [check.name for check in failed(other.checks)]
                 if not set(left) < set(broken):
                     continue
@@ -170,19 +167,17 @@ def _open(model: Model, broken: Sequence[str], taken: Sequence[str], trial: Tria
                 continue
             names = [*left, *(name for name in taken if name == SAME_RECORDS)]
             more = f" with {accept_option(names)}" if names else ""
-            yield f"{door.words}{more} (the same noise leaks up to {above(upper)} there)"
+            yield f"{words}{more} (the same noise leaks up to {above(upper)} there)"
 
 
-def _doors(model: Model) -> Iterator[_Door]:
+def _alternatives(model: Model) -> Iterator[Alternative]:
     """Yield other models of the records that a model was fitted to, none of them tried."""
     if not isinstance(model, FittedChain):
         return
     order = "a chain of order two, MarkovChain.fit(..., order=2)"
-    yield _Door("order", order, lambda: FittedSecondOrderChain.of_fit(model))
-    yield _Door("persons", "the chains of all persons, model.population()", model.population)
-    yield _Door(
-        "hours", "a matrix for each hour, MarkovChain.periodic(...)", lambda: _hourly(model)
-    )
+    yield "order", order, lambda: FittedSecondOrderChain.of_fit(model)
+    yield "persons", "the chains of all persons, model.population()", model.population
+    yield "hours", "a matrix for each hour, MarkovChain.periodic(...)", lambda: _hourly(model)
 
 
 def _hourly(model: FittedChain) -> Model:

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,18 +23,10 @@ from undertow.numerics import Array, check_epsilon, check_listed, freeze
 from undertow.plan import Plan, Suggested, checked, doubts
 from undertow.planning.acceptance import priced
 from undertow.planning.budget import Search
-from undertow.planning.calibrate import (
-    check_question,
-    effort_of,
-    least_error,
-    plan_by,
-    shaped,
-    shapes_of,
-    solve,
-)
+from undertow.planning.calibrate import effort_of, least_error, plan_by, solve
 from undertow.planning.chains import quilt_effort
 from undertow.planning.coverage import covers_records
-from undertow.planning.questions import Question, Shape, chains_of
+from undertow.planning.questions import Question, Shape, chains_of, check_question
 from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
 from undertow.secrets import ONE_RECORD, Secret, Window
@@ -159,47 +151,38 @@ def row_of(
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
     own = replace(question, against=whom)
-    attempt = _tried(lambda: replace(_plan(method, own, allowed), accepted=accepted))
+    plan, reason, failure = _attempt(
+        lambda: replace(_plan(method, own, allowed), accepted=accepted)
+    )
     seconds = time.perf_counter() - began
-    plan = attempt.value
-    truth: _Tried[Leakage | None] = _Tried()
+    leak, flaw = None, None
     if plan is not None:
-        truth = _tried(lambda: _truth(plan, against))
-    leak = truth.value
+        leak, _, flaw = _attempt(lambda: _truth(plan, against))
     complete = question.missing is None and plan is not None and plan.missing == "none"
     complete = complete and question.query.task == "answer"
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     return Row(
         method.name, method.certified, whom, guards and plan is not None and kept, plan,
-        attempt.reason, leak, seconds, shape, attempt.failure or truth.failure, complete,
+        reason, leak, seconds, shape, failure or flaw, complete,
     )  # fmt: skip
 
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried(Generic[T]):
-    """What came of an attempt: something, or the reason why not, and the exception of a failure."""
-
-    value: T | None = None
-    reason: str | None = None
-    failure: Exception | None = None
-
-
-def _tried(work: Callable[[], T]) -> _Tried[T]:
-    """Return what some work returns, or why it does not."""
+def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None, Exception | None]:
+    """Return what some work returns, or the reason why it does not, with a failure's exception."""
     try:
-        return _Tried(work())
+        return work(), None, None
     except NotSupported as refusal:
-        return _Tried(reason=str(refusal))
+        return None, str(refusal), None
     except InvalidInput:  # the question is wrong, not the method
         raise
     except MemoryError as error:
-        return _Tried(reason="failed: it needs more memory than there is", failure=error)
-    except Exception as error:  # noqa: BLE001  (a defect in one method hides no other: it is told)
+        return None, "failed: it needs more memory than there is", error
+    except Exception as error:  # noqa: BLE001  (a defect in one method hides no other)
         text = " ".join(str(error).split())
-        return _Tried(reason=f"failed: {type(error).__name__}: {text}", failure=error)
+        return None, f"failed: {type(error).__name__}: {text}", error
 
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
@@ -481,8 +464,8 @@ def compare(
         missing=missing,
     )  # fmt: skip
     asked = [
-        (method, shaped(question, shape))
-        for shape in shapes_of(question, noise)
+        (method, question.shaped(shape))
+        for shape in question.shapes(noise)
         for method in _methods(question, methods, shape)
     ]
     effort = progress.check_effort(effort)
@@ -517,7 +500,7 @@ def _order_one(question: Question[Any], best: Plan[Any]) -> Plan[Any] | None:
     if first is None or question.query.task == "redact":
         return None
     shape: Shape = "laplace" if question.query.task != "answer" else best.noise.shape
-    before = replace(shaped(question, shape), model=first)
+    before = replace(question.shaped(shape), model=first)
     try:
         return plan_by(METHODS[question.query.task][best.method], before)
     except NotSupported:
@@ -583,7 +566,7 @@ def error_curves(
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                shaped(asked, "laplace" if method.pure else "gaussian"),
+                asked.shaped("laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -638,7 +621,7 @@ def wasserstein(question: Question[Any]) -> float:
     Short series compare every record and pair of values, O(n^2 k^2). Long ones are cut where the
     chain has forgotten, and match all pairs of states there.
 
-    >>> from undertow.planning.calibrate import check_question
+    >>> from undertow.planning.questions import check_question
     >>> from undertow.queries import Count
     >>> quick = MarkovChain([[.882, .118], [.305, .695]], length=15264)
     >>> slow = MarkovChain([[.98, .02], [.02, .98]])

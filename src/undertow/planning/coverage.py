@@ -29,8 +29,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning import calibrate as methods
-from undertow.planning.calibrate import check_question
-from undertow.planning.questions import Remembered
+from undertow.planning.questions import Remembered, check_question
 from undertow.rounding import above
 from undertow.secrets import Window
 
@@ -149,11 +148,10 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             f"its proof ('{plan.method}') is about complete series, and its missing records are "
             "left open: the plan was edited or made by other software; make it again"
         )
-    if (leak.secret.window, leak.secret.person) != (claim.secret.window, claim.secret.person):
+    if leak.secret != claim.secret:
         raise InvalidPlan(
-            f"its proof is about {Window(leak.secret.window).length_words()}, not about "
-            f"{Window(claim.secret.window).length_words()}: the plan was edited or made by other "
-            "software; make it again"
+            f"its proof is about the odds {leak.secret.words()}, not {claim.secret.words()}: the "
+            "plan was edited or made by other software; make it again"
         )
     if not is_certified(plan):
         return leak

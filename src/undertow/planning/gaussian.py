@@ -8,7 +8,7 @@ leakage is proportional to 1 / scale, so that no search is needed.
 from dataclasses import replace
 from fractions import Fraction
 
-from undertow.bounds.gaussian.leakages import AnyGaussian, asked, leakage_at
+from undertow.bounds.gaussian.leakages import AnyGaussian, leakage_at, statistic_of
 from undertow.bounds.published import published_gaussian_factor
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
@@ -114,7 +114,7 @@ def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
 
 def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     query, models = _statistic(question, method), _gaussians(question)
-    factors = [asked(query, model, question.against, metric=metric) for model in models]
+    factors = [statistic_of(query, model, question.against, metric=metric) for model in models]
     uppers = [each.factor.upper for each in factors]
     if max(uppers) == float("inf"):
         raise MethodRefused(
@@ -133,7 +133,7 @@ def _proved(question: Question, method: str, noise: Scaled, *, metric: bool) -> 
     """Return the largest leakage over the models, with the witness of the largest lower end."""
     against, query = question.against, _statistic(question, method)
     bounds = [
-        leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
+        leakage_at(statistic_of(query, model, against, metric=metric), noise.scale, model, against)
         for model in _gaussians(question)
     ]
     worst = max(bounds, key=lambda leak: (leak.upper, leak.lower))

@@ -1,20 +1,15 @@
-"""The same without a page: the command and the Python that do what a page does."""
+"""The command and the Python that do what a page does."""
 
 import shlex
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree, Plan
+from undertow.models import Contagion
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
 from undertow_studio.questions import AskedQuestion
-from undertow_studio.reading import file_argument, option_text
-from undertow_studio.sessions import Work
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings, Work
+from undertow_studio.tables import file_argument, option_text
 
 __all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
 

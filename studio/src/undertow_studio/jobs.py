@@ -1,8 +1,8 @@
-"""Long work in processes of its own: watched, cancelled, and no danger to the server if it dies.
+"""Long work in processes of its own, which pages watch and cancel.
 
-A worker is a process that waits for a call, makes it, and sends what it says of its progress, then
-the result or the refusal. Workers are used again; one that was cancelled or has died is replaced.
-The same piece of work, by its key, is done once: a page that is loaded again finds it.
+A worker is a process that waits for a call, makes it, and sends its progress, then the result or
+the refusal. Workers are used again; one that was cancelled or has died is replaced. The same piece
+of work, by its key, is done once: a page that is loaded again finds it.
 """
 
 import multiprocessing
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from undertow.errors import UndertowError
 from undertow.progress import Step, watching
-from undertow_studio.refusals import in_words
+from undertow_studio.rendering import in_words
 
 __all__ = ["Job", "Jobs"]
 

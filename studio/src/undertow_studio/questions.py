@@ -1,31 +1,30 @@
-"""What is asked, against whom: a form's fields, and what the library, a command and Python say."""
+"""The question of a form: query, secret, adversary and limit, as Python and as command options."""
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from undertow.adversaries import Adversary, Against
+from undertow import Adversary, Count, Histogram, Mean, Person, Plan, Redacted, Series, Sum, Window
+from undertow.adversaries import Against
 from undertow.errors import InvalidInput
 from undertow.models.fitting.checks import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
-from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
-from undertow.secrets import Person, Window
-from undertow_studio.reading import python_text
+from undertow.queries import State
+from undertow_studio.tables import python_text
 
-__all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "usual"]
+__all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "plan_question", "usual"]
 
 Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
 
 KINDS: dict[str, tuple[str, str]] = {
-    "count": ("How many records are in a state", "one number, with noise"),
-    "histogram": ("How many records are in each state", "one number for every state, with noise"),
-    "mean": ("The average of the records", "one number, with noise"),
-    "sum": ("The sum of the records", "one number, with noise"),
-    "series": ("The whole series", "every record, some of them changed at random"),
-    "redacted": ("The series without its secrets", "the records, those that tell too much erased"),
+    "count": ("Count of a state", "one number, with noise"),
+    "histogram": ("Histogram of the states", "one number for every state, with noise"),
+    "mean": ("Mean of the records", "one number, with noise"),
+    "sum": ("Sum of the records", "one number, with noise"),
+    "series": ("Randomized series", "every record, some of them changed at random"),
+    "redacted": ("Redacted series", "the records, erased where they reveal too much"),
 }
 """What can be released: in words, and what that gives."""
 
@@ -260,6 +259,15 @@ def asked_of(plan: "Plan[Any]") -> AskedQuestion:
             records = plan.leakage.secret.targets or (0,)
             told |= {"kind": "redacted", "protect": records[0], "length": query.length}
     return replace(usual(plan.model), **told)
+
+
+def plan_question(asked: AskedQuestion, model: AnyModel) -> "Plan[Any]":
+    """Return the plan with the least noise for a question."""
+    from undertow import calibrate
+
+    model = asked.model(model)
+    made: Plan[Any] = calibrate(asked.query(model), model, asked.limit, **asked.arguments())
+    return made
 
 
 def _python(value: Any) -> str:

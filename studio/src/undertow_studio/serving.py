@@ -1,4 +1,4 @@
-"""The studio on a port of this machine, until Ctrl-C."""
+"""The server of the studio on a port of this machine, until Ctrl-C."""
 
 import contextlib
 import logging
@@ -9,28 +9,14 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from undertow.errors import NotSupported
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings
 
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["check_installed", "serve"]
+__all__ = ["serve"]
 
 _LOOPBACK = "127.0.0.1"
-
-
-def check_installed() -> None:
-    """Refuse to start without the packages of the studio, and say what to install."""
-    from importlib.util import find_spec
-
-    absent = [
-        name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None
-    ]
-    if absent:
-        raise NotSupported(
-            f"the studio needs {', '.join(absent)}; install it with: pip install undertow-studio"
-        )
 
 
 def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = True) -> None:
@@ -45,7 +31,7 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     from undertow.serving.http import configured, listening
     from undertow_studio.app import create_app
     from undertow_studio.studio import Studio
-    from undertow_studio.uploads import sweep
+    from undertow_studio.tables import sweep
 
     bound = listening(_LOOPBACK, settings.port)
     settings = replace(settings, port=bound.getsockname()[1])

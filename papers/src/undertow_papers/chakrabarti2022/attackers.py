@@ -19,10 +19,10 @@ from undertow_papers.chakrabarti2022.common import (
     ratios,
     values,
 )
+from undertow_papers.chakrabarti2022.formulas import plain_flips
+from undertow_papers.chakrabarti2022.rates import success_rate
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Parts, WorstCase
-from undertow_papers.published_series import plain_flips
-from undertow_papers.rates import success_rate
 from undertow_papers.registry import Setting, result
 
 __all__ = ["fig2a", "fig2b", "printed_bound", "sec41", "sec43"]

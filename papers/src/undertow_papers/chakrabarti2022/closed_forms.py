@@ -7,12 +7,7 @@ from itertools import product
 import numpy as np
 from scipy.optimize import brentq
 
-from undertow.bounds.engine import leakage
-from undertow.mechanisms import RandomizedResponse
-from undertow.models.chains import MarkovChain
-from undertow.planning.calibrate import calibrate
-from undertow.planning.flips import ignorant_ratios
-from undertow.queries import Series
+from undertow import MarkovChain, RandomizedResponse, Series, calibrate, leakage
 from undertow_papers.chakrabarti2022.common import (
     FILES,
     KEY,
@@ -24,9 +19,14 @@ from undertow_papers.chakrabarti2022.common import (
     ratios,
     values,
 )
+from undertow_papers.chakrabarti2022.formulas import (
+    approximate_flips,
+    corollary_two,
+    largest_ratio,
+    theorem_one,
+)
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
-from undertow_papers.published_series import approximate_flips, corollary_two, theorem_one
 from undertow_papers.registry import Setting, result
 
 __all__ = ["cor1", "cor2", "fig1a", "fig1b", "lemma1", "lemma3", "thm1"]
@@ -137,7 +137,7 @@ def cor1(setting: Setting) -> Parts:
     steps = 200 if setting.quick else 2000
     bend, flips = 0.0, []
     for q, r, epsilon in ((0.2, 0.35, 0.5), (0.2, 0.35, 2.0), (0.1, 0.1, 4.0), (0.3, 0.05, 3.0)):
-        s0 = math.exp(ignorant_ratios(q, r, epsilon)[0])
+        s0 = largest_ratio(q, r, epsilon)
         for rho0 in np.linspace(0.01, 0.49, 25).tolist():
             rho1 = boundary(q, r, epsilon, rho0)
             bend = max(bend, 0.0 if math.isnan(rho1) else abs(rho0 + s0 * rho1 - 1))

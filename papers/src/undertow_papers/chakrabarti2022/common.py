@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow import MarkovChain, Plan, RandomizedResponse, Series, calibrate
 from undertow.auditing.attackers import prior_law
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
-from undertow.mechanisms import Flips, RandomizedResponse
-from undertow.models.chains import MarkovChain
+from undertow.mechanisms import Flips
 from undertow.numerics import Array
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.queries import Series
 from undertow_papers.registry import printed
 
 __all__ = ["FILES", "KEY", "binary", "flips_of", "how", "planned", "rates", "ratios", "values"]

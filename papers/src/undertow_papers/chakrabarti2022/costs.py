@@ -1,20 +1,16 @@
 """What the corrected mechanism costs: flips, leakage and errors of every method, side by side."""
 
+import math
+
+from undertow import Count, MarkovChain, Plan, Series, calibrate, estimate, leakage, sanitize
 from undertow.auditing.inference import viterbi
-from undertow.bounds.engine import leakage
 from undertow.mechanisms import Flips
-from undertow.models.chains import MarkovChain
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.planning.flips import grained
-from undertow.queries import Count, Series
-from undertow.releasing.estimate import estimate
-from undertow.releasing.series import sanitize
-from undertow_papers.chakrabarti2022.common import KEY, binary, how, planned
+from undertow.numerics import GRAIN
+from undertow_papers.chakrabarti2022.common import KEY, binary, flips_of, how, planned
+from undertow_papers.chakrabarti2022.formulas import plain_flips, zhao_flips
 from undertow_papers.chakrabarti2022.hearts import HeartRecord, record_of
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Improved, Listing, Origin, Parts
-from undertow_papers.published_series import plain_flips, zhao_flips
 from undertow_papers.registry import Setting, result
 
 __all__ = ["cost", "theta"]
@@ -24,7 +20,7 @@ METHODS = ("plain DP", "Theorem 1", "exact", "exchange", "Zhao", "group", "XOR")
 
 def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
     """Return the plan that flips both states at a published rate, with what it leaks in truth."""
-    flips = grained((rho, rho))
+    flips = flips_of(math.ceil(rho / GRAIN) * GRAIN)
     measures = (("expected flips", rho),)
     return Plan(flips, chain, epsilon, leakage(flips, chain), "chakrabarti", measures=measures)
 

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow import MarkovChain, sanitize
 from undertow.auditing.attackers import average_bound
 from undertow.auditing.inference import posteriors, viterbi
-from undertow.models.chains import MarkovChain
-from undertow.releasing.series import sanitize
 from undertow_papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow_papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
 from undertow_papers.charts import Chart, Panel, Trace

@@ -5,11 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from undertow.adversaries import Adversary
-from undertow.bounds.engine import leakage
-from undertow.mechanisms import XorNoise
-from undertow.planning.calibrate import calibrate
-from undertow.queries import Series
+from undertow import Adversary, Series, XorNoise, calibrate, leakage
 from undertow_papers.chakrabarti2022.common import (
     KEY,
     binary,

@@ -5,10 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from undertow.bounds.engine import leakage
+from undertow import PureDP, RandomizedResponse, leakage
 from undertow.bounds.published import zhao_budget, zhao_constant
 from undertow.errors import Infeasible
-from undertow.mechanisms import PureDP, RandomizedResponse
 from undertow_papers.chakrabarti2022.common import (
     KEY,
     binary,
@@ -18,15 +17,15 @@ from undertow_papers.chakrabarti2022.common import (
     rates,
     values,
 )
-from undertow_papers.charts import Chart, Panel, Trace
-from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
-from undertow_papers.published_series import (
+from undertow_papers.chakrabarti2022.formulas import (
     approximate_flips,
     corollary_two,
     plain_flips,
     zhao_flips,
     zhao_one_step_flips,
 )
+from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.registry import Setting, result
 
 __all__ = ["eq5", "eq6", "fig3", "prop1"]

@@ -10,11 +10,11 @@ import undertow as ut
 from undertow.auditing.scenarios import ChainSource, GaussianSource, SeriesSource
 from undertow.bounds.published import published_gaussian_factor
 from undertow_papers.charts import Chart, Panel, Trace
-from undertow_papers.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow_papers.findings import Claim, Improved, Parts
 from undertow_papers.lange2024.chapter6_gaussian import class_factor, limited
 from undertow_papers.lange2024.chapter7_chains import lazy
 from undertow_papers.lange2024.common import KEY, grid, shown_values
+from undertow_papers.lange2024.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow_papers.registry import Setting, result
 
 __all__ = ["fig09", "fig10", "fig15", "sec3_1_2"]

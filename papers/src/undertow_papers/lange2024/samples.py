@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from undertow.models.chains import MarkovChain
+from undertow import MarkovChain
 from undertow.models.pedigrees import MENDEL, hardy_weinberg
 from undertow.numerics import Array
 from undertow_papers.lange2024.common import ACTIVITY

@@ -12,7 +12,7 @@ import numpy as np
 from undertow.bounds.dependent import fixed_point_scale, separation_upper
 from undertow.numerics import Array
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
-from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.charts import Chart, Panel, Trace, merge_equal
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow_papers.liu2016.checkins import (
     BAND,
@@ -29,7 +29,6 @@ from undertow_papers.liu2016.checkins import (
     read_people,
     sum_laws,
 )
-from undertow_papers.overlaps import merge_equal
 from undertow_papers.registry import Setting, printed, result
 
 __all__ = ["gowalla", "gowalla_attack", "thm2"]

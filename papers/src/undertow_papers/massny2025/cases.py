@@ -6,14 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from undertow import MarkovChain, Plan, Redacted, Redaction, calibrate, leakage
 from undertow.adversaries import Against
-from undertow.bounds.channels.redaction import redaction_leakage, redaction_radius
-from undertow.mechanisms import Redaction
-from undertow.models.chains import MarkovChain
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.planning.redaction import ErasureTask, window_table
-from undertow.queries import Redacted
+from undertow.bounds.channels.redaction import redaction_radius
+from undertow.numerics import Array
 from undertow_papers.massny2025.formulas import Setup
 
 __all__ = [
@@ -26,6 +22,7 @@ __all__ = [
     "leak_of",
     "plan_of",
     "shown",
+    "shown_share",
     "window_of",
 ]
 
@@ -70,13 +67,21 @@ def best_window(case: Setup) -> tuple[int, int]:
     >>> best_window(Setup(.2, .3, 12, 6, .911517454))
     (1, 2)
     """
-    asked = ErasureTask((chain_of(case),), case.n, (case.p - 1,), case.epsilon, "ignorant")
-    return redaction_radius(Redaction(window_table(asked), case.p - 1))
+    return redaction_radius(plan_of(case, "mq").mechanism)
 
 
 def leak_of(case: Setup, mechanism: Redaction, against: Against = "ignorant") -> float:
     """Return the certified leakage of a redaction, its upper end."""
-    return float(redaction_leakage(mechanism, chain_of(case), against).upper)
+    return float(leakage(mechanism, chain_of(case), against).upper)
+
+
+def shown_share(case: Setup, probabilities: Array) -> float:
+    """Return the expected share of the records that are shown, Definition 2.
+
+    ``probabilities`` are those of erasure, (records, states).
+    """
+    laws = chain_of(case).marginals(case.n)  # (records, states)
+    return float((laws * (1 - probabilities)).sum() / case.n)
 
 
 def window_of(case: Setup, left: int, right: int) -> Redaction:

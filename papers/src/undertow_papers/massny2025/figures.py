@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from undertow import Redaction
 from undertow.bounds.channels.redaction import influence, influences, regions
-from undertow.mechanisms import Redaction
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow_papers.massny2025 import formulas as theirs

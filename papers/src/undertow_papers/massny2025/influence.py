@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from undertow import MarkovChain, Redaction
 from undertow.bounds.channels.redaction import influence, influences
-from undertow.mechanisms import Redaction
-from undertow.models.chains import MarkovChain
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs

@@ -4,11 +4,7 @@ import math
 
 import numpy as np
 
-from undertow.bounds.channels.redaction import redaction_leakage
-from undertow.mechanisms import Redaction
-from undertow.planning.calibrate import calibrate
-from undertow.planning.redaction import shown_share
-from undertow.queries import Redacted
+from undertow import Redacted, Redaction, calibrate, leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -20,6 +16,7 @@ from undertow_papers.massny2025.cases import (
     leak_of,
     plan_of,
     shown,
+    shown_share,
 )
 from undertow_papers.massny2025.formulas import Setup
 from undertow_papers.registry import Setting, result
@@ -161,7 +158,7 @@ def def1(setting: Setting) -> Parts:
     )
     small = Setup(0.01, 0.8, 8, 1, 0.25)
     for method, name in (("3r-constant", "optimised 3R"), ("optimal", "the ignorant optimum")):
-        found = redaction_leakage(plan_of(small, method).mechanism, chain_of(small), "any")
+        found = leakage(plan_of(small, method).mechanism, chain_of(small), "any")
         known = [f"X_{r + 1} = {v}" for r, v in found.witness.known] if found.witness else []
         yield Compared(f"leakage of {name} to any, promised {small.epsilon:g}, n = {small.n}",
                        float(found.upper), small.epsilon, ROUNDING, "derived",
@@ -226,7 +223,7 @@ def fn1(setting: Setting) -> Parts:
         joint = _joined(case, pair)
         asked = Redacted(protect=pair, length=case.n)
         own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", method="optimal")
-        share = shown_share(chain_of(case), joint.probabilities)
+        share = shown_share(case, joint.probabilities)
         yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
                        "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
     yield ("A larger probability of erasure is post-processing: what is shown is erased again at "

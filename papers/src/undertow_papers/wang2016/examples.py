@@ -3,11 +3,11 @@
 import numpy as np
 
 import undertow as ut
-from undertow.data.table import Data
-from undertow.models.networks import Contagion, household
-from undertow_papers.charts import Chart, Panel, Trace
+from undertow import Data
+from undertow.models import Contagion
+from undertow.models.networks import household
+from undertow_papers.charts import Chart, Panel, Trace, merge_equal
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
-from undertow_papers.overlaps import merge_equal
 from undertow_papers.registry import Setting, printed, result
 from undertow_papers.wang2016.records import histogram_table
 from undertow_papers.wang2016.theorems import ACTIVITY

@@ -11,7 +11,6 @@ import numpy as np
 
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
@@ -190,10 +189,11 @@ def power(setting: Setting) -> Parts:
         )
         hours = [truth.simulate(34168, seed=setting.seed)]
     else:
-        values, _ = read_numbers(path, ["kwh"])
+        table = np.genfromtxt(path, delimiter=",", names=True)
+        values = np.asarray(table["kwh"], dtype=np.float64)
         hours = [[
             None if value == 0 else LEVELS[int(np.searchsorted(CUTS, value, side="right"))]
-            for (value,) in values
+            for value in values[~np.isnan(values)]
         ]]  # fmt: skip
     return _histograms("power", hours, LEVELS, setting, path is not None, ("peak",))
 

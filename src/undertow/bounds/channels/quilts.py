@@ -275,13 +275,13 @@ def _good_quilts(influence: Influence, records: Ints, length: int, score: Score)
     rooms = records, length - 1 - records
     tables = influence.left[:, 1:], influence.right[:, 1:]  # (records, distance, pair)
     absent = [near > room[:, None] for room in rooms]
-    found = np.full(len(records), score.value(np.array(float(length)), np.array(0.0)))
+    least = np.full(len(records), score.value(np.array(float(length)), np.array(0.0)))
     for side, other in ((0, 1), (1, 0)):  # one side missing
         alone = _alone(score, rooms[other], near, tables[side].max(axis=-1), absent[side])
-        found = np.minimum(found, alone.min(axis=1))
+        least = np.minimum(least, alone.min(axis=1))
     joint = (tables[0] + tables[1]).max(axis=-1)  # both at the same distance
     even = np.where(absent[0] | absent[1], np.inf, score.value(2 * near - 1, joint))
-    found = np.minimum(found, even.min(axis=1))
+    least = np.minimum(least, even.min(axis=1))
     best = even.argmin(axis=1)  # on one side; then the best on the other for it, in turns
     possible = best < np.minimum(*rooms)
     for turn in range(_TURNS):
@@ -289,9 +289,9 @@ def _good_quilts(influence: Influence, records: Ints, length: int, score: Score)
         joint = (tables[free] + tables[fixed][row, best][:, None]).max(axis=-1)
         values = score.value(near + best[:, None], joint)  # best counts from 0: a + c - 1 inside
         values = np.where(absent[free] | ~possible[:, None], np.inf, values)
-        found = np.minimum(found, values.min(axis=1))
+        least = np.minimum(least, values.min(axis=1))
         best = values.argmin(axis=1)
-    return np.asarray(found)
+    return np.asarray(least)
 
 
 class _Scored:
@@ -467,13 +467,13 @@ def quilt_search(
     places = range(length) if records is None else records
     settled = _settled(reduced, length) if length > _SHORT else length
     early = np.unique([record for record in places if record < settled]).astype(np.int64)
-    found = [Quilt(0.0, 0, None, None)]
+    quilts = [Quilt(0.0, 0, None, None)]
     if early.size:
-        found.append(worst_record(reduced, against, wanted, score, early))
+        quilts.append(worst_record(reduced, against, wanted, score, early))
     late = [record for record in places if record >= settled]
     if late:
-        found.append(pruned_search(partial(table, settled=settled), length, score, late))
-    return max(found, key=lambda quilt: quilt.value)
+        quilts.append(pruned_search(partial(table, settled=settled), length, score, late))
+    return max(quilts, key=lambda quilt: quilt.value)
 
 
 def _settled(chain: MarkovChain, length: int) -> int:
@@ -503,12 +503,12 @@ def pruned_search(
     steps = _FIRST if length is None else min(_FIRST, max(length - 1, 1))
     while True:
         influence = table(steps)
-        found = _worst(influence, length, score, records)
+        quilt = _worst(influence, length, score, records)
         most = MAX_STEPS if length is None else min(MAX_STEPS, length - 1)
-        wanted = min(most, score.reach(found.value))
+        wanted = min(most, score.reach(quilt.value))
         pairs = influence.left.shape[1]
         if steps >= wanted or 4 * steps * steps * pairs > TABLE:
-            return found
+            return quilt
         steps = min(2 * steps, most)
 
 
@@ -543,15 +543,15 @@ def _worst(
             values[chunk] = np.minimum(values[chunk], scores.min(axis=1))
     worst = int(np.argmax(values))
     inside = both[: min(left[worst], reach) + 1, : min(right[worst], reach) + 1]
-    found = _located(float(values[worst]), int(place[worst]), inside)
-    if found.left is not None:
-        return found
+    quilt = _located(float(values[worst]), int(place[worst]), inside)
+    if quilt.left is not None:
+        return quilt
     for room, table, side in ((left, influence.right, "right"), (right, influence.left, "left")):
         alone = np.concatenate([[np.inf], table[1:].max(axis=1)])
-        cuts = np.flatnonzero(score.value(room[worst] + near, alone) <= found.value)
+        cuts = np.flatnonzero(score.value(room[worst] + near, alone) <= quilt.value)
         if cuts.size and cuts[0] <= length - 1 - room[worst]:
-            return replace(found, **{side: int(cuts[0])})
-    return found
+            return replace(quilt, **{side: int(cuts[0])})
+    return quilt
 
 
 def _located(value: float, record: int, both: Array) -> Quilt:
@@ -571,8 +571,8 @@ def basic_search(influence: Influence, length: int, score: Score) -> Quilt:
     >>> round(basic_search(influence, 9, NoiseScore(1.0)).value, 6)
     9.0
     """
-    found = [_best_quilt(influence, length, record, score) for record in range(length)]
-    return max(found, key=lambda quilt: quilt.value)
+    quilts = [_best_quilt(influence, length, record, score) for record in range(length)]
+    return max(quilts, key=lambda quilt: quilt.value)
 
 
 def fast_search(influence: Influence, length: int, score: Score) -> Quilt:

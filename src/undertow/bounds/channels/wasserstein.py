@@ -136,8 +136,8 @@ def matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None
                 amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
                 if not _remove(second, int(goal), place, amount):
                     return None
-    found = [spread(first[label], second[label], MARGIN) for label in here]
-    return max(down for down, _ in found), max(up for _, up in found)
+    shifts = [spread(first[label], second[label], MARGIN) for label in here]
+    return max(down for down, _ in shifts), max(up for _, up in shifts)
 
 
 def _remove(law: Array, label: int, place: int, amount: float) -> bool:
@@ -323,8 +323,8 @@ def _apart(law: Array) -> Ints:
     ends = np.zeros((2, size, size), dtype=np.int64)
     for x in range(size):
         for other in range(x):
-            found = spread(logs[x], logs[other], MARGIN)
-            ends[:, x, other], ends[:, other, x] = found, found[::-1]
+            shifts = spread(logs[x], logs[other], MARGIN)
+            ends[:, x, other], ends[:, other, x] = shifts, shifts[::-1]
     return ends
 
 
@@ -333,14 +333,14 @@ def _cut(side: _DeepSide) -> _DeepSide | None:
     down, up, law = side.down.max(axis=0), side.up.max(axis=0), log(side.cuts[side.depth])
     for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
         down, up = widened(down, up)
-        found = labelled_bounds(law, down, up)
-        if found is None:
+        bounds = labelled_bounds(law, down, up)
+        if bounds is None:
             return None
-        if (found[0] <= down).all() and (found[1] <= up).all():
+        if (bounds[0] <= down).all() and (bounds[1] <= up).all():
             ends = np.array([side.down, side.up])
             ends[:, -1] = down, up
             return _DeepSide(side.laws, ends[0], ends[1], side.cuts)
-        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+        down, up = np.maximum(down, bounds[0]), np.maximum(up, bounds[1])
     return None
 
 
@@ -416,8 +416,8 @@ class _BoxSearch:
             right = self.right.nearer(less)
             left = right if self.left is self.right else self.left.nearer(less)
             nearer = _BoxSearch(left, right, self.marks)
-            found = max(nearer._window(less, less, *pair) for pair in pairs)
-            if found <= deepest * (1 + NEARLY):
+            largest = max(nearer._window(less, less, *pair) for pair in pairs)
+            if largest <= deepest * (1 + NEARLY):
                 return nearer
         return self
 
@@ -730,10 +730,10 @@ def _long(
             _side_at_depth(kernel, marks, depth) for kernel in (backward, chain.transition)
         )
         if left is not None and right is not None:
-            found = _at_depth(left, right, marks, pairs, records, chain.length, depth)
+            distance = _at_depth(left, right, marks, pairs, records, chain.length, depth)
             # twice as deep told no more, where all pairs of rooms are compared
-            settled = not few and depth >= SETTLED and found >= upper
-            upper = min(upper, found)
+            settled = not few and depth >= SETTLED and distance >= upper
+            upper = min(upper, distance)
         enough = settled or depth * chain.size**2 >= 2 * DEEPEST
         if upper <= lower or (math.isfinite(upper) and enough):
             break
@@ -762,12 +762,12 @@ def _side_at_depth(kernel: Array, marks: Bools, depth: int) -> _Side | None:
     down, up = open_down.max(axis=0), open_up.max(axis=0)
     for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
         down, up = widened(down, up)
-        found = labelled_bounds(laws[depth], down, up)
-        if found is None:
+        bounds = labelled_bounds(laws[depth], down, up)
+        if bounds is None:
             return None
-        if (found[0] <= down).all() and (found[1] <= up).all():
+        if (bounds[0] <= down).all() and (bounds[1] <= up).all():
             return _Side(laws, down, up, open_down, open_up)
-        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+        down, up = np.maximum(down, bounds[0]), np.maximum(up, bounds[1])
     return None
 
 
@@ -783,8 +783,8 @@ def _at_depth(
             cheap = _apart_at_depth(left, right, rooms, depth, x, other, step)
             if cheap <= worst:
                 continue
-            found = _window(left, right, rooms, depth, marks, x, other)
-            worst = max(worst, cheap if found is None else min(cheap, found))
+            distance = _window(left, right, rooms, depth, marks, x, other)
+            worst = max(worst, cheap if distance is None else min(cheap, distance))
     return worst
 
 
@@ -906,15 +906,15 @@ def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Frac
         [[Fraction(float(entry)) for entry in row] for row in chain.step(record)]
         for record in range(length - 1)
     ]
-    found: list[tuple[tuple[int, ...], Fraction]]
-    found = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
+    series_laws: list[tuple[tuple[int, ...], Fraction]]
+    series_laws = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
     for step in steps:
-        found = [
+        series_laws = [
             ((*series, state), probability * step[series[-1]][state])
-            for (series, probability), state in product(found, range(chain.size))
+            for (series, probability), state in product(series_laws, range(chain.size))
             if step[series[-1]][state]
         ]
-    return found
+    return series_laws
 
 
 def _lipschitz_distance(first: dict[float, Fraction], second: dict[float, Fraction]) -> float:
@@ -949,10 +949,10 @@ def _answer(query: AnyQuery, series: list[State]) -> float:
 
 def _added(query: Sum | Mean, series: list[State]) -> tuple[Fraction, ...]:
     """Return what the records of a series add, as they are released: rounded to the lattice."""
-    found = query.added(series, len(series))
-    if found is None:
+    terms = query.added(series, len(series))
+    if terms is None:
         raise MethodRefused(_STATES)
-    return found
+    return terms
 
 
 def _numbers(query: Linear, series: list[State]) -> list[float]:

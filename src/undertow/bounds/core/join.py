@@ -1,8 +1,8 @@
 """Both sides of a target joined: upper ends of what one adversary learns.
 
 At the target u(s) = E[g | S = s, known] lies in the cone of D_left + D_right, and the hidden states
-of a value keep their weights (docs, theory: E2). The same one record further out, at the hidden
-states of the two neighbours, is mostly tighter; the smaller of both is an upper end.
+of a value keep their weights. The same one record further out, at the hidden states of the two
+neighbours, is mostly tighter; the smaller of both is an upper end (docs, theory-engine: E2).
 """
 
 import math
@@ -82,7 +82,7 @@ def join_window(
     law: LoweredLaw, limits: Array, left: Side, right: Side, first: int,
     histories: tuple[Sequence[int], Sequence[int]], cases: tuple[int, int],
 ) -> float:  # fmt: skip
-    """Return the upper end of one history of a window against another (docs, theory: E7).
+    """Return the upper end of one history of a window against another (docs, theory-engine: E7).
 
     The sum of the limits of the records, and ln lfp(W_u, W_u', D_left(s, r) + D_right(s', r')) over
     pairs of the hidden states of the window's first and last record.

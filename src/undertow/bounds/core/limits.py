@@ -1,7 +1,7 @@
 """How far one record moves a mechanism's likelihood: a directed metric between symbols.
 
 theta(v, v') bounds ln f(.., x_t = v, ..) / f(.., x_t = v', ..) for every output's likelihood f.
-What a mechanism leaks on a chain is bounded through its limits alone (docs, theory: E0, E11).
+Bounds of what a mechanism leaks on a chain use its limits alone (docs, theory-engine: E0, E11).
 """
 
 import math

@@ -1,13 +1,8 @@
 """Attacks played out on a lowered law: exact forward passes, rounded outwards.
 
-An attack names an adversary, two histories of the target (of one record, or of a window) and a
-product likelihood: what is seen of each record, by its symbol. Its log-likelihood ratio is
-
-    ln N(u) / N(u') - ln N~(u) / N~(u'),   N(u) = Pr-weighted sum over the series with history u and
-                                           the known values of the product of the likelihoods,
-
-N~ the same with the known values alone. Sums of products of non-negative numbers: their errors are
-relative and travel with them (`PositiveArray`).
+ln N(u) / N(u') - ln N~(u) / N~(u') for two histories u, u' of the target: N(u) sums the products of
+the likelihoods over the series with u and the known values, N~(u) the same without likelihoods.
+Sums of products of non-negative numbers: their errors are relative (`PositiveArray`).
 """
 
 import math

@@ -1,9 +1,8 @@
 """One side of a target against one adversary: messages of what is known, pairwise bounds.
 
-Inwards from the far end, record by record: the plain message q_j(s) = Pr[known values beyond j |
-S_j = s] (to the left jointly with S_j, so that nothing has to be reversed) and the bounds D_j on
-what the unknown records beyond tell two hidden states apart, the smaller of the pairwise step (E2)
-and the signed sweep (E3). All values of the known records are carried at once.
+Inwards from the far end, record by record: q_j(s) = Pr[known values beyond j | S_j = s] (to the
+left jointly with S_j: nothing is reversed) and the bounds D_j, the smaller of the pairwise step and
+the signed sweep (docs, theory-engine: E2, E3). All values of known records are carried at once.
 """
 
 import math

@@ -1,13 +1,8 @@
 """One record inwards: the local program, the pairwise step and the signed sweep.
 
-A side of a target is summed up by what its records can tell any two hidden states apart:
-D(s, s') >= ln E[g | S = s, known] / E[g | S = s', known] over all likelihoods g of the unknown
-records beyond. `step` carries D one record inwards (docs, theory: E2), `signed_sweep` bounds one
-pair through a gap of unknown records (E3; exact where nothing is hidden).
-
-**Rounding.** A plan of the local program's dual is an upper bound whatever it is, so the search
-is in floats and only the quotient of the plan is rounded. The sweep's map is monotone, so sums
-rounded up certify its end.
+A side of a target is summed up by D(s, s') >= ln E[g | S = s, known] / E[g | S = s', known] over
+all likelihoods g of the unknown records beyond. `step` carries D one record inwards, `signed_sweep`
+bounds one pair through a gap of unknown records (docs, theory-engine: E0, E2, E3).
 """
 
 import math
@@ -56,6 +51,9 @@ def local_program(
     alpha: PositiveArray | Array, beta: PositiveArray | Array, distance: Array
 ) -> tuple[Array, Array, Array]:
     """Return the largest alpha.u / beta.u over the u with u(i) <= e^D(i,j) u(j), rounded up.
+
+    Every plan of the dual is an upper bound (docs, theory-engine: E0), so the search is in floats
+    and only the quotient of the plan is rounded.
 
     Parameters
     ----------
@@ -293,8 +291,8 @@ def block_step(
     """Return the bounds D several records further inwards at once, shape (..., s, s').
 
     Variables are the symbols of the unknown records passed and the hidden state z of the last one:
-    C = the sum of the limits of the symbols + D(z, z') (docs, theory: E2, blocks). Tighter where
-    one step alone contracts little, as where transitions are impossible.
+    C = the sum of the limits of the symbols + D(z, z') (docs, theory-engine: E2). Tighter where one
+    step alone contracts little, as where transitions are impossible.
 
     Parameters
     ----------

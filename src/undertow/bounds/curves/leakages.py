@@ -15,9 +15,10 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.counts.gaussian import CountWindows, choose_reach, count_windows
+from undertow.bounds.counts.gaussian import threshold, window_divergences
+from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
 from undertow.bounds.curves.sweep import Polygon, one_sided_value, polygon_of_lines
-from undertow.bounds.gaussian.leakages import Statistic, asked
+from undertow.bounds.gaussian.leakages import Statistic, statistic_of
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
 from undertow.certificate import Leakage, ValidFor, Witness, check_order
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
@@ -94,14 +95,14 @@ def attained(curve: Curve, chain: MarkovChain, delta: float) -> tuple[float, Wit
         return 0.0, None
     steps = min(_FAR, (reduced.length or _FAR + 1) - 1)
     kernels = [reduced.transition] * steps
-    found = [
+    attacks = [
         (_largest(inner, kernels, int(a), int(b), delta), (int(a), int(b)))
         for a, b in zip(*ordered_pairs(reduced.size), strict=True)
         if min(reduced.initial[a], reduced.initial[b]) > 0
     ]
-    if not found or not steps:
+    if not attacks or not steps:
         return 0.0, None
-    value, pair = max(found)
+    value, pair = max(attacks)
     length = reduced.length or steps + 1
     return down(value), witnessed(reduced, 0, length, {}, pair) if value > 0 else None
 
@@ -110,8 +111,8 @@ def _largest(curve: Polygon, kernels: list[Array], a: int, b: int, delta: float)
     """Return the largest epsilon at which the best test still gains more than ``delta``."""
 
     def gains(epsilon: float) -> bool:
-        found = one_sided_value(curve, kernels, a, b, math.exp(epsilon))
-        return found * (1 - _ERROR[0]) - _ERROR[1] > delta
+        value = one_sided_value(curve, kernels, a, b, math.exp(epsilon))
+        return value * (1 - _ERROR[0]) - _ERROR[1] > delta
 
     if not gains(0.0):
         return 0.0
@@ -211,8 +212,8 @@ def closed_epsilon(curve: Curve, rate: Rate, delta: float) -> Exchanged:
     ``delta`` is searched. A handful of pure leakages.
 
     >>> from undertow.curves import PointCurve
-    >>> found = closed_epsilon(PointCurve(((1.0, 1e-6),)), lambda e: 2 * e, 4e-6)
-    >>> found.epsilon, round(found.delta * 1e6, 6)
+    >>> exchange = closed_epsilon(PointCurve(((1.0, 1e-6),)), lambda e: 2 * e, 4e-6)
+    >>> exchange.epsilon, round(exchange.delta * 1e6, 6)
     (2.0, 3.718282)
     """
 
@@ -222,9 +223,9 @@ def closed_epsilon(curve: Curve, rate: Rate, delta: float) -> Exchanged:
 
     corners = curve.corners()
     if corners:
-        kept = [found for found in map(at, corners) if found.delta <= delta]
+        kept = [point for point in map(at, corners) if point.delta <= delta]
         if kept:
-            return min(kept, key=lambda found: found.epsilon)
+            return min(kept, key=lambda point: point.epsilon)
         return Exchanged(math.inf, delta, corners[-1])
     return _least(at, curve.epsilon(delta), delta)
 
@@ -234,14 +235,14 @@ def _least(at: Callable[[float], Exchanged], start: float, delta: float) -> Exch
     if math.isinf(start):
         return Exchanged(math.inf, delta, start)
     high = max(start, 1e-12)
-    found = at(high)
+    point = at(high)
     low = high / 2
-    while found.delta > delta and math.isfinite(found.epsilon) and high < _BEYOND:
+    while point.delta > delta and math.isfinite(point.epsilon) and high < _BEYOND:
         low, high = high, 1.5 * high
-        found = at(high)
-    if found.delta > delta or math.isinf(found.epsilon):
+        point = at(high)
+    if point.delta > delta or math.isinf(point.epsilon):
         return Exchanged(math.inf, delta, high)
-    below, above = at(low), found
+    below, above = at(low), point
     if below.delta <= delta:
         return below
     for turn in range(200):
@@ -311,6 +312,10 @@ Pure = Callable[[Mechanism], Leakage]
 _TIGHT_LEAKAGES = 1e-10
 """Relative width at which the search for a level along exact counts ends (both sides)."""
 
+_ETA = 1e-4
+"""Share of a level that sides beyond the reach may cost (upper side): they are never the worst, so
+that this is not what a plan pays."""
+
 _ABSURD = 1e6
 """A level, and a share of a sigma, beyond which nobody looks."""
 
@@ -354,18 +359,18 @@ def at_delta(
             person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=_own_points(curve)
         )
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
-    found = [closed_leakage(curve, rate, delta, against)]
+    answers = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
-        found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
+        answers.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
     points, more = closed_points(curve, rate), tuple[str, ...]()
     try:
         if not closed:
             for leak in _searched(mechanism, curve, model, against, delta, valid_for):
-                found.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
+                answers.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
     except EffortSpent:  # what was proved by then holds
         more = (SPENT,)
-    reached = max(found, key=lambda leak: leak.lower)
-    proved = min(found, key=lambda leak: leak.upper).with_assumptions(more)
+    reached = max(answers, key=lambda leak: leak.lower)
+    proved = min(answers, key=lambda leak: leak.upper).with_assumptions(more)
     check_order(reached, proved)
     points = (*points, (proved.upper, delta))
     return replace(
@@ -421,8 +426,8 @@ def closed_leakage(curve: Curve, rate: Rate, delta: float, against: Against) -> 
 
     ``rate`` gives the upper end of what all algorithms of a DP level leak.
     """
-    found = closed_epsilon(curve, rate, delta)
-    return _stated("closed", 0.0, found.epsilon, delta, against, f"Theorem 1 ({_THEORY})")
+    epsilon = closed_epsilon(curve, rate, delta)
+    return _stated("closed", 0.0, epsilon.epsilon, delta, against, f"Theorem 1 ({_THEORY})")
 
 
 def closed_points(curve: Curve, rate: Rate) -> tuple[tuple[float, float], ...]:
@@ -485,8 +490,8 @@ def sweep_leakage(
     """
     from undertow.bounds.curves.sweep import sweep_epsilon
 
-    found = known or sweep_epsilon(sweep_shape(curve), chain, delta, against)
-    return _stated("sweep", 0.0, found, delta, against, f"Theorems 3 to 5 ({_THEORY})")
+    epsilon = known or sweep_epsilon(sweep_shape(curve), chain, delta, against)
+    return _stated("sweep", 0.0, epsilon, delta, against, f"Theorems 3 to 5 ({_THEORY})")
 
 
 def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWindows:
@@ -499,7 +504,9 @@ def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWind
         )
     wanted = [reduced.index(state) for state in noise.query.named if state in reduced.states]
     counted = np.isin(np.arange(reduced.size), wanted)
-    return count_windows(reduced, counted, choose_reach(reduced, epsilon))
+    cost = _ETA * epsilon
+    reach = window_reach(reduced, cost, cost, ENTRIES, "method='sweep' or 'closed'")
+    return count_windows(reduced, counted, reach)
 
 
 def count_leakage(
@@ -515,10 +522,10 @@ def count_leakage(
     low, high = least(
         windows, delta, lambda epsilon: (noise.sigma, epsilon), start, close=guess is not None
     )
-    found = windows.delta(noise.sigma, high, decide=delta)
-    witness = windows.witness(found.where, windows.threshold(found.where, noise.sigma, high))
-    told = _stated("exact", down(low), up(high), delta, "any", _THEORY)
-    return replace(told, witness=witness, valid_for="series")
+    bracket = window_divergences(windows, noise.sigma, high, decide=delta)
+    witness = windows.witness(bracket.where, threshold(windows, bracket.where, noise.sigma, high))
+    leak = _stated("exact", down(low), up(high), delta, "any", _THEORY)
+    return replace(leak, witness=witness, valid_for="series")
 
 
 def least(
@@ -536,10 +543,14 @@ def least(
     it. Bisection over the windows that lead, then a look at all of them; whoever leads there joins.
     ``close`` says that ``start`` is as good as the answer.
     """
-    leaders, low, high = windows.delta(*place(start), decide=delta).leaders, 0.0, start
+    leaders, low, high = (
+        window_divergences(windows, *place(start), decide=delta).leaders,
+        0.0,
+        start,
+    )
 
     def keeps(number: float) -> bool:
-        return windows.delta(*place(number), leaders, delta).upper <= delta
+        return window_divergences(windows, *place(number), leaders, delta).upper <= delta
 
     step, width = (1e-6 if close else 0.5), (_TIGHT_LEAKAGES if close else 1e-4)
     if close and keeps(high):  # look for the first number below that does not
@@ -554,13 +565,15 @@ def least(
         while high - low > width * high:
             middle = (low + high) / 2
             low, high = (low, middle) if keeps(middle) else (middle, high)
-        found = windows.delta(*place(high), decide=delta)
+        bracket = window_divergences(windows, *place(high), decide=delta)
         done, width, step = width == _TIGHT_LEAKAGES, _TIGHT_LEAKAGES, 1e-8
-        if found.upper <= delta and done:
-            attained = low and windows.delta(*place(low), leaders, delta).lower > delta
+        if bracket.upper <= delta and done:
+            attained = (
+                low and window_divergences(windows, *place(low), leaders, delta).lower > delta
+            )
             return low if attained else 0.0, high
-        joined = np.union1d(leaders, found.leaders)
-        if found.upper > delta and len(joined) == len(leaders):
+        joined = np.union1d(leaders, bracket.leaders)
+        if bracket.upper > delta and len(joined) == len(leaders):
             high *= 1 + 1e-8  # nobody new leads: rounding alone is in the way
         leaders = joined
 
@@ -603,7 +616,7 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     >>> round(leak.upper, 4), leak.method
     (1.0938, 'exact')
     """
-    question = asked(mechanism.query, model, against)  # type: ignore[arg-type]
+    question = statistic_of(mechanism.query, model, against)  # type: ignore[arg-type]
     move = record_mu(question, mechanism, model, against)
     upper = GaussianCurve(move.upper).epsilon(delta)
     lower, witness = 0.0, None
@@ -636,26 +649,26 @@ def record_mu(question: Statistic, noise: Gaussian, model: object, against: Agai
     if not one or not isinstance(model, MultivariateGaussian) or model.length > _FEW:
         return whole
     weights = np.asarray(query.weights, dtype=np.float64)  # type: ignore[union-attr]
-    found = [
+    moves = [
         (_mu(model, weights, target, known, noise.sigma, float(moved)), target, known)
         for target, known in _adversaries(model.length, against)
     ]
-    (lower, _), target, known = max(found, key=lambda each: each[0][0])
-    upper = max(ends[1] for ends, _, _ in found)
+    (lower, _), target, known = max(moves, key=lambda each: each[0][0])
+    upper = max(ends[1] for ends, _, _ in moves)
     return _Move(lower, min(upper, whole.upper), target, known)
 
 
 def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, ...]]]:
     if isinstance(against, Adversary):
         return [(against.target, tuple(against.known))]
-    made = []
+    adversaries = []
     for target in range(records):
         others = [t for t in range(records) if t != target]
         sizes = {"ignorant": [0], "informed": [len(others)]}.get(
             str(against), range(len(others) + 1)
         )
-        made += [(target, known) for size in sizes for known in combinations(others, size)]
-    return made
+        adversaries += [(target, known) for size in sizes for known in combinations(others, size)]
+    return adversaries
 
 
 def _mu(

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from undertow.adversaries import Against
 from undertow.bounds.levels.sides import extremes, ordered_pairs, start_error
@@ -172,7 +171,7 @@ def closed_nodes(u: Array, g: Array, depth: int, seeds: Array) -> PolygonNodes:
     rising = np.concatenate([[True], np.diff(g) > 0])  # the flat end at 1 has one preimage
     levels, places = g[rising], u[rising]
     front = np.unique(np.concatenate([u, seeds[(seeds > 0) & (seeds < 1)]]))
-    found, cut = [front], False
+    fronts, cut = [front], False
     for _ in range(depth):
         front = front[(front > g[0]) & (front < 1.0)]
         front = np.interp(front, levels, places)
@@ -180,8 +179,8 @@ def closed_nodes(u: Array, g: Array, depth: int, seeds: Array) -> PolygonNodes:
         front = front[front >= TINY]
         if not front.size:
             break
-        found.append(front)
-    merged = np.unique(np.concatenate(found))
+        fronts.append(front)
+    merged = np.unique(np.concatenate(fronts))
     keep = np.concatenate([[True], np.diff(merged) > MERGED * merged[1:]])
     keep[-1] = True
     nodes = merged[keep]
@@ -230,10 +229,10 @@ class SideKernels:
     @cached_property
     def products(self) -> Array:
         """Products of the first t kernels, t = 0 .. steps; axes (distance, from, to)."""
-        found = [np.eye(self.size)]
+        powers = [np.eye(self.size)]
         for kernel in self.kernels:
-            found.append(found[-1] @ kernel)
-        return np.array(found)
+            powers.append(powers[-1] @ kernel)
+        return np.array(powers)
 
     def options(self, distances: Ints, columns: Ints, a: int, b: int) -> "Options":
         """Return the options that are possible with both values of the target."""
@@ -344,7 +343,7 @@ def option_values(
 
 def _sweep_options(
     nodes: Nodes, curve: Array, side: SideKernels, pair: tuple[int, int], options: Options,
-    slopes: Array, here: Ints, found: tuple[Array, Array],
+    slopes: Array, here: Ints, values: tuple[Array, Array],
 ) -> None:  # fmt: skip
     """Sweep some options, farthest first, and write what they reach."""
     states = side.size
@@ -352,8 +351,8 @@ def _sweep_options(
 
     def settle(ending: Ints, table: Array) -> None:  # table: (problems ending, nodes)
         peak = table.argmax(axis=1)
-        found[0][here[ending]] = table[np.arange(len(ending)), peak]
-        found[1][here[ending]] = nodes.u[peak]
+        values[0][here[ending]] = table[np.arange(len(ending)), peak]
+        values[1][here[ending]] = nodes.u[peak]
 
     at_target = np.flatnonzero(distance == 0)
     if at_target.size:
@@ -372,7 +371,7 @@ def _sweep_options(
         shown = ending[column[ending] > states]
         if shown.size:
             settle(shown, phi[:, shown].sum(axis=0))
-            found[0][here[shown]] = phi[:, shown].max(axis=2).sum(axis=0)
+            values[0][here[shown]] = phi[:, shown].max(axis=2).sum(axis=0)
         free = ending[column[ending] == states]
         if last and not free.size:
             return
@@ -661,16 +660,16 @@ def _tops(g: Array, value: Array, points: Array) -> tuple[Array, Ints]:
 
 def _changes(g: Array, value: Array, points: Array, option: Ints) -> Array:
     """Return where the leading option of one point gives way to that of the next."""
-    found = []
+    changes = []
     for place in np.flatnonzero(option[1:] != option[:-1]):
         ends = points[place : place + 2]
         one, two = (np.interp(ends, g[row], value[row]) for row in option[place : place + 2])
         ahead = one - two  # positive, then negative
         if ahead[0] > ahead[1]:
-            found.append(
+            changes.append(
                 ends[0] + np.clip(ahead[0] / (ahead[0] - ahead[1]), 0, 1) * np.diff(ends)[0]
             )
-    return np.array(found)
+    return np.array(changes)
 
 
 def _hull(slope: Array, intercept: Array) -> list[int]:
@@ -936,6 +935,8 @@ class GaussianGrid:
 
     def __post_init__(self) -> None:
         """Find mu' (rounded up) and the nodes."""
+        from scipy.special import ndtr  # its import costs more than a question without a delta
+
         mu, span = check_positive(self.mu, "mu"), check_positive(self.span, "span")
         shift = check_count(self.nodes_per_mu, "nodes_per_mu", 1)
         if not 1.0 <= span <= 7.5:
@@ -1504,9 +1505,9 @@ class _Search:
                     if value <= max(worst[0] if threshold <= 0 else threshold, threshold):
                         break
                     key = row, pair, order
-                    found, seen = self._one(key, g, threshold, left_over)
-                    if found < value:
-                        value, window = found, seen
+                    reward, seen = self._one(key, g, threshold, left_over)
+                    if reward < value:
+                        value, window = reward, seen
                 if value > worst[0]:
                     worst = value, window
         if worst[0] > threshold > 0:

@@ -464,7 +464,7 @@ def _shrinks(signed: Array, following: Array) -> Bools:
     """Return for which rows c (N, k) of a sweep the next one is certainly at most a multiple of c.
 
     f(c) <= kappa c with kappa > 0 stays so in all further steps, by monotonicity and homogeneity:
-    f^j(c) <= kappa^j c, and an open sum that is negative stays negative (docs, theory-coupled T1).
+    f^j(c) <= kappa^j c, and an open sum that is negative stays negative (docs, theory-engine: T1).
     """
     with np.errstate(divide="ignore", invalid="ignore"):
         growth = following / signed

@@ -86,7 +86,10 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
     level = mechanism.level_upper(model.length)
     ceiling = max(up(people * level), *(leak.upper for leak in ends))
     if any(leak.method not in ("exact", "informed") for leak in ends):
-        notes = (f"at most {people} people depend on each other, in any way", _told(model, where))
+        notes = (
+            f"at most {people} people depend on each other, in any way",
+            _parameter_note(model, where),
+        )
         return replace(
             top, upper=ceiling, method="group", assumptions=notes,
             citation="Theorem 4.2 of [lange2024]",
@@ -114,10 +117,10 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
         push((left + right) / 2, right)
         looks += 2
     upper = max(-pieces[0][0], *(leak.upper for leak in ends))
-    return replace(top, upper=upper, assumptions=(*top.assumptions, _told(model, where)))
+    return replace(top, upper=upper, assumptions=(*top.assumptions, _parameter_note(model, where)))
 
 
-def _told(model: Contagion, where: float) -> str:
+def _parameter_note(model: Contagion, where: float) -> str:
     low, high = model.passed
     return f"flu is passed on with probability {low:g} to {high:g}, the worst found is {where:.6g}"
 
@@ -183,8 +186,9 @@ def frequency_bracket(
     >>> from undertow.models.pedigrees import Pedigree
     >>> trio = Pedigree({"kim": ("bob", "ann")}).families()[0]
     >>> tally = count_tally([True, False, False], 3)
-    >>> found = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
-    >>> round(found.finding.value, 6), found.frequency, found.upper - found.finding.value < 1e-5
+    >>> bracket = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
+    >>> value = bracket.finding.value
+    >>> round(value, 6), bracket.frequency, bracket.upper - value < 1e-5
     (2.869403, 0.9, True)
     """
     search = _FrequencySearch(family, tally, rate, against)
@@ -268,14 +272,14 @@ class _FrequencySearch:
         self, whole: JointLaws, network: BayesianNetwork, frequency: float, reach: float,
         axes: list[int],
     ) -> dict[int, float]:  # fmt: skip
-        bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
+        bounds, finding = _look(whole, network, self.tally, self.rate, axes, reach)
         self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
-        if found is None:
+        if finding is None:
             return bounds
-        top = self.top or found
-        far = max(found.far, top.far)
-        if self.top is None or found.value > top.value:
-            top, self.where = found, frequency
+        top = self.top or finding
+        far = max(finding.far, top.far)
+        if self.top is None or finding.value > top.value:
+            top, self.where = finding, frequency
         self.top = replace(top, far=far)
         return bounds
 

@@ -331,11 +331,11 @@ def spread(
     records = tuple(place for place in held if place not in grouped)
     summed = [place for place in everyone if place not in held]
     layers = [_joint(network, tally, records, groups, summed, {})]
-    found = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
-    if found:
-        layers.append((sum((table for table, _ in found[1:]), found[0][0]), found[0][1]))
+    layer = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
+    if layer:
+        layers.append((sum((table for table, _ in layer[1:]), layer[0][0]), layer[0][1]))
     states = network.size
-    depth = 4 * (len(network.nodes) + len(found)) + sum(
+    depth = 4 * (len(network.nodes) + len(layer)) + sum(
         (states + 1) * (len(group.members) + 2) for group in groups
     )
     # as the module says: no subtraction, so roundings only add up
@@ -611,19 +611,19 @@ def count_finding(
         return worst_of(spread(network, tally, held, places[against.target]), tally, rate, [0])
     if network.length > LONGEST:
         raise NotSupported(f"{network.length} records depend on each other, too many to sum over")
-    found = [
+    findings = [
         worst_of(spread(network, tally, (), target), tally, rate, [0]) for target in places
     ]  # fmt: skip
-    return best([finding for finding in found if finding is not None])
+    return best([finding for finding in findings if finding is not None])
 
 
-def best(found: Sequence[Finding]) -> Finding | None:
+def best(findings: Sequence[Finding]) -> Finding | None:
     """Return the worst attack of several, with the largest far loss of all."""
-    if not found:
+    if not findings:
         return None
-    top = max(found, key=lambda finding: finding.value)
-    far = max(finding.far for finding in found)
-    return replace(top, far=far, pad=max(finding.pad for finding in found))
+    top = max(findings, key=lambda finding: finding.value)
+    far = max(finding.far for finding in findings)
+    return replace(top, far=far, pad=max(finding.pad for finding in findings))
 
 
 def check_effort(whole: JointLaws, tally: AnswerLattice) -> None:
@@ -645,7 +645,7 @@ def worst_of(
     deepest = rate * tally.deepest
     tiny = deepest - whole.least > ORDINARY
     pad = rounding(whole, deepest)
-    top, far, found = -1.0, 0.0, None
+    top, far, worst = -1.0, 0.0, None
     if not tally.deepest:  # every answer is the same
         return None
     for block in whole.blocks(axes):
@@ -668,8 +668,8 @@ def worst_of(
                 top = value
                 column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
-                found = found_at(block, axis, int(row), pair, int(output), top, pad)
-    return None if found is None else replace(found, far=far)
+                worst = found_at(block, axis, int(row), pair, int(output), top, pad)
+    return None if worst is None else replace(worst, far=far)
 
 
 def found_at(

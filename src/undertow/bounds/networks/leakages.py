@@ -120,18 +120,18 @@ def _apart(
     place = {node: number for number, node in enumerate(model.observed)}
     records = [place[node] for node in part.observed]
     local = within(against, records)
-    found = None
+    finding = None
     try:
         tally = tally_of(mechanism.query, part, part.length)
-        found = count_finding(part, tally, 1 / mechanism.scale, local)
-        leak = _exact(found, part, tally, local, mechanism)
+        finding = count_finding(part, tally, 1 / mechanism.scale, local)
+        leak = _exact(finding, part, tally, local, mechanism)
     except NotSupported as error:
         leak = _fallback(mechanism, part, local, str(error))
     witness = leak.witness and lifted(leak.witness, records, model.length)
     leak = replace(leak, against=against, witness=witness)
-    if against == "any" or found is None or part.length == model.length:
+    if against == "any" or finding is None or part.length == model.length:
         return leak
-    far = max(down(found.far - found.pad), 0.0)
+    far = max(down(finding.far - finding.pad), 0.0)
     return replace(
         leak, lower=min(far, leak.upper), witness=None,
         assumptions=(*leak.assumptions, "records of other parts of the network may be known"),
@@ -139,17 +139,17 @@ def _apart(
 
 
 def _exact(
-    found: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
+    finding: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
     mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""
-    if found is None:
+    if finding is None:
         return _leakage(0.0, 0.0, against, None)
     # all records replaced
     moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity_upper(model.length))
-    upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
-    lower = min(max(down(found.value - found.pad), 0.0), upper)
-    return _leakage(lower, upper, against, found.witness(model, tally))
+    upper = min(up(finding.value + finding.pad), divide_up(moved, mechanism.scale))
+    lower = min(max(down(finding.value - finding.pad), 0.0), upper)
+    return _leakage(lower, upper, against, finding.witness(model, tally))
 
 
 def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
@@ -170,8 +170,8 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
         weaker = [_informed(mechanism, model)]
         with suppress(NotSupported):
             tally = tally_of(mechanism.query, model, model.length)
-            found = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
-            weaker.append(_exact(found, model, tally, against, mechanism))
+            finding = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
+            weaker.append(_exact(finding, model, tally, against, mechanism))
         shown = max(weaker, key=lambda leak: leak.lower)
         lower, witness = min(shown.lower, bound.upper), shown.witness
     note = f"not exact, because {reason}"
@@ -188,13 +188,13 @@ def _far(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage
     if len(mechanism.query.named) != 1:
         return None
     rate = 1 / mechanism.scale
-    made = attractive_leakage(Ratios.level(up(rate), down(rate)), model, against)
-    if made is None or not made[1].alike:
+    bracket = attractive_leakage(Ratios.level(up(rate), down(rate)), model, against)
+    if bracket is None or not bracket[1].alike:
         return None
-    leak, found = made
+    leak, attack = bracket
     counted = model.index(mechanism.query.named[0])
-    high = model.length - len(found.known)  # beyond all answers of the unknown records
-    output = high if found.pair[0] == counted else 0
+    high = model.length - len(attack.known)  # beyond all answers of the unknown records
+    output = high if attack.pair[0] == counted else 0
     return replace(leak, witness=leak.witness and replace(leak.witness, sets=(), output=output))
 
 
@@ -220,9 +220,9 @@ def local(
     check_records(against, model.length)
     flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
-        if all(leak is not None for leak in found):
-            return worst([leak for leak in found if leak is not None])
+        leaks = [_shown(flips, model, part, against) for part in _wanted(model, against)]
+        if all(leak is not None for leak in leaks):
+            return worst([leak for leak in leaks if leak is not None])
     return leakage(level, model, against).upper_only()
 
 
@@ -250,14 +250,14 @@ def _shown(
     )
     place = {node: number for number, node in enumerate(model.observed)}
     records = [place[node] for node in part.observed]
-    made = attractive_leakage(ratios, part, within(against, records))
-    if made is None:
+    bracket = attractive_leakage(ratios, part, within(against, records))
+    if bracket is None:
         return None
-    leak, found = made
+    leak, attack = bracket
     names, outputs = mechanism.names(model.states), logs.argmax(axis=1)
     number = {node: record for record, node in enumerate(part.places)}
     seen = tuple(sorted(
-        (records[number[node]], names[int(outputs[value])]) for node, value in found.rewarded
+        (records[number[node]], names[int(outputs[value])]) for node, value in attack.rewarded
     ))  # fmt: skip
     witness = leak.witness and lifted(leak.witness, records, model.length)
     witness = witness and replace(witness, sets=(), outputs=seen)

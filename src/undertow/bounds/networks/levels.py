@@ -153,14 +153,14 @@ def path_leakage(mechanism: Levelled, path: Path, against: Against) -> Leakage:
     >>> round(path_leakage(PureDP(1.0), path_of(tree), "ignorant").upper, 6)
     2.202411
     """
-    found = chain_leakage(mechanism, path.chain, within(against, path.records))
-    witness = found.witness and lifted(found.witness, path.records, len(path.records))
-    lower, upper = found.lower, found.upper
+    leakage = chain_leakage(mechanism, path.chain, within(against, path.records))
+    witness = leakage.witness and lifted(leakage.witness, path.records, len(path.records))
+    lower, upper = leakage.lower, leakage.upper
     if path.error:
         lower, upper = max(down(lower - path.error), 0.0), up(upper + path.error)
     return replace(
-        found, lower=lower, upper=upper, against=against, witness=witness,
-        assumptions=(FOLLOWS, "which is a path, and so a Markov chain", *found.assumptions[1:]),
+        leakage, lower=lower, upper=upper, against=against, witness=witness,
+        assumptions=(FOLLOWS, "which is a path, and so a Markov chain", *leakage.assumptions[1:]),
     )  # fmt: skip
 
 
@@ -186,8 +186,8 @@ def programme_bounds(
 
     >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
-    >>> found = programme_bounds(1.0, xor, "any")
-    >>> round(found.lower, 9), round(found.upper, 6)
+    >>> bounds = programme_bounds(1.0, xor, "any")
+    >>> round(bounds.lower, 9), round(bounds.upper, 6)
     (2.0, 2.0)
     """
     if network.size**network.length > CELLS or epsilon > 30:
@@ -367,8 +367,8 @@ def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> L
         return None
 
     def exact(part: BayesianNetwork, local: Against) -> Leakage | None:
-        made = attractive_leakage(Ratios.level(epsilon), part, local)
-        return made and made[0]
+        leakage = attractive_leakage(Ratios.level(epsilon), part, local)
+        return leakage and leakage[0]
 
     return _by_part(network, against, exact)
 
@@ -379,26 +379,26 @@ def _by_part(
 ) -> Leakage | None:  # fmt: skip
     """Return the worst of what is found about each connected part, None where one is not known."""
     number = {node: record for record, node in enumerate(network.observed)}
-    found: dict[object, Leakage] = {}
+    leaks: dict[object, Leakage] = {}
     for part in network.parts():
         records = [number[node] for node in part.observed]
         if isinstance(against, Adversary) and against.target not in records:
             continue
-        if part.shape() in found:  # what is alike leaks alike
+        if part.shape() in leaks:  # what is alike leaks alike
             continue
         leak = ask(part, within(against, records))
         if leak is None:
             return None
         witness = leak.witness and lifted(leak.witness, records, network.length)
-        found[part.shape()] = replace(leak, against=against, witness=witness)
-    return worst([*found.values()])
+        leaks[part.shape()] = replace(leak, against=against, witness=witness)
+    return worst([*leaks.values()])
 
 
-def worst(found: list[Leakage]) -> Leakage:
+def worst(leaks: list[Leakage]) -> Leakage:
     """Return the worst of several leakages about independent parts of the same records."""
-    top = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
+    top = max(leaks, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(leaks, key=lambda leak: leak.lower)
+    notes = dict.fromkeys(note for leak in leaks for note in leak.assumptions)
     return replace(top, lower=shown.lower, witness=shown.witness, assumptions=tuple(notes))
 
 
@@ -407,8 +407,8 @@ def _tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage
     components = () if against == "informed" else network.components()
     if not any(_perhaps_path(network, component) for component in components):
         return tree_leakage(epsilon, network, against)
-    found = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
-    return tree_leakage(epsilon, network, against) if found is None else found
+    leak = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
+    return tree_leakage(epsilon, network, against) if leak is None else leak
 
 
 def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
@@ -424,23 +424,23 @@ def _one_tree(epsilon: float, network: BayesianNetwork, against: Against) -> Lea
     path = path_of(network) if _perhaps_path(network, network.places) else None
     if path is None or not path.quick:
         return tree_leakage(epsilon, network, against)
-    found = path_leakage(PureDP(epsilon), path, against)
-    return found if found.closed else meet(found, tree_leakage(epsilon, network, against))
+    leakage = path_leakage(PureDP(epsilon), path, against)
+    return leakage if leakage.closed else meet(leakage, tree_leakage(epsilon, network, against))
 
 
 def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the answer of linear programs over all algorithms where the network is tiny."""
     if rarest(network) < math.log(SOLVABLE):
         return group
-    found = programme_bounds(epsilon, network, group.against, group.lower)
-    if found is None:
+    bounds = programme_bounds(epsilon, network, group.against, group.lower)
+    if bounds is None:
         return group
-    if found.lower > group.lower:
-        group = replace(group, lower=min(found.lower, group.upper), witness=found.witness)
-    if found.upper >= group.upper:
+    if bounds.lower > group.lower:
+        group = replace(group, lower=min(bounds.lower, group.upper), witness=bounds.witness)
+    if bounds.upper >= group.upper:
         return group
     return replace(
-        group, upper=found.upper, method="exchange",
+        group, upper=bounds.upper, method="exchange",
         assumptions=(
             "the records follow the stated network",
             "linear programs over all algorithms of the level, for every attacker",
@@ -449,22 +449,22 @@ def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> 
     )  # fmt: skip
 
 
-def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakage:
+def _quilted(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the bound of the best quilts where it is smaller and quickly found."""
-    against = found.against
+    against = group.against
     quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILTS,
              "ignorant": network.length <= TRIED}  # fmt: skip
-    if not isinstance(against, str) or not quick.get(against) or found.closed:
-        return found
+    if not isinstance(against, str) or not quick.get(against) or group.closed:
+        return group
     if rarest(network) < VANISHING:
-        return found
+        return group
     form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
     # |N| epsilon + e(Q | i), the least
     quilt = up(network_quilt(network, form, Bound(epsilon)).value)
-    if quilt >= found.upper:
-        return found
+    if quilt >= group.upper:
+        return group
     return replace(
-        found, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
+        group, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
         assumptions=("the records follow the stated network", "exact max-influences"),
     )  # fmt: skip
 
@@ -506,15 +506,15 @@ def _counts(
         for counted in combinations(range(network.size - 1), number):
             tally = count_tally([s in counted for s in range(network.size)], network.length)
             try:
-                found = count_finding(network, tally, epsilon, against)
+                finding = count_finding(network, tally, epsilon, against)
             except NotSupported:
                 continue
-            if found is not None and (best is None or found.value > best[0].value):
+            if finding is not None and (best is None or finding.value > best[0].value):
                 names = tuple(network.states[state] for state in counted)
-                best = found, found.witness(network, tally), names
+                best = finding, finding.witness(network, tally), names
     if best is None:
         return 0.0, None, ()
-    found, witness, names = best
+    finding, witness, names = best
     shown = ", ".join(map(repr, names))
     note = f"the lower end is attained by a count of {shown} with Laplace noise of scale 1/epsilon"
-    return max(down(found.value - found.pad), 0.0), replace(witness, sets=()), (note,)
+    return max(down(finding.value - finding.pad), 0.0), replace(witness, sets=()), (note,)

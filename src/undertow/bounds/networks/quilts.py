@@ -73,8 +73,8 @@ def network_quilt(
     >>> from undertow.bounds.channels.quilts import Bound
     >>> kernel = [[.9, .1], [.3, .7]]
     >>> path = BayesianNetwork([(0, 1), (1, 2)], {0: [.75, .25], 1: kernel, 2: kernel})
-    >>> found = network_quilt(path, "ignorant", Bound(2.0))
-    >>> round(found.value, 6), found.record, found.nodes
+    >>> quilt = network_quilt(path, "ignorant", Bound(2.0))
+    >>> round(quilt.value, 6), quilt.record, quilt.nodes
     (5.89182, 1, (0, 2))
     """
     if network.length > RECORDS:
@@ -93,8 +93,8 @@ def network_quilt(
     worst = NetworkQuilt(0.0, 0, (), 0, 0.0)
     for target in targets:
         best = _best_quilt(network, target, against, score, wanted)
-        found = replace(best, record=places.index(target))
-        worst = max(worst, found, key=lambda quilt: quilt.value)
+        placed = replace(best, record=places.index(target))
+        worst = max(worst, placed, key=lambda quilt: quilt.value)
     return worst
 
 

@@ -1,4 +1,4 @@
-"""Step 3: what is asked, whose secret is kept, against whom, and how much may leak."""
+"""Step 3: the query, the secret, the adversary and the limit on leakage."""
 
 from fastapi import APIRouter, Request
 from fastapi.responses import HTMLResponse, Response
@@ -8,10 +8,8 @@ from undertow.models.fitting.checks import accepted, failed
 from undertow.models.sets import AnyModel
 from undertow_studio.code import code_for_plan
 from undertow_studio.questions import KINDS, AskedQuestion, kinds_for
-from undertow_studio.refusals import in_words
-from undertow_studio.rendering import render
-from undertow_studio.sessions import Work
-from undertow_studio.studio import Studio, see, studio_of, work_of
+from undertow_studio.rendering import in_words, render
+from undertow_studio.studio import Studio, Work, see, studio_of, work_of
 
 __all__ = ["router"]
 
