@@ -153,7 +153,7 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
 
     def lstm(scenario: Scenario) -> Guess:
         observed, width = scenario.outputs, len(scenario.chain.states)
-        codes = np.asarray(observed.there(observed.codes))
+        codes = np.asarray(observed.present_values(observed.codes))
         if observed.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")
         law = lstm_probabilities(
