@@ -5,6 +5,7 @@ import json
 import re
 import subprocess
 import sys
+from typing import Any
 
 import pytest
 
@@ -102,3 +103,45 @@ def test_no_page_declares_public_what_it_releases(page):
         {one or other for one, other in pattern.findall(text)} for pattern in (FITTED, RELEASED)
     )
     assert not fitted & released
+
+
+PLACE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:c|json|py|toml|txt))`")
+GROUPS = ("undertow.attackers", "undertow.commands")  # entry points
+DOTTED = re.compile(r"`(undertow(?:_papers|_studio)?(?:\.\w+)+)(?:\([^`]*\))?`")
+HOMES = (ROOT, ROOT / "src", ROOT / "src" / "undertow")
+
+
+def missing_names(text):
+    """Yield the files, modules and attributes that a text names and that do not exist."""
+    for place in PLACE.findall(text):
+        if not any((home / place).exists() for home in HOMES):
+            yield place
+    for name in {*DOTTED.findall(text)} - {*GROUPS}:
+        home = name
+        tail: list[str] = []
+        value: Any = None
+        while True:
+            try:
+                value = importlib.import_module(home)
+                break
+            except ImportError:
+                home, _, last = home.rpartition(".")
+                tail.insert(0, last)
+                if not home:
+                    break
+        for part in tail if home else []:
+            value = getattr(value, part, None)
+        if not home or value is None:
+            yield name
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_object_that_a_page_names_exists(page):
+    assert not list(missing_names((ROOT / page).read_text("utf-8")))
+
+
+def test_a_name_that_does_not_exist_is_noticed():
+    assert list(missing_names("`bounds/nowhere.py` and `undertow.nothing.at_all`")) == [
+        "bounds/nowhere.py",
+        "undertow.nothing.at_all",
+    ]

@@ -293,7 +293,7 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
         return "how far readings are from their state's number is not known"
     if rows is None:
         return f"rounding a reading to its state's number moves it by at most {above(error)}"
-    moved = above(query.carried(error, rows)) if error else "0"
+    moved = above(query.answer_shift(error, rows)) if error else "0"
     return f"rounding readings to their state's number moves the answer by at most {moved}"
 
 
@@ -1266,7 +1266,7 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     if plan.task != "answer":
         yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
         return
-    yield "noise", plan.noise.said()
+    yield "noise", plan.noise.describe()
     error = f"{plan.expected_error:.4g} expected"
     if plan.query.selects:
         yield (

@@ -1,4 +1,4 @@
-"""Play the attacker: odds against brute force, and certificates played out."""
+"""Simulate an attack: odds against brute force, and certificates played out."""
 
 import json
 import math

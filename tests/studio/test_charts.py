@@ -8,6 +8,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
@@ -21,7 +22,7 @@ from undertow_studio.charts.models import (
     group_picture,
 )
 from undertow_studio.charts.strips import odds_bar, record_strip
-from undertow_studio.charts.svg import Html, Scale, join, picture, tag
+from undertow_studio.charts.svg import Scale, join, picture, tag
 from undertow_studio.fits import Fading
 from undertow_studio.odds import Belief, allowed
 from undertow_studio.pages.attacker import Cell, ValueBelief
@@ -224,7 +225,7 @@ def test_what_a_chart_has_no_room_for_is_refused():
 def test_markup_is_safe_for_templates_and_text_is_not():
     made = tag("b", "<", tag("i", "x"))
     assert made.__html__() == "<b>&lt;<i>x</i></b>"
-    assert isinstance(join([made, "<"]), Html)
+    assert isinstance(join([made, "<"]), Markup)
     assert join([made, "<"], "") == "<b>&lt;<i>x</i></b>&lt;"
 
 

@@ -26,6 +26,8 @@ from undertow.auditing.inference import Observed, known_places, observe, read_ou
 from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.data.grid import PERSON, TIME
 from undertow.data.records import check_kind
+from undertow.data.table import Data
+from undertow.data.writing import column_of, is_frame
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model
@@ -118,18 +120,12 @@ def as_data(outputs: Any, truth: Any) -> Any:
     >>> as_data([0, 1], [0, 1])
     [0, 1]
     """
-    frame = hasattr(type(outputs), "columns") and not hasattr(type(outputs), "answers")
-    if not frame or not hasattr(type(truth), "answers"):
-        return outputs
-    from undertow.data.table import Data
-    from undertow.data.writing import column_of, is_frame
-
-    if not is_frame(outputs):
+    if not isinstance(truth, Data) or not is_frame(outputs):
         return outputs
     grid = truth.grid
-    every = grid.step
-    if every is not None and grid.clock:
-        every = dt.timedelta(microseconds=every)
+    every: int | dt.timedelta | None = grid.step
+    if grid.step is not None and grid.clock:
+        every = dt.timedelta(microseconds=grid.step)
     return Data(
         outputs, value=column_of(outputs).name, person=grid.person, time=grid.time, every=every
     )
@@ -155,7 +151,7 @@ def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
             f"{int(true.lengths[series])} true records over {int(read.spans[series])} and "
             f"{int(true.spans[series])} steps of time; pass the records that were randomised"
         )
-    if all(hasattr(type(one), "answers") for one in (outputs, truth)):
+    if isinstance(outputs, Data) and isinstance(truth, Data):
         _check_rows(outputs, truth)
 
 
@@ -181,7 +177,7 @@ def check_possible(outputs: Observed, true: Coded) -> None:
         )
 
 
-def _check_rows(outputs: Any, truth: Any) -> None:
+def _check_rows(outputs: Data, truth: Data) -> None:
     """Refuse tables whose rows are of different persons or times, by row."""
     frames = []
     for data in (outputs, truth):

@@ -111,7 +111,7 @@ def _answers(
     plan: "Plan[Any]", states: tuple[State, ...], randomness: Callable[[], Randomness]
 ) -> BlackBox:
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
-    exact, released = _exact(plan.noise.query.counted, states)
+    exact, released = _exact(plan.noise.query.exact_query, states)
     chosen = plan.noise
     if isinstance(chosen, Selection):  # places of states, (draws, k)
         return lambda series: np.array(select(chosen, exact(series).tolist(), randomness()))
@@ -173,7 +173,7 @@ def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
     """
     if isinstance(plan.noise, Selection):
         raise NotSupported("a selection names states; there are no exact numbers to compare with")
-    exact, released = _exact(plan.noise.query.counted, states)
+    exact, released = _exact(plan.noise.query.exact_query, states)
     return lambda series: np.asarray(released(exact(series), series.shape[1]), dtype=np.float64)
 
 

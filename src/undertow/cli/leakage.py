@@ -240,7 +240,7 @@ def _words(mechanism: "Mechanism") -> str:
             return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
     noise: Any = mechanism
     if noise.query.selects:
-        return f"{noise.query.words()}, by {noise.said()}"
+        return f"{noise.query.words()}, by {noise.describe()}"
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 

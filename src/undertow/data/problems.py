@@ -282,7 +282,7 @@ def _of_values(
     record = data.record
     column = data.value
     tests: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
-    query = None if query is None else query.counted
+    query = None if query is None else query.exact_query
     if query is not None and (states or query.integral):
         domain = states or domain_of(query, states)
         code = record.positions(domain, named=bool(states))

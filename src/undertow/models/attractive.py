@@ -94,7 +94,7 @@ def is_attractive(model: Model) -> Attractiveness:
     >>> bool(is_attractive(breathing)), round(is_attractive(breathing).margin, 2)
     (False, -1.25)
     """
-    if not hasattr(model, "describe"):
+    if not isinstance(model, Model):
         raise InvalidInput(f"a model is required, found {type(model).__name__}")
     known: dict[str, Callable[[Any], Attractiveness]] = {
         "markov-chain": _chain,

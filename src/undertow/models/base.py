@@ -1,8 +1,9 @@
-"""What every correlation model is: a frozen description of how records depend on each other."""
+"""The base class of correlation models: frozen descriptions of how records depend on each other."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from undertow.errors import MethodRefused, NotSupported, UnknownState
@@ -27,15 +28,33 @@ __all__ = ["Model", "pointing", "stands_for"]
 M = TypeVar("M", bound="Model")
 
 
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What is stated of a model beside its law: its records, its origin, its checks, its region.
+
+    None: not stated. ``source`` is the model that this one was derived from, and whether this one
+    stands for itself although the source stands for a region; checks are computed from it.
+    """
+
+    records: RecordDescription | None = None
+    origin: Origin = "hand"
+    checks: tuple[Check, ...] | None = None
+    region: "Model | None" = None
+    source: "tuple[Model, bool] | None" = None
+
+
+_UNSTATED = Provenance()
+
+
 class Model:
-    """What a model says about itself; the answers here are those of most models.
+    """Base class of models, with the answers that most of them give.
 
     A model is a frozen dataclass with this base, a ``kind``, ``describe``, ``to_dict`` and
     ``from_dict``, and a line in `undertow.models.registry` that names it and the module which
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_origin", "_records", "_region", "_source")
+    __slots__ = ("_provenance",)
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -63,40 +82,48 @@ class Model:
 
         A law that was made of a fit has the checks of the fit, computed when they are asked for.
         """
-        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if cached is not None:
-            return cached
-        source: tuple[Model, bool] | None = getattr(self, "_source", None)
-        if source is None:
+        provenance = self.provenance
+        if provenance.checks is not None:
+            return provenance.checks
+        if provenance.source is None:
             return ()
-        model, alone = source
-        cached = estimated(model.checks) if alone else model.checks
-        object.__setattr__(self, "_checks", cached)
-        return cached
+        model, alone = provenance.source
+        checks = estimated(model.checks) if alone else model.checks
+        self._set_provenance(checks=checks)
+        return checks
 
     def with_checks(self, checks: Sequence[Check]) -> Self:
         """Return the same model with what was tested; two such models are equal."""
-        return self._with("_checks", tuple(checks))
+        return self._with(checks=tuple(checks))
 
-    def _with(self, name: str, value: object) -> Self:
-        """Return a copy with one of the facts that are not part of what the model describes."""
+    @property
+    def provenance(self) -> Provenance:
+        """What is stated beside the law; models that differ in it alone are equal."""
+        return getattr(self, "_provenance", _UNSTATED)
+
+    def _set_provenance(self, **parts: Any) -> None:
+        """Set parts of the provenance; for constructors, and for what is computed once."""
+        object.__setattr__(self, "_provenance", replace(self.provenance, **parts))
+
+    def _with(self, **parts: Any) -> Self:
+        """Return a copy with other parts of the provenance."""
         other = copy(self)
-        object.__setattr__(other, name, value)
+        other._set_provenance(**parts)
         return other
 
     @property
     def records(self) -> RecordDescription:
         """What one record of the model is: its step, its states, its series, its context."""
-        return getattr(self, "_records", UNSTATED)
+        return self.provenance.records or UNSTATED
 
     def _state_step(self, every: str | int | None) -> None:
-        """Keep the step between records, if it was said; for constructors."""
+        """Set the step between records, if it is stated; for constructors."""
         if every is not None:
-            object.__setattr__(self, "_records", RecordDescription(every=every))
+            self._set_provenance(records=RecordDescription(every=every))
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
-        return self._with("_records", records)
+        return self._with(records=records)
 
     def passed_on(self, other: M, checks: Sequence[Check] | None = None) -> M:
         """Return another model of the same records, with what was said and tested of these.
@@ -121,7 +148,7 @@ class Model:
         """
         copied = self._with_description(other)
         copied = copy(copied) if copied is other else copied
-        object.__setattr__(copied, "_source", (self, alone and self._estimate()))
+        copied._set_provenance(source=(self, alone and self._estimate()))
         return copied
 
     def _estimate(self) -> bool:
@@ -130,14 +157,14 @@ class Model:
 
     def plausible_region(self) -> "Model | None":
         """Return the models that the records of a fit leave plausible; None for one by hand."""
-        return getattr(self, "_region", None)
+        return self.provenance.region
 
     def with_region(self, region: "Model") -> Self:
         """Return the same model, which stands for a region of models (see `stands_for`).
 
         Two such models are equal: what it stands for is not what it describes.
         """
-        return self._with("_region", region)
+        return self._with(region=region)
 
     def point(self) -> "Model":
         """Return the single model of a fit as if it were the truth; a model by hand is its own.
@@ -165,20 +192,21 @@ class Model:
     @property
     def origin(self) -> Origin:
         """Where the model comes from: written by hand, or fitted to which kind of records."""
-        return getattr(self, "_origin", "hand")
+        return self.provenance.origin
 
     def with_origin(self, origin: Origin) -> Self:
         """Return the same model of another origin; two such models are equal."""
-        return self if check_origin(origin) == self.origin else self._with("_origin", origin)
+        return self if check_origin(origin) == self.origin else self._with(origin=origin)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
-        state = super().__reduce_ex__(protocol)
-        if hasattr(self, "_source"):
-            _ = self.checks  # what the model was made of stays here
-        slots = [name for name in Model.__slots__ if name != "_source"]
-        known = {name: getattr(self, name) for name in slots if hasattr(self, name)}
-        return (_restored, (*state[:2], state[2], known)) if known else state
+        """Copy and pickle a model with its provenance; a dataclass takes its fields only."""
+        reduced = super().__reduce_ex__(protocol)
+        if self.provenance is _UNSTATED:
+            return reduced
+        if self.provenance.source is not None:
+            _ = self.checks  # the model it was made of is not copied
+        provenance = replace(self.provenance, source=None)
+        return _restored, (*reduced[:2], reduced[2], provenance)
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
@@ -289,16 +317,19 @@ class Model:
         raise UnknownState(f"the model has no state {state!r}; its states are {known}")
 
 
-def _restored(make: Any, arguments: tuple[Any, ...], state: Any, known: dict[str, Any]) -> Any:
-    """Return a copied model with what was known of it beside its fields."""
-    model: Any = make(*arguments)
-    if hasattr(model, "__setstate__"):
-        model.__setstate__(state)
-    else:  # no dataclass: attributes, or these and slots
+def _restored(
+    make: Callable[..., Model], arguments: tuple[Any, ...], state: Any, provenance: Provenance
+) -> Model:
+    """Return a copied model with its provenance."""
+    model = make(*arguments)
+    restore = getattr(model, "__setstate__", None)  # of dataclasses with slots
+    if restore is not None:
+        restore(state)
+    else:  # attributes, or a pair of attributes and slots
         for part in state if isinstance(state, tuple) else (state,):
-            known = {**(part or {}), **known}
-    for name, value in known.items():
-        object.__setattr__(model, name, value)
+            for name, value in (part or {}).items():
+                object.__setattr__(model, name, value)
+    object.__setattr__(model, "_provenance", provenance)
     return model
 
 

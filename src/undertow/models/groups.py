@@ -1,6 +1,6 @@
 """Arbitrary dependence inside groups of bounded size."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
@@ -99,9 +99,9 @@ class Groups(Model):
         return cls(size, names(read.get("states"), "states"))
 
 
-def _named(states: Sequence[State]) -> tuple[State, ...]:
+def _named(states: Any) -> tuple[State, ...]:
     """Return the names of the states, at least two and all different, or refuse them."""
-    names = state_names(states, len(states) if hasattr(states, "__len__") else 0)
+    names = state_names(states, len(states) if isinstance(states, Sized) else 0)
     if len(names) < 2:
         raise InvalidModel(
             f"states must name at least two values of a record, found {len(names)}; leave them "

@@ -5,7 +5,7 @@ of this kind. A hidden state shows one symbol, with certainty; several hidden st
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -372,7 +372,7 @@ class HiddenChain(Keyed, Model):
 
 def _symbols(symbols: Any, hidden: int) -> tuple[State, ...]:
     """Return one symbol for each hidden state."""
-    if isinstance(symbols, str) or not hasattr(type(symbols), "__iter__"):
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
         raise InvalidModel(
             "symbols must be a list with the record's state for each hidden state, found "
             f"{type(symbols).__name__}"

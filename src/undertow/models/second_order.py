@@ -120,9 +120,9 @@ class SecondOrderChain(Keyed, Model):
 
         ``prior`` adds that many pseudo-counts to every run of three; by default that of the fit.
         """
-        from undertow.models.fitting.fit import FittedSecondOrderChain
+        from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
 
-        if not hasattr(fitted, "triples"):
+        if not isinstance(fitted, FittedChain):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
         fitted_chain = FittedSecondOrderChain.of_fit(fitted, prior)
         chain = SecondOrderChain(fitted_chain.transition, fitted_chain.states, fitted_chain.length)

@@ -76,24 +76,23 @@ class ModelSet(Model):
     @property
     def checks(self) -> tuple[Check, ...]:
         """What was tested of the set, or else the worst of what was tested of its members."""
-        own: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        own = self.provenance.checks
         return worst_of(member.checks for member in self.models) if own is None else own
 
     @property
     def origin(self) -> Origin:
         """Where the set comes from, and its members: the one that discloses most."""
-        own: Origin = getattr(self, "_origin", "hand")
-        return weakest((own, *(member.origin for member in self.models)))
+        return weakest((self.provenance.origin, *(member.origin for member in self.models)))
 
     @property
     def records(self) -> RecordDescription:
         """What the records of the set are, or else what its members say of them together."""
-        own: RecordDescription | None = getattr(self, "_records", None)
+        own = self.provenance.records
         return together(member.records for member in self.models) if own is None else own
 
-    def plausible_region(self) -> "ModelSet | None":
+    def plausible_region(self) -> Model | None:
         """Return the set of what its members stand for, None where all stand for themselves."""
-        own: ModelSet | None = getattr(self, "_region", None)
+        own = self.provenance.region
         regions = [member.plausible_region() for member in self.models]
         if own is not None or all(region is None for region in regions):
             return own

@@ -14,14 +14,8 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow.bounds.counts.tables import (
-    BLOCK,
-    CountPairs,
-    joined,
-    sources,
-    table_leakage,
-    windows_of,
-)
+from undertow.bounds.counts.laws import CountPairs, stack_pairs
+from undertow.bounds.counts.tables import BLOCK, pair_sources, table_leakage, windows_of
 from undertow.bounds.engine import assuming
 from undertow.bounds.levels.sides import Ints
 from undertow.bounds.protocol import Problem
@@ -425,13 +419,13 @@ def _pairs(question: Question) -> CountPairs:
         laws = [
             source.pairs
             for member in question.model.members()
-            for source in sources(question.query, member, question.against, question.limit)
+            for source in pair_sources(question.query, member, question.against, question.limit)
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
     if not laws:
         raise NothingToProtect(CERTAIN)
-    return joined(laws) if len(laws) > 1 else laws[0]
+    return stack_pairs(laws) if len(laws) > 1 else laws[0]
 
 
 @Remembered

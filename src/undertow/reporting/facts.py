@@ -472,7 +472,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        for state, value in release.plan.noise.query.listed(found, release.plan.states):
+        for state, value in release.plan.noise.query.labelled_numbers(found, release.plan.states):
             yield Number(group, state, value, bar)
 
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.queries import Selection
+from undertow.mechanisms import Selection
 from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.normals import Bits, keeps
 from undertow.sampling.streams import system_bytes

@@ -122,7 +122,7 @@ EXAMPLES = (
     Example(
         "activity",
         "A week of activity",
-        "Eight people wear a step counter. Each five minutes say something about the next.",
+        "Eight people wear a step counter. Each five minutes depend on the five minutes before.",
         "activity.csv",
         Reading("steps", "person", "time", "5m", "steps > 0", ("inactive", "active")),
         _activity,
@@ -132,7 +132,7 @@ EXAMPLES = (
     Example(
         "family",
         "A family",
-        "Seven relatives take a genetic test. What one of them carries, others may carry too.",
+        "Seven relatives take a genetic test. Their genotypes depend on each other.",
         "family.csv",
         Reading("genotype"),
         _family,
@@ -141,7 +141,7 @@ EXAMPLES = (
     Example(
         "household",
         "A household",
-        "Three people live together and pass the flu on. Who is ill says who else may be.",
+        "Three people live together and infect each other with the flu.",
         "household.csv",
         Reading("health"),
         _household,
@@ -150,7 +150,7 @@ EXAMPLES = (
     Example(
         "correlation",
         "Correlated measurements",
-        "The blood pressures of four relatives, which move together.",
+        "The blood pressures of four relatives.",
         "pressure.csv",
         Reading("pressure"),
         _pressure,

@@ -73,7 +73,7 @@ def _people(chain: FittedChain) -> str:
     """Return whether persons do not fit, in words; '' where they cannot be compared."""
     found = [check.outcome for check in chain.checks if check.name == "persons"]
     if "passed" in found:
-        return "There is no sign of any: nobody differs from the others by more than chance."
+        return "No person differs from the others by more than chance."
     apart = persons_view(chain)
     return "" if apart is None else apart.words()
 
@@ -112,9 +112,11 @@ class Fading:
     def words(self) -> str:
         """Return how fast memory fades, in one sentence."""
         if self.gone is None:
-            return f"After {self.lags[-1]} steps a record still tells a lot about another."
+            return (
+                f"After {self.lags[-1]} steps the association of two records is still above 0.01."
+            )
         step = "step" if self.gone == 1 else "steps"
-        return f"After {self.gone} {step} a record tells next to nothing about another."
+        return f"After {self.gone} {step} the association of two records is below 0.01."
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""

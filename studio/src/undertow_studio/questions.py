@@ -19,12 +19,12 @@ __all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "plan_question", "
 Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
 
 KINDS: dict[str, tuple[str, str]] = {
-    "count": ("How many records are in a state", "one number, with noise"),
-    "histogram": ("How many records are in each state", "one number for every state, with noise"),
-    "mean": ("The average of the records", "one number, with noise"),
-    "sum": ("The sum of the records", "one number, with noise"),
-    "series": ("The whole series", "every record, some of them changed at random"),
-    "redacted": ("The series without its secrets", "the records, those that tell too much erased"),
+    "count": ("Count of a state", "one number, with noise"),
+    "histogram": ("Histogram of the states", "one number for every state, with noise"),
+    "mean": ("Mean of the records", "one number, with noise"),
+    "sum": ("Sum of the records", "one number, with noise"),
+    "series": ("Randomized series", "every record, some of them changed at random"),
+    "redacted": ("Redacted series", "the records, erased where they reveal too much"),
 }
 """What can be released: in words, and what that gives."""
 

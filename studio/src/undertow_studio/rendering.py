@@ -5,7 +5,7 @@ from typing import TYPE_CHECKING, Any
 
 from undertow import __version__
 from undertow.rounding import above, below, odds, visible
-from undertow_studio.odds import beliefs
+from undertow_studio.odds import beliefs, factor
 
 if TYPE_CHECKING:
     import jinja2
@@ -18,11 +18,11 @@ __all__ = [
 
 STEPS = (
     ("data", "Data or model", "Start"),
-    ("depends", "What depends on what", "Depends"),
-    ("question", "What is asked, against whom", "Asked"),
-    ("costs", "What it costs", "Costs"),
-    ("attacker", "Play the attacker", "Attack"),
-    ("release", "Sign and release", "Sign"),
+    ("depends", "Dependence model", "Model"),
+    ("question", "Query and adversary", "Query"),
+    ("costs", "Plan and cost", "Plan"),
+    ("attacker", "Simulate an attack", "Attack"),
+    ("release", "Review and release", "Release"),
 )
 """The steps of the path: their place, their title, and a short one."""
 
@@ -36,7 +36,7 @@ def environment() -> "jinja2.Environment":
         loader=jinja2.PackageLoader("undertow_studio"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs}
+    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs, "factor": factor}
     made.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
         "number": _number, "sentence": _sentence,

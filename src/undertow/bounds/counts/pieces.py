@@ -16,6 +16,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.counts.laplace import informed_count
+from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.sides import (
     Bools,
@@ -123,7 +124,7 @@ def build_sides(
         weights, real = _weights(chain, against, right, powers)
         if weights[weights > 0].min() < RAREST:
             return None
-        counts = _counts(_outwards(chain, right), np.array(counted), steps)
+        counts = tuple(joint_counts([_outwards(chain, right)] * steps, np.array(counted)))
         masses = np.array([table.sum(axis=2) for table in counts])  # (m, target, outermost)
         far = powers[-1] if right else powers[-1].T
         # a known record, or the beginning, may come after any number of uncounted ones
@@ -165,18 +166,6 @@ def empty_side(size: int) -> WindowSide:
     weights, real = np.ones((1, 1, size)), np.ones((1, 1), dtype=bool)
     counts = (np.eye(size)[:, :, None],)
     return WindowSide(counts, np.eye(size)[None], weights, real, none, none[:, 0], every=False)
-
-
-def _counts(kernel: Array, counted: Bools, steps: int) -> tuple[Array, ...]:
-    """Return the joint laws of the m-th record and the count of the first m, for m = 0 .. T."""
-    tables = [np.eye(len(kernel))[:, :, None]]
-    for _ in range(steps):
-        moved = np.einsum("xyj,yz->xzj", tables[-1], kernel)  # (target, next, count)
-        grown = np.zeros((*moved.shape[:2], moved.shape[2] + 1))
-        grown[:, counted, 1:] = moved[:, counted]
-        grown[:, ~counted, :-1] = moved[:, ~counted]
-        tables.append(grown)
-    return tuple(tables)
 
 
 def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:

@@ -15,7 +15,8 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.counts.gaussian import CountWindows, choose_reach, count_windows
+from undertow.bounds.counts.gaussian import threshold, window_divergences
+from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
 from undertow.bounds.curves.sweep import Polygon, one_sided_value, polygon_of_lines
 from undertow.bounds.gaussian.leakages import Statistic, statistic_of
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
@@ -312,6 +313,10 @@ Pure = Callable[[Mechanism], Leakage]
 _TIGHT_LEAKAGES = 1e-10
 """Relative width at which the search for a level along exact counts ends (both sides)."""
 
+_ETA = 1e-4
+"""Share of a level that sides beyond the reach may cost (upper side): they are never the worst, so
+that this is not what a plan pays."""
+
 _ABSURD = 1e6
 """A level, and a share of a sigma, beyond which nobody looks."""
 
@@ -501,7 +506,9 @@ def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWind
         )
     wanted = [reduced.index(state) for state in noise.query.named if state in reduced.states]
     counted = np.isin(np.arange(reduced.size), wanted)
-    return count_windows(reduced, counted, choose_reach(reduced, epsilon))
+    cost = _ETA * epsilon
+    reach = window_reach(reduced, cost, cost, ENTRIES, "method='sweep' or 'closed'")
+    return count_windows(reduced, counted, reach)
 
 
 def count_leakage(
@@ -517,8 +524,8 @@ def count_leakage(
     low, high = least(
         windows, delta, lambda epsilon: (noise.sigma, epsilon), start, close=guess is not None
     )
-    bracket = windows.delta(noise.sigma, high, decide=delta)
-    witness = windows.witness(bracket.where, windows.threshold(bracket.where, noise.sigma, high))
+    bracket = window_divergences(windows, noise.sigma, high, decide=delta)
+    witness = windows.witness(bracket.where, threshold(windows, bracket.where, noise.sigma, high))
     leak = _stated("exact", down(low), up(high), delta, "any", _THEORY)
     return replace(leak, witness=witness, valid_for="series")
 
@@ -538,10 +545,14 @@ def least(
     it. Bisection over the windows that lead, then a look at all of them; whoever leads there joins.
     ``close`` says that ``start`` is as good as the answer.
     """
-    leaders, low, high = windows.delta(*place(start), decide=delta).leaders, 0.0, start
+    leaders, low, high = (
+        window_divergences(windows, *place(start), decide=delta).leaders,
+        0.0,
+        start,
+    )
 
     def keeps(number: float) -> bool:
-        return windows.delta(*place(number), leaders, delta).upper <= delta
+        return window_divergences(windows, *place(number), leaders, delta).upper <= delta
 
     step, width = (1e-6 if close else 0.5), (_TIGHT_LEAKAGES if close else 1e-4)
     if close and keeps(high):  # look for the first number below that does not
@@ -556,10 +567,12 @@ def least(
         while high - low > width * high:
             middle = (low + high) / 2
             low, high = (low, middle) if keeps(middle) else (middle, high)
-        bracket = windows.delta(*place(high), decide=delta)
+        bracket = window_divergences(windows, *place(high), decide=delta)
         done, width, step = width == _TIGHT_LEAKAGES, _TIGHT_LEAKAGES, 1e-8
         if bracket.upper <= delta and done:
-            attained = low and windows.delta(*place(low), leaders, delta).lower > delta
+            attained = (
+                low and window_divergences(windows, *place(low), leaders, delta).lower > delta
+            )
             return low if attained else 0.0, high
         joined = np.union1d(leaders, bracket.leaders)
         if bracket.upper > delta and len(joined) == len(leaders):

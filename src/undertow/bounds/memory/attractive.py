@@ -26,6 +26,7 @@ import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from fractions import Fraction
+from functools import reduce
 
 import numpy as np
 import numpy.typing as npt
@@ -68,10 +69,11 @@ ITERATIONS = 60
 """Products with the largest power on the way to the Perron vector (cost)."""
 
 
-def perron(matrix: Array) -> tuple[Array, float]:
+def perron(matrix: Array, factors: int = 1) -> tuple[Array, float]:
     """Return a right Perron vector, and a bound on its distance from the true one (upper side).
 
-    The distance is inf where no power that was tried is positive. Cost O(m^3).
+    ``matrix`` is a product of so many factors, each with a rounding or two in its entries. The
+    distance is inf where no power that was tried is positive. Cost O(m^3).
 
     >>> vector, width = perron(np.array([[.9, .1], [.2, .8]]))
     >>> bool(abs(vector[0] / vector[1] - 1) < 1e-12), width < 1e-13
@@ -89,8 +91,8 @@ def perron(matrix: Array) -> tuple[Array, float]:
             vector = vector / vector.max()
     if not (vector > 0).all():
         return vector, math.inf
-    widths = [_width(power, vector, 2**place * (size + 4)) for place, power in enumerate(powers)]
-    return vector, min(widths)
+    steps = factors * (size + 4)
+    return vector, min(_width(power, vector, 2**e * steps) for e, power in enumerate(powers))
 
 
 def _width(power: Array, vector: Array, roundings: int) -> float:
@@ -110,28 +112,31 @@ def _width(power: Array, vector: Array, roundings: int) -> float:
 
 
 def ignorant_value(
-    transition: Array, shown: npt.NDArray[np.intp], theta: float, state: int = 1
+    transition: Array, shown: npt.NDArray[np.intp], tilts: Sequence[float], state: int = 1
 ) -> tuple[float, float]:
     """Return the closed form for one state of two against the other, and a bound on its error.
 
-    Where the law is not attractive it is the limit of attacks, and no bound.
+    ``tilts`` bound how far the likelihood of a record at distance d = 0, 1, .. from the target
+    grows where it becomes ``state``, by d modulo their number. Where the law is not attractive the
+    value is the limit of attacks, and no bound.
 
-    >>> value, error = ignorant_value(np.array([[.9, .1], [.1, .9]]), np.arange(2), 1.0)
+    >>> value, error = ignorant_value(np.array([[.9, .1], [.1, .9]]), np.arange(2), [1.0])
     >>> round(value, 6), error < 1e-12
     (4.499453, True)
     """
-    counted = (shown == state).astype(np.float64)
-    tilt = np.exp(theta * (counted - 1.0))  # e^theta and 1, up to a factor
-    ahead, first = perron(transition * tilt)  # T D
-    behind, second = perron(transition.T * tilt)  # (D T)^T
-    law, third = perron(transition.T)
     inside = shown == state
+    # (distances, m): e^tilt and 1, up to a factor
+    weights = np.exp([tilt * inside - max(tilt, 0.0) for tilt in tilts])
+    turns = [*weights[1:], weights[0]]  # of the records at distances 1, 2, .. and so on
+    ahead, first = perron(reduce(np.matmul, [transition * row for row in turns]), len(turns))
+    behind, second = perron(reduce(np.matmul, [transition.T * row for row in turns]), len(turns))
+    law, third = perron(transition.T)
 
-    def odds(weights: Array) -> float:
-        return math.log(float(weights[inside].sum())) - math.log(float(weights[~inside].sum()))
+    def odds(masses: Array) -> float:
+        return math.log(float(masses[inside].sum())) - math.log(float(masses[~inside].sum()))
 
-    value = theta + odds(ahead * behind) - odds(law)
-    largest = 1 + theta + abs(odds(ahead * behind)) + abs(odds(law))
+    value = tilts[0] + odds(ahead * behind) - odds(law)
+    largest = 1 + sum(map(abs, tilts)) + abs(odds(ahead * behind)) + abs(odds(law))
     return value, up(first + second + third + log_error(4 * len(transition) + 16, largest), 8)
 
 
@@ -145,7 +150,7 @@ def ignorant_upper(
     >>> round(ignorant_upper(np.array([[.9, .1], [.1, .9]]), np.arange(2), (1.0, 1.0)), 6)
     4.499453
     """
-    found = [ignorant_value(transition, shown, thetas[state], state) for state in (0, 1)]
+    found = [ignorant_value(transition, shown, [thetas[state]], state) for state in (0, 1)]
     return max(up(value + error) for value, error in found)
 
 
@@ -363,7 +368,7 @@ def _end(
         for more in range(len(weights)):
             row = weights[abs(last + 1 + more - target) % len(weights)]
             period = period @ (law.kernels[0] * row)  # T diag(w)
-        vector, width = perron(period)
+        vector, width = perron(period, len(weights))
         _faint(vector)
         return _ScaledMatrix(vector), width
     if plain or last == records - 1:

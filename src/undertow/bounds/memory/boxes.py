@@ -36,8 +36,6 @@ __all__ = [
     "by_phase",
     "elements",
     "far_box",
-    "far_elements",
-    "far_gaps",
     "grouped",
     "joined",
     "joint_pad",
@@ -61,9 +59,6 @@ MOST_GAP = 240
 
 MOST_WORDS = 7
 """The same where every unknown record may show either of two outputs (cost: 2^l words)."""
-
-MOST_FAR = 20_000
-"""Records after which an open side counts as endless (cost); until then the columns may agree."""
 
 SETTLED, SETTLED_WORDS = 2e-5, 3e-3
 """Width of the far messages, in logarithms, at which longer gaps are no longer told apart; wider
@@ -215,30 +210,6 @@ def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> PhaseGaps:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     pad = 64 * (longest + 8) * ROUNDOFF
     return PhaseGaps(*made, np.array(gap), tuple(word), pad)
-
-
-def far_gaps(step: Array, tilts: Tilts, phase: int) -> PhaseGaps:
-    """Return what is open and endless beyond a record, each record with its first output.
-
-    Powers are taken until their columns agree to rounding; then only ``far`` and ``pad`` count.
-    """
-    pairs, phases = _on_pairs(step), tilts.phases
-    inner = np.eye(4)
-    records = 0
-    while records < MOST_FAR:
-        for _ in range(8 * phases):
-            records += 1
-            inner = inner @ (pairs * _weights(tilts.near[(phase + records) % phases][0]))
-            inner = inner / inner.max()
-        if _width(inner) < 64 * records * ROUNDOFF:
-            break
-    if not float(inner.min()) > SMALLEST:
-        raise NotSupported("likelihoods so far apart are not told apart by this bound")
-    none, ones = np.empty((0, 4, 4)), np.ones((4, 4))
-    pad = 64 * (records + 8) * ROUNDOFF
-    return PhaseGaps(
-        none, none, np.empty((0, 4)), inner[None], ones, np.empty(0, np.int64), (), pad
-    )
 
 
 Rows = tuple[int, int]
@@ -463,12 +434,6 @@ def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -
     if table.min() <= JOINS_SMALLEST or not table.max() < 1 / JOINS_SMALLEST:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     return NeighbourElements(table, (max(beside[0]), max(beside[1])))
-
-
-def far_elements(gaps: PhaseGaps, rows: tuple[Rows, Rows, Rows, Rows]) -> Array:
-    """Return the elements of a side that is open and endless: (1, 5)."""
-    main, one, zero, _ = (far_box(gaps, pair) for pair in rows)
-    return _corner(main, one, zero)
 
 
 def _corner(main: Array, one: Array, zero: Array) -> Array:

@@ -160,7 +160,7 @@ def side_gaps(step: Array, end: Array, end_error: float, theta: float) -> Gaps:
 
 Ints = npt.NDArray[np.int64]
 
-CELL, MOST_CELLS = 0.02, 2048
+CELL, MOST_CELLS = 5e-3, 4096
 """Width of the cells, and their largest number for each value (cost)."""
 
 FINER, FINEST = 2e-3, 0.25
@@ -467,11 +467,11 @@ Factors = tuple[float, float, float, float]
 STRAIGHT: Order = (0, 1, 2, 3)
 """The states of the target as they come."""
 
-FIRST_BIN, LAST_BIN = 0.5, 4e-4
+FIRST_BIN, LAST_BIN = 0.5, 1e-5
 """Widths of bins of u~ and z~ at first and last (cost); those of g and h are in proportion to the
 largest g."""
 
-CLOSE = 1e-4
+CLOSE = 1e-6
 """Relative distance of the bound from a pair of elements at which the bins are fine enough."""
 
 MOST_PAIRS = 12_000_000

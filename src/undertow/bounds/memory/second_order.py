@@ -20,6 +20,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.channels.flips import chain_leakage
+from undertow.bounds.levels import chains
 from undertow.bounds.memory.two_states import (
     QUICK,
     THOROUGH,
@@ -42,6 +44,7 @@ from undertow.mechanisms import (
     Redaction,
     XorNoise,
 )
+from undertow.models.chains import MarkovChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.progress import SPENT, spend
@@ -658,7 +661,21 @@ def _played_witness(found: AttainedBracket, view: "_View", chain: SecondOrderCha
 
 def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Against) -> Leakage:
     """Return what a curator's answer leaks on a chain of order two."""
+    plain = _plain(model)
+    if plain is not None:
+        return chains.leakage(mechanism, plain, against)
     return second_order_leakage(mechanism, model, against)
+
+
+def _plain(model: SecondOrderChain) -> MarkovChain | None:
+    """Return the first-order chain that the model is, if the record before the last is no matter.
+
+    >>> _plain(SecondOrderChain.of(MarkovChain([[.9, .1], [.4, .6]]))).transition.tolist()
+    [[0.9, 0.1], [0.4, 0.6]]
+    """
+    if (model.transition != model.transition[0]).any():
+        return None
+    return MarkovChain(model.transition[0], model.states, length=model.length)
 
 
 def window_leakage(level: float, model: SecondOrderChain, against: Against, window: int) -> Leakage:
@@ -686,6 +703,9 @@ def local(
     mechanism: LocalMechanism, model: SecondOrderChain, against: Against, effort: int
 ) -> Leakage:
     """Return what a series shown record by record leaks on a chain of order two."""
+    plain = _plain(model)
+    if plain is not None and not isinstance(mechanism, Redaction):
+        return chain_leakage(mechanism, plain, against, effort)
     return second_order_leakage(mechanism, model, against)
 
 

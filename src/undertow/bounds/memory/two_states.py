@@ -20,7 +20,12 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.core.play import Attack, Interval, play, play_many, play_open
-from undertow.bounds.memory.attractive import best_case, chain_sums, check_cases
+from undertow.bounds.memory.attractive import (
+    best_case,
+    chain_sums,
+    check_cases,
+    ignorant_value,
+)
 from undertow.bounds.memory.boxes import (
     LEFT,
     MOST_GAP,
@@ -34,8 +39,6 @@ from undertow.bounds.memory.boxes import (
     binary_laws,
     by_phase,
     elements,
-    far_elements,
-    far_gaps,
     grouped,
     joined,
     joint_pad,
@@ -61,7 +64,7 @@ from undertow.errors import NotSupported
 from undertow.models.attractive import is_attractive
 from undertow.models.base import Model
 from undertow.models.second_order import SecondOrderChain
-from undertow.numerics import Array
+from undertow.numerics import Array, up
 
 __all__ = [
     "QUICK",
@@ -316,17 +319,6 @@ class Bracketing:
         left = elements(sides["left"], LEFT, near)
         return max(joined(left.table, right.table, joint, floor) for joint in self._joints())
 
-    def limit_upper(self) -> float:
-        """Return an upper bound where nothing is known and the series is endless on both sides.
-
-        What lies beyond a high power of T D is a non-negative combination of its columns, which
-        agree all but for rounding: the Perron vector, enclosed.
-        """
-        near = 1 % self.tilts.phases
-        right = far_elements(far_gaps(self.steps["right"], self.tilts, 0), RIGHT)
-        left = far_elements(far_gaps(self.steps["left"], self.tilts, near), LEFT)
-        return max(joined(left, right, joint, 0.0) for joint in self._joints())
-
     def upper(self, rounds: int, floor: float = 0.0) -> float:
         """Return an upper bound, at least ``floor``, which is attained anyway."""
         near = 1 % self.tilts.phases
@@ -491,6 +483,12 @@ LONG = 4096
 """Records of a series in which every target is looked at (cost); longer ones leak no less than this
 many, and no more than endless ones."""
 
+LENGTHS = (65, 257, 1025, LONG + 1)
+"""Records of a series that stands for an endless one (lower side)."""
+
+NEGLIGIBLE = 1e-10
+"""What more records must add to be looked at, relative (lower side)."""
+
 CLOSE = 2e-4
 """Relative width of a bracket that is not narrowed further (cost)."""
 
@@ -594,7 +592,7 @@ def _worst_case(
     elif short:
         found = [_all_attacks(one, each.tilts(law)) for one, each in both]
     else:
-        found = _brackets([(one, each.tilts(law)) for one, each in both], effort)
+        found = _brackets([(one, each.tilts(law)) for one, each in both], law, effort)
     found[1] = replace(
         found[1], value=0, weights=found[1].weights[:, ::-1],
         known=tuple((record, 1 - value) for record, value in found[1].known),
@@ -603,37 +601,39 @@ def _worst_case(
     return replace(best, upper=max(each.upper for each in found))
 
 
-def _brackets(sides: list[tuple[SecondOrderChain, Tilts]], effort: Effort) -> list[AttainedBracket]:
+def _brackets(
+    sides: list[tuple[SecondOrderChain, Tilts]], law: Law, effort: Effort
+) -> list[AttainedBracket]:
     """Return the brackets of both directions; neither is narrowed below what is attained anyway."""
+    if law == "attractive":
+        return [_enveloped(chain, tilts) for chain, tilts in sides]
     # a direction in which no output says anything leaks nothing
     work = [Bracketing(chain, tilts) if tilts.says else None for chain, tilts in sides]
     attained = [
         _silent() if one is None else _fitted(chain, tilts, one.attack(effort.attack_rounds))
         for (chain, tilts), one in zip(sides, work, strict=True)
     ]
-    enveloped = [_enveloped(chain, tilts) for chain, tilts in sides]
-    attained = [max(pair, key=lambda f: f.lower) for pair in zip(attained, enveloped, strict=True)]
-    floor = max(found.lower for found in attained)
+    floor = max(bracket.lower for bracket in attained)
     results = []
-    for one, found, other in zip(work, attained, enveloped, strict=True):
-        upper = 0.0 if one is None else other.upper
+    for one, bracket in zip(work, attained, strict=True):
+        upper = 0.0 if one is None else math.inf
         for rounds in range(1, effort.rounds + 1 if one is not None else 0):
             upper = min(upper, one.upper(rounds, floor))  # type: ignore[union-attr]
             if upper <= floor * (1 + CLOSE / 8):
                 break
-        results.append(replace(found, upper=max(upper, found.lower)))
+        results.append(replace(bracket, upper=max(upper, bracket.lower)))
     return results
 
 
 def _enveloped(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
-    """Return the bracket by envelopes, which are narrow at small ratios too; of attractive laws."""
-    if tilts.words or tilts.phases > 1 or not LEAST_THETA <= tilts.own <= LARGEST:
-        return replace(_silent(), upper=math.inf)
-    try:
-        upper, attack = envelope_bracket(chain, tilts.own)
-    except NotSupported:
-        return replace(_silent(), upper=math.inf)
-    return replace(_fitted(chain, tilts, attack), upper=upper)
+    """Return the bracket of one direction of an attractive law by envelopes."""
+    if not tilts.says:
+        return _silent()
+    if tilts.own < LEAST_THETA:
+        raise NotSupported(f"ratios below e^{LEAST_THETA:g} are not told apart here")
+    upper, attack = envelope_bracket(chain, tilts.own)
+    bracket = _fitted(chain, tilts, attack)
+    return replace(bracket, upper=max(upper, bracket.lower))
 
 
 def _silent() -> AttainedBracket:
@@ -736,20 +736,34 @@ def _coded(
 def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
     """Return the worst case of someone who knows no record.
 
-    Of laws whose worst likelihood is known a longer series leaks no less: a likelihood may ignore
-    records. The limit is that of the Perron vectors of T D on either side; the columns of a high
-    power of it hold them between themselves, rounded outwards.
+    Of laws whose worst likelihood is known a longer series leaks no less, as a likelihood may
+    ignore records, and one without ends has a closed form.
     """
     if tilts.words and chain.length is not None and chain.length <= FEWER_RECORDS:
         return _all_attacks(chain, tilts, known=False)
     if tilts.words:
         work = Bracketing(chain, tilts)
-        found = _fitted(chain, tilts, work.attack(None))
-        return replace(found, upper=max(work.open_upper(found.lower), found.lower))
-    work = Bracketing(chain, tilts)
-    endless = chain.length is None or chain.length > LONG
-    records = min(8 * work.longest, LONG) + 1 if endless else int(chain.length or 1)
-    best: tuple[float, float, int] = (0.0, 0.0, 0)
+        bracket = _fitted(chain, tilts, work.attack(None))
+        return replace(bracket, upper=max(work.open_upper(bracket.lower), bracket.lower))
+    if chain.length is not None and chain.length <= LONG:
+        lower, upper, target = _open_attack(chain, tilts, chain.length)
+        weights = _all_weights(tilts, chain.length, target)
+        return AttainedBracket(max(lower, 0.0), max(upper, 0.0), 1, weights, (), target)
+    law = chain.lowered()
+    value, error = ignorant_value(law.kernels[0], law.symbols, [row[0] for row in tilts.near])
+    lower, target, records = -math.inf, 0, 0
+    for records in LENGTHS:
+        lower, _, target = _open_attack(chain, tilts, records)
+        if lower >= value - max(NEGLIGIBLE * value, error):
+            break
+    weights = _all_weights(tilts, records, target)
+    upper = max(up(value + error), lower, 0.0)
+    return AttainedBracket(max(lower, 0.0), upper, 1, weights, (), target)
+
+
+def _open_attack(chain: SecondOrderChain, tilts: Tilts, records: int) -> tuple[float, float, int]:
+    """Return what the worst record of a series reveals if none is known: both ends, the record."""
+    best: tuple[float, float, int] = (-math.inf, 0.0, 0)
     for turn in range(tilts.phases):  # targets of one parity at a time
         values, error = play_open(chain.lowered(), _all_weights(tilts, records, turn), (1, 0))
         values[np.arange(records) % tilts.phases != turn] = -math.inf
@@ -757,12 +771,8 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
         # of all but equal ones, the target nearest to the middle
         close = np.flatnonzero(values >= top - error)
         place = int(close[np.abs(close - records // 2).argmin()])
-        best = max(best, (float(values[place]) - error, top + error, place))
-    lower, upper, target = best
-    if endless:
-        upper = max(work.limit_upper(), lower)
-    weights = _all_weights(tilts, records, target)
-    return AttainedBracket(max(lower, 0.0), max(upper, 0.0), 1, weights, (), target)
+        best = max(best, (top - error, top + error, place))
+    return best
 
 
 def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> AttainedBracket:

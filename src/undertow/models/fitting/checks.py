@@ -293,9 +293,10 @@ SAME_RECORDS = "same-records"
 def failed(checks: Iterable[Check]) -> tuple[Check, ...]:
     """Return the checks that failed, in their order.
 
-    >>> [check.name for check in failed([Check("time", "failed", ""), Check("order", "passed", "")])]
+    >>> checks = Check("time", "failed", "drift"), Check("order", "passed", "alike")
+    >>> [check.name for check in failed(checks)]
     ['time']
-    """  # noqa: E501
+    """
     return tuple(check for check in checks if check.outcome == "failed")
 
 

@@ -30,7 +30,15 @@ from undertow.models.fitting.hypotheses import (
     memory_test,
     sample,
 )
-from undertow.models.fitting.tally import MOST_TRIPLED, Ints, Tally, encode, given_states, tally
+from undertow.models.fitting.tally import (
+    MOST_TRIPLED,
+    Ints,
+    TalliedSource,
+    Tally,
+    encode,
+    given_states,
+    tally,
+)
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import fitted_origin
 from undertow.models.second_order import SecondOrderChain
@@ -416,9 +424,8 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
-        set_(self, "_origin", fitted_origin(check_flag(public, "public")))
-        if tally is not None:
-            set_(self, "_records", tally.described)
+        records = None if tally is None else tally.described
+        self._set_provenance(origin=fitted_origin(check_flag(public, "public")), records=records)
 
     @classmethod
     def from_law_dict(cls, description: Any) -> MarkovChain:
@@ -428,13 +435,13 @@ class FittedChain(MarkovChain):
     @property
     def checks(self) -> "tuple[Check, ...]":
         """What the records say about the assumptions of the chain; computed once."""
-        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if cached is None:
+        checks = self.provenance.checks
+        if checks is None:
             from undertow.models.fitting.hypotheses import checks_of
 
-            cached = checks_of(self, "public" if self.origin == "public" else "not private")
-            object.__setattr__(self, "_checks", cached)
-        return cached
+            checks = checks_of(self, "public" if self.origin == "public" else "not private")
+            self._set_provenance(checks=checks)
+        return checks
 
     @property
     def unseen(self) -> list[tuple[State, State]]:
@@ -466,10 +473,10 @@ class FittedChain(MarkovChain):
 
     def plausible_region(self) -> ChainBox:
         """Return the region that the fit stands for: at a confidence of 0.95 unless given."""
-        region: ChainBox | None = getattr(self, "_region", None)
-        if region is None:
+        region = self.provenance.region
+        if not isinstance(region, ChainBox):
             region = self.plausible(0.95)
-            object.__setattr__(self, "_region", region)
+            self._set_provenance(region=region)
         return region
 
     def _estimate(self) -> bool:
@@ -508,10 +515,10 @@ class FittedChain(MarkovChain):
         Degrees of freedom: for each middle state, (first states seen - 1) (last states seen - 1).
         The chi-square law holds in the limit of long series [anderson1957].
 
-        >>> chain = MarkovChain.fit(MarkovChain([[.9, .1], [.3, .7]]).simulate(999, seed=1), public=True)
-        >>> chain.order_test().degrees
+        >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(999, seed=1)
+        >>> MarkovChain.fit(series, public=True).order_test().degrees
         2
-        """  # noqa: E501
+        """
         if self.triples is None:
             raise NotSupported(
                 "the order is tested on runs of three records, and only pairs were counted; use "
@@ -593,10 +600,9 @@ def fit_chain(
 
 
 def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
-    """Return the tally of records; what has a method ``tally``, as `undertow.Data`, is asked."""
-    if callable(getattr(type(sequences), "tally", None)):
-        tallied: Tally = sequences.tally(None if states is None else given_states(states))
-        return tallied
+    """Return the tally of records; a `TalliedSource`, such as `undertow.Data`, counts its own."""
+    if isinstance(sequences, TalliedSource):
+        return sequences.tally(None if states is None else given_states(states))
     read = encode(sequences, states)
     tallied = tally(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
@@ -717,10 +723,9 @@ class FittedSecondOrderChain(SecondOrderChain):
         chain = cls.__new__(cls)
         SecondOrderChain.__init__(chain, counts / sums[..., None], fitted.states, fitted.length)
         facts = {"counts": fitted.triples, "prior": weight, "tally": fitted.tally}
-        for name, value in (facts | {"_origin": fitted.origin, "first": fitted}).items():
+        for name, value in (facts | {"first": fitted}).items():
             object.__setattr__(chain, name, value)
-        object.__setattr__(chain, "_records", fitted.records)
-        return chain
+        return chain.with_origin(fitted.origin).with_records(fitted.records)
 
     @classmethod
     def from_law_dict(cls, description: Any) -> SecondOrderChain:
@@ -730,11 +735,11 @@ class FittedSecondOrderChain(SecondOrderChain):
     @property
     def checks(self) -> tuple[Check, ...]:
         """What the records say about the assumptions of the chain; computed once."""
-        cached: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if cached is None:
-            cached = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
-            object.__setattr__(self, "_checks", cached)
-        return cached
+        checks = self.provenance.checks
+        if checks is None:
+            checks = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
+            self._set_provenance(checks=checks)
+        return checks
 
     @property
     def unseen(self) -> list[tuple[State, State, State]]:

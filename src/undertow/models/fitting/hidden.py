@@ -558,10 +558,11 @@ def fit_hidden(
     HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
     likelihood = log_likelihood(chain, read)
     facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
-    for name, value in (facts | {"_origin": fitted_origin(public)}).items():
+    for name, value in facts.items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
-    return fitted.with_checks(untested(public, *NAMES)).with_records(read.described)
+    checked = fitted.with_origin(fitted_origin(public)).with_checks(untested(public, *NAMES))
+    return checked.with_records(read.described)
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:

@@ -484,12 +484,13 @@ _DEPARTURES: dict[type, str] = {
 def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
     """Return all checks of a fitted chain, in the order in which they are told.
 
-    >>> chain = MarkovChain.fit(MarkovChain([[.9, .1], [.3, .7]]).simulate(2999, seed=1), public=True)
+    >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(2999, seed=1)
+    >>> chain = MarkovChain.fit(series, public=True)
     >>> [(check.name, check.outcome) for check in checks_of(chain, "public")]
     ... # doctest: +NORMALIZE_WHITESPACE
     [('sample', 'passed'), ('order', 'passed'), ('memory', 'passed'), ('time', 'passed'),
      ('hours', 'not tested'), ('persons', 'not tested')]
-    """  # noqa: E501
+    """
     left = chain.counts.sum(axis=1)
     rarest = int(left.argmin())
     least = int(left[rarest])

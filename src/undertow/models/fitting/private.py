@@ -311,7 +311,7 @@ class PrivateFit(MarkovChain):
         set_ = object.__setattr__
         whole = table.astype(np.int64)
         whole.setflags(write=False)
-        set_(self, "_origin", "private")
+        self._set_provenance(origin="private")
         set_(self, "noisy", whole)
         set_(self, "counts", counts)
         set_(self, "level", check_positive(level, "level"))

@@ -5,9 +5,9 @@ never written, and never printed.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
@@ -82,19 +82,42 @@ class Encoded:
         return self if states is None else replace(self, states=states)
 
 
+@runtime_checkable
+class EncodedSource(Protocol):
+    """A source of records that encodes them itself, as `undertow.Data` does."""
+
+    def encoded(self, states: Sequence[State] | None = None) -> Encoded:
+        """Return all records as numbers of states."""
+
+
+@runtime_checkable
+class TalliedSource(Protocol):
+    """A source of records that counts its transitions itself, as `undertow.Data` does."""
+
+    def tally(self, states: Sequence[State] | None = None) -> "Tally":
+        """Return the counts of transitions."""
+
+
+@runtime_checkable
+class _Listable(Protocol):
+    """An array, or a series of pandas."""
+
+    def tolist(self) -> list[Any]:
+        """Return the records as Python values."""
+
+
 def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     """Return all records as numbers of states, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. What has a method ``encoded``, as `undertow.Data`, is asked for them.
+    their first appearance. An `EncodedSource`, such as `undertow.Data`, is read by its own method.
 
     >>> read = encode([["b", "a"], ["a", None, "a"]])
     >>> read.codes, read.states, read.series
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
-    if callable(getattr(type(sequences), "encoded", None)):
-        read: Encoded = sequences.encoded(None if states is None else given_states(states))
-        return read
+    if isinstance(sequences, EncodedSource):
+        return sequences.encoded(None if states is None else given_states(states))
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:
@@ -153,18 +176,18 @@ def _split(sequences: Any) -> list[list[Any]]:
 
 def _listed(data: Any, what: str) -> list[Any]:
     kind = type(data)
-    if hasattr(kind, "columns"):
+    if hasattr(kind, "columns"):  # of the type: a lazy frame would compute them
         raise InvalidInput(f"{what} must be records in order, found a table; pass its column")
-    if isinstance(data, str | bytes | Mapping | Set) or not hasattr(kind, "__iter__"):
+    if isinstance(data, str | bytes | Mapping | Set) or not isinstance(data, Iterable):
         raise InvalidInput(f"{what} must be a list of records in order, found {kind.__name__}")
     if getattr(data, "ndim", 1) < 1:
         raise InvalidInput(f"{what} must be a list of records in order, found one number")
-    return list(data.tolist() if hasattr(data, "tolist") else data)
+    return list(data.tolist() if isinstance(data, _Listable) else data)
 
 
 def _is_sequence(record: Any) -> bool:
     return (
-        hasattr(type(record), "__iter__")
+        isinstance(record, Iterable)
         and not isinstance(record, str | bytes | Set)
         and getattr(record, "ndim", 1) > 0
     )
@@ -187,7 +210,7 @@ def _plain(name: Any) -> Any:
 
 def given_states(states: Sequence[State]) -> tuple[State, ...]:
     """Return the names that were passed, checked."""
-    if isinstance(states, str | Mapping | Set) or not hasattr(type(states), "__iter__"):
+    if isinstance(states, str | Mapping | Set) or not isinstance(states, Iterable):
         raise InvalidModel(
             f"states must be a list of names in order, found {type(states).__name__}"
         )

@@ -4,9 +4,10 @@ import datetime as dt
 import math
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from undertow_studio.charts.svg import (
     NARROW,
-    Html,
     Scale,
     join,
     letters,
@@ -32,16 +33,16 @@ _LEGEND = (
 )
 
 
-def calendar_chart(year: "BudgetYear", name: str = "calendar") -> Html:
+def calendar_chart(year: "BudgetYear", name: str = "calendar") -> Markup:
     """Return a year of days, those with releases filled, above the budget as it is used up."""
     first = dt.date.fromisoformat(year.first)
     days = {day.day: day for day in year.days}
     planned = dict(year.weeks())
 
-    def draw(width: float) -> tuple[float, list[Html]]:
+    def draw(width: float) -> tuple[float, list[Markup]]:
         left, right = 38.0, width - 8.0
         step = (right - left) / 54
-        parts: list[Html] = []
+        parts: list[Markup] = []
         begin = first - dt.timedelta(days=first.weekday())  # columns are weeks, Monday on top
         for row, words in ((0, "Mon"), (2, "Wed"), (4, "Fri")):
             if step > 8 or row == 0:
@@ -93,7 +94,9 @@ def _cell(
     return "weekly", f": a weekly release, then {number(max(year.budget - level, 0.0))} is left"
 
 
-def _budget(year: "BudgetYear", box: tuple[float, float, float, float]) -> tuple[float, list[Html]]:
+def _budget(
+    year: "BudgetYear", box: tuple[float, float, float, float]
+) -> tuple[float, list[Markup]]:
     """Return the foot and the parts of the line that climbs towards the budget."""
     left, right, top, foot = box
     first = dt.date.fromisoformat(year.first)
@@ -137,7 +140,7 @@ def _budget(year: "BudgetYear", box: tuple[float, float, float, float]) -> tuple
     return foot, parts
 
 
-def _legend(year: "BudgetYear", left: float, y: float, width: float) -> tuple[float, list[Html]]:
+def _legend(year: "BudgetYear", left: float, y: float, width: float) -> tuple[float, list[Markup]]:
     parts, x = [], left
     ends = year.exhausted() is not None
     for kind, words in _LEGEND:

@@ -6,11 +6,12 @@ from dataclasses import dataclass, field, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from undertow.errors import NotSupported
 from undertow.figures.canvas import apart
 from undertow_studio.charts.svg import (
     NARROW,
-    Html,
     Scale,
     ellipsis,
     join,
@@ -82,7 +83,7 @@ class Plot:
         return self.x.end
 
 
-def frame(plot: Plot, across: str, up: str) -> list[Html]:
+def frame(plot: Plot, across: str, up: str) -> list[Markup]:
     """Return grid, ticks and what both axes mean."""
     x, y = plot.x, plot.y
     roomy = x.end - x.start > NARROW
@@ -112,7 +113,7 @@ def plot(
     up: str,
     mark: VerticalMark | None = None,
     keep: int = 0,
-) -> tuple[float, list[Html]]:
+) -> tuple[float, list[Markup]]:
     """Return height and parts of lines over axes; labels stand beside the ends, or below.
 
     ``scales`` say the ranges of both axes, not their places. ``keep`` lines of text stay free at
@@ -149,7 +150,7 @@ def plot(
     return below + keep * _LINE, parts
 
 
-def _band(line: Line, made: Plot) -> Html:
+def _band(line: Line, made: Plot) -> Markup:
     above = [(made.x.at(x), made.y.at(high)) for (x, _), (_, high) in zip(
         line.points, line.band, strict=True)]  # fmt: skip
     under = [(made.x.at(x), made.y.at(low)) for (x, _), (low, _) in zip(
@@ -174,7 +175,7 @@ def _pieces(line: Line, made: Plot) -> list[list[tuple[float, float]]]:
     return pieces
 
 
-def _series(line: Line, made: Plot) -> Html:
+def _series(line: Line, made: Plot) -> Markup:
     """Return the line, cut where it leaves the axes, and its points."""
     x, y = made.x, made.y
     words = line.words or tuple(f"{number(a)}: {number(b)}" for a, b in line.points)
@@ -209,7 +210,7 @@ def _cut(
     return ends[0], ends[1]
 
 
-def _ends(lines: Sequence[Line], made: Plot) -> list[Html]:
+def _ends(lines: Sequence[Line], made: Plot) -> list[Markup]:
     """Return the names beside where the lines end, moved apart, with a leader and a sample."""
     tall = made.y.start - made.y.end
     shown = [(line, _last(line, made)) for line in lines]
@@ -253,7 +254,7 @@ def _rows(lines: Sequence[Line], width: float) -> list[list[tuple[float, Line]]]
     return rows
 
 
-def _legend(line: Line, x: float, y: float) -> Html:
+def _legend(line: Line, x: float, y: float) -> Markup:
     return tag(
         "g",
         path([(x, y), (x + 22, y)], "line"),
@@ -271,7 +272,7 @@ _CERTIFIED = (0, 2, 3, 4, 6, 7)
 _PUBLISHED = (1, 5, 8)
 
 
-def fading_chart(fading: "Fading", name: str = "fading") -> Html:
+def fading_chart(fading: "Fading", name: str = "fading") -> Markup:
     """Return how alike two records are by the steps between them: measured, and under the model.
 
     The band is two standard errors wide on either side of what was measured.
@@ -312,26 +313,26 @@ def fading_chart(fading: "Fading", name: str = "fading") -> Html:
     )
     beside = "" if fading.measured is None else ", in the data and under the model"
     return picture(
-        name, f"How fast memory fades{beside}", fading.words(),
+        name, f"Association of two records by lag{beside}", fading.words(),
         lambda width: plot(
             width, lines, scales, "steps between two records",
-            "likeness of two records (1: copies, 0: unrelated)",
+            "association of two records (1: equal, 0: independent)",
         ),
         "lines",
     )  # fmt: skip
 
 
-def leakage_chart(costs: "Costs", name: str = "leakage") -> Html:
+def leakage_chart(costs: "Costs", name: str = "leakage") -> Markup:
     """Return leakage against DP level: certified lines solid, published dashed, a ruler dotted."""
-    title = "What an algorithm of each DP level can leak"
+    title = "Largest leakage by DP level"
     return _chart(
         costs, name, title, ("DP level ε of the algorithm", "leakage"), "level", "this plan"
     )
 
 
-def cost_chart(costs: "Costs", name: str = "costs") -> Html:
+def cost_chart(costs: "Costs", name: str = "costs") -> Markup:
     """Return expected error against the limit on leakage for every method, the limit marked."""
-    title = "What each limit on leakage costs, by method"
+    title = "Expected error by limit on leakage and method"
     axes = "limit on leakage", costs.measure or "expected error of a released number"
     return _chart(costs, name, title, axes, "limit", "limit", around=100.0)
 
@@ -344,7 +345,7 @@ def _chart(
     unit: str,
     asked: str,
     around: float = math.inf,
-) -> Html:
+) -> Markup:
     lines = _lines(costs.curves, costs.places, unit)
     values = [value for line in lines for _, value in line.points]
     if not values or len(costs.places) < 2:

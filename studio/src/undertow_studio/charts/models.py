@@ -5,6 +5,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 import numpy as np
+from markupsafe import Markup
 
 from undertow import MarkovChain, MultivariateGaussian, Pedigree
 from undertow.models import GaussianClass
@@ -12,7 +13,6 @@ from undertow.models.pedigrees import Family
 from undertow.numerics import Array, check_count
 from undertow_studio.charts.svg import (
     NARROW,
-    Html,
     ellipsis,
     fit,
     join,
@@ -45,7 +45,7 @@ _NUMBERED = 8
 
 def correlation_picture(
     gaussian: MultivariateGaussian | GaussianClass, name: str = "correlation"
-) -> Html:
+) -> Markup:
     """Return the correlations of Gaussian records as a table of colours.
 
     Of a class known by a bound every pair of records has the bound.
@@ -79,7 +79,7 @@ def matrix_picture(
     description: str,
     roles: tuple[str, str],
     records: int | None = None,
-) -> Html:
+) -> Markup:
     """Return a square table of numbers between -1 and 1 as colours, one for each sign.
 
     Of more than `MOST_CELLS` rows the first are drawn, and the picture says so.
@@ -87,7 +87,7 @@ def matrix_picture(
     total = len(table) if records is None else records
     size = min(len(table), MOST_CELLS)
 
-    def draw(width: float) -> tuple[float, list[Html]]:
+    def draw(width: float) -> tuple[float, list[Markup]]:
         longest = max(len(ellipsis(one, 10)) for one in names[:size])
         left = 14.0 + 7.2 * longest
         cell = min((width - left - 8) / size, 64.0)
@@ -131,7 +131,7 @@ def matrix_picture(
     return picture(name, title, description, draw, "matrix-picture")
 
 
-def _heading(words: str, x: float, top: float, fits: bool) -> Html:
+def _heading(words: str, x: float, top: float, fits: bool) -> Markup:
     """Return the name above a column, slanted where it is wider than the column."""
     if fits:
         return text(words, x, top - 8, "tick", "middle")
@@ -170,7 +170,7 @@ class _WordBox:
         )
 
 
-def chain_picture(chain: MarkovChain, name: str = "chain") -> Html:
+def chain_picture(chain: MarkovChain, name: str = "chain") -> Markup:
     """Return the states and transitions of a chain; of one whose steps differ, their mean.
 
     Two to six states are circles, with the share of time spent in each; arrows are as wide as
@@ -208,7 +208,7 @@ def chain_picture(chain: MarkovChain, name: str = "chain") -> Html:
 
 def _drawn(
     steps: Array, shares: Array, names: Sequence[str], width: float
-) -> tuple[float, list[Html]]:
+) -> tuple[float, list[Markup]]:
     """Return height and parts: arrows first, then circles, then numbers on top."""
     size, narrow = len(names), width <= NARROW
     radius = (36.0 if size < 5 else 31.0) if narrow else (46.0 if size < 5 else 40.0)
@@ -425,7 +425,7 @@ class _Tree:
 
 def family_picture(
     pedigree: Pedigree, name: str = "family", known: Sequence[str] = (), target: str = ""
-) -> Html:
+) -> Markup:
     """Return the people of a pedigree by generations, parents joined above their children.
 
     People who are not in the data have a dashed outline. ``known`` and ``target`` are names of
@@ -446,8 +446,8 @@ def family_picture(
     said = "; ".join(children) + "." if children else "Nobody here is somebody's child."
     marks = dict.fromkeys(known, "known") | ({target: "target"} if target else {})
 
-    def draw(width: float) -> tuple[float, list[Html]]:
-        parts: list[Html] = []
+    def draw(width: float) -> tuple[float, list[Markup]]:
+        parts: list[Markup] = []
         top = 10.0
         for tree in trees:
             tall, drawn = _tree(tree, width, top, marks)
@@ -461,10 +461,10 @@ def family_picture(
             top += 20
         return top, parts
 
-    return picture(name, "Who is whose child", said, draw, "family-picture")
+    return picture(name, "Pedigree", said, draw, "family-picture")
 
 
-def group_picture(size: int, name: str = "group") -> Html:
+def group_picture(size: int, name: str = "group") -> Markup:
     """Return a household of so many records, each joined to every other.
 
     >>> group_picture(4).count('class="tie"')
@@ -472,9 +472,9 @@ def group_picture(size: int, name: str = "group") -> Html:
     """
     members = check_count(size, "size", 1)
     drawn = min(members, _CIRCLE)
-    said = f"{members} records that may depend on each other in any way whatever."
+    said = f"{members} records with any dependence among them."
 
-    def draw(width: float) -> tuple[float, list[Html]]:
+    def draw(width: float) -> tuple[float, list[Markup]]:
         radius = 62.0 if drawn < 7 else 84.0
         dot = 17.0 if drawn < 7 else 14.0
         x, y = width / 2, radius + dot + 22
@@ -566,7 +566,9 @@ def _sort(
         at[person] = place - middle
 
 
-def _tree(tree: _Tree, width: float, top: float, marks: dict[str, str]) -> tuple[float, list[Html]]:
+def _tree(
+    tree: _Tree, width: float, top: float, marks: dict[str, str]
+) -> tuple[float, list[Markup]]:
     """Return the height and the parts of one family: its people are pills with their names.
 
     In a crowded generation the pills stand upright, and names are read from below.
@@ -642,7 +644,7 @@ def _places(tree: _Tree, width: float, gap: float, wide: float) -> dict[int, flo
     return at
 
 
-def _named(words: str, x: float, y: float, role: str, room: float, upright: bool) -> Html:
+def _named(words: str, x: float, y: float, role: str, room: float, upright: bool) -> Markup:
     """Return a person's name in the pill."""
     kind = f"person {role}".strip()
     if not upright:
@@ -651,7 +653,7 @@ def _named(words: str, x: float, y: float, role: str, room: float, upright: bool
     return tag("text", fit(words, room - 14), transform=turned, class_=f"{kind} to-middle")
 
 
-def _curve(person: tuple[float, float], union: tuple[float, float], half: float) -> Html:
+def _curve(person: tuple[float, float], union: tuple[float, float], half: float) -> Markup:
     """Return the line from a person to the point where parents and children meet."""
     (x, y), (a, b) = (person[0], person[1] + half), union
     middle = places((y + b) / 2)

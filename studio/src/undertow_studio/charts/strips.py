@@ -4,8 +4,9 @@ import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from undertow_studio.charts.svg import (
-    Html,
     Scale,
     ellipsis,
     join,
@@ -25,7 +26,7 @@ if TYPE_CHECKING:
 __all__ = ["odds_bar", "record_strip"]
 
 
-def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") -> Html:
+def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") -> Markup:
     """Return a strip of buttons, one for each record, that know or forget it when pressed.
 
     Each is a submit button ``name="toggle"`` whose value is the record, so a plain form around the
@@ -40,7 +41,7 @@ def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") 
     return tag("ol", join(made), class_="record-strip", aria_label=label)
 
 
-def _cell(cell: "Cell") -> Html:
+def _cell(cell: "Cell") -> Markup:
     above = {"target": "?", "known": cell.value}.get(cell.role, "·")
     below = "erased" if cell.erased else cell.output
     said = {
@@ -77,7 +78,7 @@ def _cell(cell: "Cell") -> Html:
     )  # fmt: skip
 
 
-def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
+def odds_bar(guess: "ValueBelief", name: str = "odds") -> Markup:
     """Return the way from the prior odds to the posterior odds, within what the limit allows.
 
     The axis is one of odds, logarithmic, so that a leakage is a distance on it; its ticks are
@@ -93,7 +94,7 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
         f"({guess.prior:.1%} to {guess.posterior:.1%}); {promise}."
     )
 
-    def draw(width: float) -> tuple[float, list[Html]]:
+    def draw(width: float) -> tuple[float, list[Markup]]:
         left, right, y = 14.0, width - 14.0, 78.0
         marks = [_log_odds(p) for p in (ends.lower, ends.upper, guess.prior, guess.posterior)]
         shown = marks if math.isfinite(guess.limit) else marks[2:]
@@ -123,7 +124,7 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
     return picture(name, f"What the attacker thinks of the target: {words}", said, draw, "odds-bar")
 
 
-def _way(start: float, end: float, y: float) -> Html | None:
+def _way(start: float, end: float, y: float) -> Markup | None:
     """Return the arrow from before to after."""
     if abs(end - start) < 30:
         return None
@@ -143,7 +144,7 @@ def _inside(place: float, words: str, size: float, width: float) -> float:
     return min(max(place, half), width - half)
 
 
-def _chances(scale: Scale, y: float, reach: float) -> list[Html]:
+def _chances(scale: Scale, y: float, reach: float) -> list[Markup]:
     """Return round chances along the axis, 1 in 2 in the middle."""
     parts, kept = [], -1e9
     sizes = (2, 4, 10, 30, 100, 1000, 10**4, 10**6, 10**9)
@@ -165,7 +166,7 @@ def _chances(scale: Scale, y: float, reach: float) -> list[Html]:
     return parts
 
 
-def _promise(words: str, y: float, width: float, kept: bool) -> Html:
+def _promise(words: str, y: float, width: float, kept: bool) -> Markup:
     """Return what the plan allows, beside a sample of the band."""
     wide = letters(words, 13) + 26
     x = max(4.0, (width - wide) / 2)

@@ -927,8 +927,9 @@ async def attacker(request: Request, name: str) -> Response:
     except UndertowError as error:
         content["wrong"] = in_words(error)
     return studio.page(
-        "attacker", work=work, plan=plan, bound=words.promise(plan), worst=_worst(plan), **content,
-        states=list(map(str, plan.states)), code=code_for_witness(work, plan),
+        "attacker", work=work, plan=plan, bound=words.promise(plan), whose=words.audience(plan),
+        worst=_worst(plan), **content, states=list(map(str, plan.states)),
+        code=code_for_witness(work, plan),
     )  # fmt: skip
 
 

@@ -208,7 +208,7 @@ def beside(model: AnyModel, places: Sequence[float]) -> list[CostLine]:
     if most is not None and 1 < most < math.inf:
         values = tuple(level * most for level in places)
         said = f"holds for any dependence among {most} records"
-        curves.append(CostLine("whatever the dependence", "certified", "any", values, said))
+        curves.append(CostLine("any dependence", "certified", "any", values, said))
     said = "what the level would leak if no record told anything about another"
     curves.append(CostLine("if records were independent", "plain", "any", tuple(places), said))
     return curves

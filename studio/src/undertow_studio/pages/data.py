@@ -252,10 +252,10 @@ LEAST, MOST = 2, 6
 """States of a chain that is drawn."""
 
 _TITLES = {
-    "chain": "Records in a row",
-    "family": "A family of your own",
-    "household": "A household of your own",
-    "correlation": "Measurements that are correlated",
+    "chain": "Markov chain",
+    "family": "Pedigree",
+    "household": "Household or group",
+    "correlation": "Correlated measurements",
 }
 _FAMILY = "child = father + mother\nsister = father + mother"
 _PEOPLE, _LETTERS = 60, 4000

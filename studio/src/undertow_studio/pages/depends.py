@@ -54,13 +54,13 @@ def picture_of(model: AnyModel) -> tuple[str, Any]:
     """Return the picture of a model with its title, None where there is none."""
     match model:
         case MarkovChain():
-            return "What follows what", chain_picture(model)
+            return "Transitions", chain_picture(model)
         case Pedigree():
-            return "Who is whose child", family_picture(model)
+            return "Pedigree", family_picture(model)
         case Contagion() | Groups():
-            return "Who depends on whom", group_picture(model.size)
+            return "Group", group_picture(model.size)
         case MultivariateGaussian() | GaussianClass():
-            return "What moves together", correlation_picture(model)
+            return "Correlations", correlation_picture(model)
     return "", None
 
 
@@ -70,13 +70,15 @@ def plainly(model: AnyModel) -> str:
         case MarkovChain():
             return "Each record depends on the one before it, and through it on all earlier ones."
         case Pedigree():
-            return "Relatives share genes: what one of them carries says what others may carry."
+            return "Relatives inherit their genotypes from common ancestors."
         case Contagion():
-            return "People who live together infect each other: who is ill says who else may be."
+            return "People who live together infect each other."
         case Groups():
-            return "Records of one group may depend on each other in any way whatever."
+            return (
+                "Records of one group may depend on each other in any way; groups are independent."
+            )
         case MultivariateGaussian() | GaussianClass():
-            return "Measurements move together: to know some of them narrows the others down."
+            return "Measurements are jointly Gaussian and correlated."
     return "Records depend on each other as the model says."
 
 

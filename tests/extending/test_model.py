@@ -5,7 +5,7 @@ import json
 import pytest
 
 import undertow as ut
-from tests.new_model.stuck import StuckSensor
+from tests.extending.sensor import StuckSensor
 from undertow.models import registry
 
 SENSOR = StuckSensor(stuck=0.5, share=0.3, length=40)
@@ -15,7 +15,7 @@ ON = ut.Count("on")
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
     line = registry.Kind(
-        "tests.new_model.stuck:StuckSensor", "tests.new_model.stuck_bounds:PROVERS"
+        "tests.extending.sensor:StuckSensor", "tests.extending.sensor_bounds:PROVERS"
     )
     monkeypatch.setitem(registry.KINDS, "stuck-sensor", line)
 
@@ -36,7 +36,8 @@ def test_leakage(against):
 
 def test_calibrate_and_compare(plan):
     assert plan.leakage.proves(1.0)
-    assert plan.noise.scale == ut.calibrate(ON, SENSOR.chain(), 1.0, method="exchange").noise.scale
+    same = ut.calibrate(ON, SENSOR.chain(), 1.0, method="exchange")
+    assert plan.noise.scale == pytest.approx(same.noise.scale, rel=1e-9)
     assert ut.dp_budget(SENSOR, 1.0) == pytest.approx(1 / plan.noise.scale, rel=1e-9)
     table = ut.compare(ON, SENSOR, 1.0)
     made = [row for row in table.rows if row.plan is not None]

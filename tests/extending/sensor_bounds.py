@@ -2,7 +2,7 @@
 
 from dataclasses import replace
 
-from tests.new_model.stuck import StuckSensor
+from tests.extending.sensor import StuckSensor
 from undertow.adversaries import Against
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.metric import refused
