@@ -7,6 +7,7 @@ import pytest
 
 import undertow as ut
 from undertow.bounds.groups import GROUP
+from undertow.bounds.groups import leakage as group_leakage
 from undertow.bounds.one_adversary import ONE_ADVERSARY
 from undertow.bounds.protocol import AnswerProver, Problem, Prover, Registry, provers_of
 from undertow.certificate import Leakage, Witness
@@ -115,7 +116,7 @@ def test_every_kind_of_model_names_provers(kind):
 
 
 def test_a_prover_of_answers_supports_its_own_problems_only():
-    prover = AnswerProver("groups", ut.Groups, lambda *_: None)
+    prover = AnswerProver("groups", ut.Groups, group_leakage)
     assert prover.supports(PROBLEM)
     for change in (
         {"model": ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]])},

@@ -89,7 +89,7 @@ def described_model(kind: type[Model], description: Any) -> Model:
     """Return the model of a kind described by its ``to_dict``."""
     if not isinstance(description, dict):
         return kind.from_law_dict(description)  # refuses it
-    own = {key: value for key, value in description.items() if key not in _BESIDE}
+    own = {key: value for key, value in description.items() if key not in _PROVENANCE_FIELDS}
     model = kind.from_law_dict(own)
     if "records" in description:
         model = model.with_records(RecordDescription.from_dict(description["records"]))
@@ -103,12 +103,12 @@ def described_model(kind: type[Model], description: Any) -> Model:
     return model
 
 
-_BESIDE = ("checks", "origin", "records", "region")
-"""What a file says of a model beside its own description."""
+_PROVENANCE_FIELDS = ("checks", "origin", "records", "region")
+"""Fields of a file beside the law of the model."""
 
 
 def law_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as plans and ledgers hold it: with what its records are, and its origin.
+    """Return a model as plans and ledgers store it: its law, records and origin.
 
     >>> from undertow.models.groups import Groups
     >>> from undertow.models.records import RecordDescription
@@ -121,7 +121,7 @@ def law_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as files hold it: with what was tested, and the region that it stands for.
+    """Return a model as files store it: its law, records, origin, checks and region.
 
     >>> from undertow.models.groups import Groups
     >>> model_to_dict(Groups(3))

@@ -27,7 +27,7 @@ from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim
 from undertow.planning.calibrate import solve
-from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Way
+from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Solver
 
 __all__ = [
     "LARGE",
@@ -482,4 +482,4 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     return worst(bounds, note) if isinstance(question.model, ModelSet) else bounds[0]
 
 
-OPTIMAL = Way(solve_optimal, prove_optimal)
+OPTIMAL = Solver(solve_optimal, prove_optimal)

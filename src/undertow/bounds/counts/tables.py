@@ -16,6 +16,8 @@ from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.numerics import Array, up
 from undertow.queries import BaseQuery
 
@@ -118,14 +120,14 @@ def pair_sources(
     pairs: list[PairSource | None]
     if isinstance(model, MarkovChain):
         pairs = [_chain_source(model, counted, against, limit)]
-    elif model.family == "network":
+    elif isinstance(model, BayesianNetwork | Contagion | Pedigree):
         pairs = [network_pairs(part, counted, against) for part in parts_of(model, against)]
     else:
         raise NotSupported(
             f"noise of any shape needs the law of a count, which {model.describe()} does not "
             "give; use method='exchange'"
         )
-    return [one for one in pairs if one is not None]
+    return [source for source in pairs if source is not None]
 
 
 def _chain_source(

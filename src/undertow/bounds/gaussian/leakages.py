@@ -1,14 +1,8 @@
-"""What noisy statistics of Gaussian records leak: one number, a regression coefficient.
+"""Leakage of noisy statistics of Gaussian records.
 
-For a query w . X with Laplace noise of scale b, target i and known records K, two values of the
-target that differ by M shift the law of w . X, given X_K, by M c with
-
-    c = Cov(w . X, X_i | X_K) / Var(X_i | X_K),
-
-and change nothing else. A shift by M c under Laplace noise of scale b is a leakage of exactly
-M |c| / b: far answers attain it. Several outputs add up; algorithms that are d-private in l1 at
-rate tau leak at most tau M (1 + sum |beta_j|), beta_j the coefficient of X_i for each unknown
-record, and the identity query attains it (Proposition 6.1 of [lange2024]).
+A value of the target shifts w . X, given the known records, by its regression coefficient, and far
+answers attain the shift over the scale; for algorithms that are d-private in l1 the coefficients
+of all unknown records add (Proposition 6.1 of [lange2024]; docs, theory: Gaussian records).
 """
 
 import math

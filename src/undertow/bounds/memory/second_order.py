@@ -20,8 +20,8 @@ from itertools import combinations, permutations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
-from undertow.bounds.channels.flips import chain_leakage
-from undertow.bounds.levels import chains
+from undertow.bounds.channels.flips import chain_leakage as chain_channel
+from undertow.bounds.levels.chains import leakage as chain_leakage
 from undertow.bounds.memory.two_states import (
     QUICK,
     THOROUGH,
@@ -663,7 +663,7 @@ def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Ag
     """Return what a curator's answer leaks on a chain of order two."""
     plain = _plain(model)
     if plain is not None:
-        return chains.leakage(mechanism, plain, against)
+        return chain_leakage(mechanism, plain, against)
     return second_order_leakage(mechanism, model, against)
 
 
@@ -705,7 +705,7 @@ def local(
     """Return what a series shown record by record leaks on a chain of order two."""
     plain = _plain(model)
     if plain is not None and not isinstance(mechanism, Redaction):
-        return chain_leakage(mechanism, plain, against, effort)
+        return chain_channel(mechanism, plain, against, effort)
     return second_order_leakage(mechanism, model, against)
 
 
