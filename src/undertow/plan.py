@@ -56,7 +56,7 @@ from undertow.models.fitting.checks import (
 )
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
-from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.sets import AnyModel, ModelSet, model_from_dict
 from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
@@ -1190,7 +1190,8 @@ class Plan(Generic[M]):
             **({"accepted": list(self.accepted)} if self.accepted else {}),
             **({} if self.missing == _UNSAID[self.task] else {"missing": self.missing}),
         }
-        for assumption in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
+        note = self.model.note if isinstance(self.model, ModelSet) else None
+        for assumption in (*self.leakage.assumptions, note or ""):
             text(assumption, "the note of a model set, like every assumption,")
         for state in (*self.states, *_named_states(self)):
             if not isinstance(state, str | int | float):

@@ -474,8 +474,8 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
-    note = getattr(question.model, "note", None)
-    return worst(bounds, note) if isinstance(question.model, ModelSet) else bounds[0]
+    model = question.model
+    return worst(bounds, model.note) if isinstance(model, ModelSet) else bounds[0]
 
 
 OPTIMAL = Solver(solve_optimal, prove_optimal)
