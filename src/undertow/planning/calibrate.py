@@ -24,7 +24,7 @@ from undertow.errors import (
 )
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.base import pointing
+from undertow.models.base import advise_point
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import check_positive, divide_up, up
@@ -303,7 +303,7 @@ def calibrate(
     chosen = None if best else find_method(query.task, choice)
     if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
-    with pointing(model):
+    with advise_point(model):
         if objective is not None and query.task == "answer" and not (chosen and chosen.tabulated):
             raise InvalidInput(
                 "Laplace and Gaussian noise serve every objective alike; objective='squared' is "

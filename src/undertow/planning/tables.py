@@ -18,6 +18,7 @@ from undertow.bounds.counts.laws import CountPairs, stack_pairs
 from undertow.bounds.counts.tables import BLOCK, pair_sources, table_leakage, windows_of
 from undertow.bounds.engine import assuming
 from undertow.bounds.levels.sides import Ints
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, worst
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import BITS, FINE, LONGEST, TabulatedNoise
@@ -470,7 +471,10 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
     try:
         bounds = [
-            assuming(table_leakage(noise, one, question.against, question.limit), one, noise)
+            assuming(
+                table_leakage(noise, one, question.against, question.limit),
+                Problem(noise, one, question.against),
+            )
             for one in question.model.members()
         ]
     except NotSupported as reason:
