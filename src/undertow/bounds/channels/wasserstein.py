@@ -522,7 +522,7 @@ def _thinned(law: Array, centre: int, amount: float) -> float:
 DIRECT = 128
 """Records up to which every window is compared outright at once."""
 
-STUBBORN = 512
+MOST_DIRECT = 512
 """Most records that are compared outright where no cut gives the exact distance."""
 
 MIXED_DEPTH = 512
@@ -608,7 +608,7 @@ def _distance(
         return Distance(0, 0)
     lower = _attained(reduced, marks, wanted, records)
     upper = _long(reduced, marks, wanted, records, lower)
-    if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
+    if upper > lower and reduced.length is not None and reduced.length <= MOST_DIRECT:
         return _direct(reduced, marks, wanted, records)
     if math.isinf(upper):
         steps = reduced.reverse().transition, reduced.transition

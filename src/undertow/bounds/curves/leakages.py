@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against
+from undertow.adversaries import Adversary, Against, every_adversary
 from undertow.bounds.counts.gaussian import threshold, window_divergences
 from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
 from undertow.bounds.curves.sweep import (
@@ -644,42 +643,28 @@ def record_mu(question: Statistic, noise: Gaussian, model: object, against: Agai
         return whole
     weights = np.asarray(query.weights, dtype=np.float64)  # type: ignore[union-attr]
     moves = [
-        (_mu(model, weights, target, known, noise.sigma, float(moved)), target, known)
-        for target, known in _adversaries(model.length, against)
+        (_mu(model, weights, each, noise.sigma, float(moved)), each)
+        for each in every_adversary(against, model.length)
     ]
-    (lower, _), target, known = max(moves, key=lambda each: each[0][0])
-    upper = max(ends[1] for ends, _, _ in moves)
-    return _Move(lower, min(upper, whole.upper), target, known)
-
-
-def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, ...]]]:
-    if isinstance(against, Adversary):
-        return [(against.target, tuple(against.known))]
-    adversaries = []
-    for target in range(records):
-        others = [t for t in range(records) if t != target]
-        sizes = {"ignorant": [0], "informed": [len(others)]}.get(
-            str(against), range(len(others) + 1)
-        )
-        adversaries += [(target, known) for size in sizes for known in combinations(others, size)]
-    return adversaries
+    (lower, _), attacker = max(moves, key=lambda move: move[0][0])
+    upper = max(ends[1] for ends, _ in moves)
+    return _Move(lower, min(upper, whole.upper), attacker.target, attacker.known)
 
 
 def _mu(
-    model: MultivariateGaussian, weights: Array, target: int, known: tuple[int, ...],
-    sigma: float, moved: float,
-) -> tuple[float, float]:  # fmt: skip
+    model: MultivariateGaussian, weights: Array, adversary: Adversary, sigma: float, moved: float
+) -> tuple[float, float]:
     """Return both ends of M |c| / sqrt(sigma^2 + v), the error of the regression paid.
 
     A solution loses a multiple of the condition number of what is given, relative to its norm.
     """
-    given = [*known, target]
+    given = [*adversary.known, adversary.target]
     unknown = [t for t in range(model.length) if t not in given]
     covariance = np.asarray(model.covariance)
     inside = covariance[np.ix_(given, given)]
     across = covariance[np.ix_(unknown, given)]  # (unknown, given)
     regression = np.linalg.solve(inside, across.T).T if unknown else np.zeros((0, len(given)))
-    own, rest = float(weights[target]), weights[unknown]
+    own, rest = float(weights[adversary.target]), weights[unknown]
     coefficient = own + float(rest @ regression[:, -1])
     left = covariance[np.ix_(unknown, unknown)] - regression @ across.T
     variance = float(rest @ left @ rest)

@@ -18,11 +18,11 @@ from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import (
     ORDINARY,
     AnswerLattice,
+    CaseLoss,
     CaseTable,
-    Finding,
     JointLaws,
     check_effort,
-    found_at,
+    loss_at,
     rounding,
     spread,
 )
@@ -162,7 +162,7 @@ ALLELES = np.array([2.0, 1.0, 0.0])
 class FrequencyBracket:
     """The worst attack found, at which frequency, and a bound for all frequencies."""
 
-    finding: Finding
+    finding: CaseLoss
     frequency: float
     upper: float
     closed: bool
@@ -231,7 +231,7 @@ class _FrequencySearch:
     tally: AnswerLattice
     rate: float
     against: Against
-    top: Finding | None = None
+    top: CaseLoss | None = None
     where: float = 0.5
     work: float = 0.0
 
@@ -282,7 +282,7 @@ class _FrequencySearch:
 def _bounds_around(
     whole: JointLaws, network: BayesianNetwork, tally: AnswerLattice, rate: float,
     axes: Sequence[int], reach: float,
-) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
+) -> tuple[dict[int, float], CaseLoss | None]:  # fmt: skip
     """Return max |f| + |f'| h + (u h)^2 over all attacks on each axis, and the largest |f|."""
     deepest = rate * tally.deepest
     if deepest - whole.least > ORDINARY:
@@ -318,7 +318,7 @@ def _bounds_around(
                     output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
                     first = value[x][output, row] >= value[y][output, row]
                     pair = (x, y) if first else (y, x)
-                    top = found_at(block, axis, int(row), pair, int(output), peak, pad)
+                    top = loss_at(block, axis, int(row), pair, int(output), peak, pad)
     return bounds, None if top is None or not tally.deepest else replace(top, far=far)
 
 

@@ -27,18 +27,18 @@ __all__ = [
     "BLOCK",
     "VANISHING",
     "AnswerLattice",
+    "CaseLoss",
     "CaseTable",
-    "Finding",
     "Ints",
     "JointLaws",
     "Siblings",
     "best",
     "check_effort",
-    "count_finding",
+    "count_loss",
     "count_tally",
     "exact_law",
-    "found_at",
     "histogram_tally",
+    "loss_at",
     "rarest",
     "rounding",
     "spread",
@@ -566,7 +566,7 @@ ORDINARY = 680.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CaseLoss:
     """The largest loss found, the largest at far outputs, and how wrong rounding can make them.
 
     ``known`` pairs places of nodes with the states known; ``output`` numbers the tally's outputs.
@@ -592,9 +592,9 @@ class Finding:
         return replace(attack, output=self.output if single else None)
 
 
-def count_finding(
+def count_loss(
     network: BayesianNetwork, tally: AnswerLattice, rate: float, against: Against
-) -> Finding | None:
+) -> CaseLoss | None:
     """Return the worst attack on an answer with Laplace noise, None if no target has two values.
 
     ``rate`` is 1 / scale. Refuses with `NotSupported`, saying why, where the network is too large.
@@ -616,7 +616,7 @@ def count_finding(
     return best([finding for finding in findings if finding is not None])
 
 
-def best(findings: Sequence[Finding]) -> Finding | None:
+def best(findings: Sequence[CaseLoss]) -> CaseLoss | None:
     """Return the worst attack of several, with the largest far loss of all."""
     if not findings:
         return None
@@ -638,7 +638,7 @@ def check_effort(whole: JointLaws, tally: AnswerLattice) -> None:
 
 def worst_of(
     whole: JointLaws, tally: AnswerLattice, rate: float, axes: Sequence[int]
-) -> Finding | None:
+) -> CaseLoss | None:
     """Return the worst attack on the targets of some axes."""
     states = range(len(tally.offsets))
     deepest = rate * tally.deepest
@@ -667,11 +667,11 @@ def worst_of(
                 top = value
                 column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
-                worst = found_at(block, axis, int(row), pair, int(output), top, pad)
+                worst = loss_at(block, axis, int(row), pair, int(output), top, pad)
     return None if worst is None else replace(worst, far=far)
 
 
-def found_at(
+def loss_at(
     block: CaseTable,
     axis: int,
     row: int,
@@ -679,10 +679,10 @@ def found_at(
     output: int,
     value: float,
     pad: float,
-) -> Finding:
+) -> CaseLoss:
     """Return the attack that one case of a target stands for."""
     known = _members(block.spread, axis, block.case(axis, row))
-    return Finding(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
+    return CaseLoss(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
 
 
 def likelihoods(table: Array, tally: AnswerLattice, rate: float, tiny: bool) -> Array:

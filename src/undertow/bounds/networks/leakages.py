@@ -15,8 +15,8 @@ from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakag
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import (
     AnswerLattice,
-    Finding,
-    count_finding,
+    CaseLoss,
+    count_loss,
     count_tally,
     histogram_tally,
 )
@@ -123,7 +123,7 @@ def _part_bracket(
     finding = None
     try:
         tally = tally_of(mechanism.query, part, part.length)
-        finding = count_finding(part, tally, 1 / mechanism.scale, local)
+        finding = count_loss(part, tally, 1 / mechanism.scale, local)
         leak = _exact(finding, part, tally, local, mechanism)
     except NotSupported as error:
         leak = _fallback(mechanism, part, local, str(error))
@@ -139,7 +139,7 @@ def _part_bracket(
 
 
 def _exact(
-    finding: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
+    finding: CaseLoss | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
     mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""
@@ -170,7 +170,7 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
         weaker = [_informed(mechanism, model)]
         with suppress(NotSupported):
             tally = tally_of(mechanism.query, model, model.length)
-            finding = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
+            finding = count_loss(model, tally, 1 / mechanism.scale, "ignorant")
             weaker.append(_exact(finding, model, tally, against, mechanism))
         shown = max(weaker, key=lambda leak: leak.lower)
         lower, witness = min(shown.lower, bound.upper), shown.witness

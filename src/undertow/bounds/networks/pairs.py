@@ -22,7 +22,7 @@ from undertow.bounds.networks.counts import (
     Ints,
     JointLaws,
     count_tally,
-    found_at,
+    loss_at,
     spread,
 )
 from undertow.bounds.networks.leakages import MOST_TOGETHER
@@ -73,7 +73,7 @@ class NetworkPairs:
         place = max(number for number, each in enumerate(self.cases) if each.start <= where)
         cases = self.cases[place]
         row = int(cases.rows[where - cases.start])
-        finding = found_at(cases.block, cases.axis, row, cases.pair, 0, 0.0, 0.0)
+        finding = loss_at(cases.block, cases.axis, row, cases.pair, 0, 0.0, 0.0)
         attack = attack_on(
             self.part.network, finding.target, finding.states, dict(finding.known), {}
         )

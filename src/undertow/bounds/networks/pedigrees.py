@@ -10,7 +10,7 @@ from undertow.adversaries import Adversary, Against, check_against, check_record
 from undertow.bounds.graphs import attack_on, lifted, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.contagions import frequency_bracket
-from undertow.bounds.networks.counts import Finding, count_finding
+from undertow.bounds.networks.counts import CaseLoss, count_loss
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.certificate import Leakage, Witness
@@ -115,9 +115,9 @@ class _Question:
         network = family.network(low)
         tally = tally_of(mechanism.query, network, family.length)
         notes = [_FOLLOWS, f"founders have B with frequency {_words(low, high)}"]
-        finding: Finding | None
+        finding: CaseLoss | None
         if low == high:
-            finding = count_finding(network, tally, rate, local)
+            finding = count_loss(network, tally, rate, local)
             most = self.times(family.length)
             upper = 0.0 if finding is None else min(up(finding.value + finding.pad), most)
         else:
@@ -199,7 +199,7 @@ class _Question:
             network = family.network(frequency)
             try:
                 tally = tally_of(mechanism.query, network, family.length)
-                finding = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
+                finding = count_loss(network, tally, 1 / mechanism.scale, "ignorant")
             except NotSupported:
                 continue
             if finding is not None and down(finding.value - finding.pad) > shown[0]:

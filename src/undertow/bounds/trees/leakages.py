@@ -14,7 +14,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import numpy.typing as npt
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, check_against, every_adversary
 from undertow.bounds.graphs import attack_on, informed_level
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
@@ -922,13 +922,7 @@ def _any(network: BayesianNetwork, tree: RootedTree) -> Leakage:
 
 def _all_known(network: BayesianNetwork, tree: RootedTree) -> list[Leakage]:
     """Return the leakage to every adversary of a small tree."""
-    records = range(network.length)
-    return [
-        _fixed(network, tree, Adversary(target, known))
-        for target in records
-        for number in records
-        for known in combinations([record for record in records if record != target], number)
-    ]
+    return [_fixed(network, tree, each) for each in every_adversary("any", network.length)]
 
 
 def _fixed(network: BayesianNetwork, tree: RootedTree, against: Adversary) -> Leakage:
