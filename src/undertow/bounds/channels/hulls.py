@@ -136,7 +136,7 @@ class MessageHull:
         return len(self.points)
 
     def bare(self) -> "MessageHull":
-        """Return the messages without what only the next step needs."""
+        """Return the messages without the tables of the next step."""
         return replace(self, cover=None)
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
@@ -467,7 +467,7 @@ class Bounded:
         return self.family.count
 
     def bare(self) -> "Bounded":
-        """Return the messages without what only the next step needs."""
+        """Return the messages without the tables of the next step."""
         return replace(self, family=self.family.bare())
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
@@ -605,7 +605,7 @@ class FewStates:
         return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
 
     def laws(self, records: int) -> tuple[Array, Array]:
-        """Return what the laws of the first records say, (records, D), and errors (records,)."""
+        """Return the log-ratios of the first records' laws, (records, D), and errors (records,)."""
         chain = self.observed.chain
         law = log(chain.initial)
         values = np.empty((records, len(self.value)))
@@ -678,7 +678,7 @@ class FewStates:
         return _stacked(rows)
 
     def _beyond_reach(self, rung: Rung, rest: float, side: int) -> bool:
-        """Return whether what lies beyond is small beside what thinned out hulls cost already."""
+        """Return whether the bound on the rest is small beside the cost of thinned hulls."""
         given = side < 0 and not isinstance(self.observed.chain.start, str)
         if given or self.strides is not None or not np.isfinite(rung.free_upper).all():
             return False

@@ -589,7 +589,7 @@ class WindowSearch:
         return self.top <= max(self.best, 0.0) + GAP * max(1.0, self.best)
 
     def bound_windows(self) -> None:
-        """Look at far answers alone, and note what the sums of the sides leave in doubt."""
+        """Evaluate far answers, and list the pairs that the sums of the sides leave open."""
         rows = range(len(self.rows.position))
         self.masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
         for row in rows:
@@ -732,7 +732,7 @@ class WindowSearch:
         return bool(self.rows.open[row, side] and self.rows.room[row, side] > self.side_laws.steps)
 
     def _far_tail(self, row: int, side: int, rate: float) -> Array:
-        """Return what a far answer reveals about an open side longer than the sweep, (P,).
+        """Return the loss of a far answer on an open side longer than the sweep, (P,).
 
         E[exp(rate F) | x] follows a power iteration, which soon repeats itself.
         """
@@ -755,7 +755,7 @@ class WindowSearch:
         return np.where(np.isfinite(loss), loss, -np.inf)
 
     def side(self, row: int, side: int, pair: int) -> OptionSide:
-        """Return one side of a pair: the possible options, and what lies beyond them."""
+        """Return one side of a pair: the possible options, and the bounds beyond them."""
         mask, which = self.masks[row][side], self.rows.which[row, side]
         shift = self._shifted(row, side, pair, mask).ravel()
         loss = self.laws.loss[:, which, :, pair].ravel()
@@ -771,14 +771,14 @@ class WindowSearch:
         moved = [float((table[edge] + shift[edge]).max(initial=-np.inf)) for table in (loss, joint)]
         return OptionSide(
             options, real[options], edge, loss[options], joint[options],
-            (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._told(which),
+            (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._hint(which),
         )  # fmt: skip
 
-    def _told(self, which: int) -> float:
-        """Return what the count of a record and all beyond it on a side tells about that record.
+    def _hint(self, which: int) -> float:
+        """Return the largest loss of a side's count, with its first record, about that record.
 
-        The largest loss of one side with its target: inside the sweep, or beyond its frontier,
-        which again depends on this bound. inf where every record has a side of its own.
+        Inside the sweep, or beyond its frontier, which again depends on this bound. inf where
+        every record has a side of its own.
         """
         if len(self.side_laws.weights) > 2:
             return math.inf
@@ -1133,7 +1133,7 @@ def _smooth(law: Array, rate: float) -> Array:
 
 
 def _upper(search: WindowSearch, chain: MarkovChain) -> float:
-    """Return what a search has proved, rounded up."""
+    """Return the proved bound of a search, rounded up."""
     if search.top == -math.inf:  # no target has two possible values
         return 0.0
     return max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)

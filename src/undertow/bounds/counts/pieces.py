@@ -318,7 +318,7 @@ class Group:
         self, frontier: tuple[bool, bool], columns: Columns, loss: Array,
         value: Ints, other: Ints, pairs: Ints, hints: Sequence[float],
     ) -> Array:  # fmt: skip
-        """Return the bound of what lies beyond the frontier of one side or both, (P, C, C).
+        """Return the bound beyond the frontier of one side or both, (P, C, C).
 
         ``columns`` holds just the frontier's column on such a side, and ``loss`` is that of
         `losses` for them; on the other side only what the adversary can really have counts.
@@ -623,7 +623,7 @@ class _Level:
         return np.repeat(grid[None], len(self.search.value), axis=0)
 
     def _group(self, left: int, right: int, need: Bools, fresh: _Doubt) -> None:
-        """Evaluate the columns of one group that are needed, and note what they leave in doubt."""
+        """Evaluate the columns of one group that are needed, and keep the open ones."""
         search, counts = self.search, (left, right)
         pairs = np.flatnonzero(need.any(axis=(1, 2)))  # need is (P, C, C)
         value, other = search.value[pairs], search.other[pairs]
@@ -752,7 +752,7 @@ def _witness(attack: WindowAttack, search: PieceSearch, chain: MarkovChain) -> W
 def replay_window(
     witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float
 ) -> tuple[Witness, float]:
-    """Return the witness with its best answer filled in, and what it reveals, rounded down.
+    """Return the witness with its best answer filled in, and its loss, rounded down.
 
     Pr[answer s | x] is proportional to E[exp(-|s - F| / scale)], F the count of the window. The
     known records must lie outside the window; all others are summed out. The least and the

@@ -333,7 +333,7 @@ def at_delta(
     mechanism: Mechanism, model: Model, against: Against, delta: float, valid_for: ValidFor,
     pure: Pure, *, closed: bool = False,
 ) -> Leakage:  # fmt: skip
-    """Return what a mechanism leaks at a delta; ``pure`` proves pure leakages on this model.
+    """Compute the leakage of a mechanism at a delta; ``pure`` proves pure leakages on this model.
 
     A pure leakage holds at every delta. Guarantees and Gaussian noise go through the closed
     exchange on every model, on chains through the sweep too; Gaussian noise on a count of a chain,
@@ -375,7 +375,7 @@ def _searched(
     mechanism: Mechanism, curve: Curve, model: Model, against: Against, delta: float,
     valid_for: ValidFor,
 ) -> Iterator[Leakage]:  # fmt: skip
-    """Yield what searches on a model prove, and what they attain."""
+    """Yield the leakages that searches on a model prove."""
     if isinstance(model, MarkovChain) and sweepable(model, against, curve):
         swept = sweep_leakage(curve, model, delta, against)
         yield swept
@@ -410,12 +410,12 @@ def _exact(mechanism: Gaussian, model: Model, against: Against, delta: float) ->
 
 
 def _own_points(curve: Curve) -> tuple[tuple[float, float], ...]:
-    """Return pairs of a curve as it is: what it says about a whole person."""
+    """Return the points of a curve itself, which hold for a whole person."""
     return closed_points(curve, lambda level: level)
 
 
 def closed_leakage(curve: Curve, rate: Rate, delta: float, against: Against) -> Leakage:
-    """Return what Theorem 1 proves at a delta for every algorithm with a curve, on any model.
+    """Compute the leakage at a delta of every algorithm with a curve, by Theorem 1, on any model.
 
     ``rate`` gives the upper end of what all algorithms of a DP level leak.
     """
@@ -477,7 +477,7 @@ def sweep_shape(curve: Curve) -> "Polygon | GaussianGrid":
 def sweep_leakage(
     curve: Curve, chain: MarkovChain, delta: float, against: Against, known: float | None = None
 ) -> Leakage:
-    """Return what the sweep proves at a delta for every algorithm with a curve on a chain.
+    """Compute the leakage at a delta of every algorithm with a curve on a chain, by the sweep.
 
     ``known`` is an epsilon at which it was found to keep ``delta``, where nothing less is wanted.
     """
@@ -488,7 +488,7 @@ def sweep_leakage(
 
 
 def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWindows:
-    """Return the windows of a count on a chain, or refuse what has no exact leakage."""
+    """Return the windows of a count on a chain, or refuse a chain without an exact leakage."""
     reduced = chain.visited()
     if reduced is None or not reduced.homogeneous or not isinstance(reduced.start, str):
         raise NotSupported(
@@ -574,6 +574,7 @@ def least(
 def _stated(
     method: str, lower: float, upper: float, delta: float, against: Against, citation: str
 ) -> Leakage:
+    """Return a leakage at a delta with the assumptions of the exchange."""
     return Leakage(
         lower, upper, method, against, assumptions=_FAMILY, citation=citation, valid_for="any",
         delta=delta,

@@ -302,7 +302,7 @@ class GaussianBlock:
         return _margin(gamma(2 * self.size + 10) + precision.error, self.size, precision.least)
 
     def margin(self, share: float) -> Array:
-        """Return, per target, how far the form's value may be from what eliminations say.
+        """Return, per target, the error of the form's value by eliminations.
 
         Each row's coefficient errs by at most ``share`` (`dual`, `primal`, or their sum) times the
         row's standard deviation times sqrt(Q_ii): it is the covariance of the row and of (Q X)_i
@@ -1103,7 +1103,7 @@ def _attractive(block: GaussianBlock, ignorant: float) -> float:
 
 
 def _near_singular(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
-    """Return what is certain about a covariance too close to singular for eliminations.
+    """Return certified ends for a covariance too close to singular for eliminations.
 
     All known sets where conditioning is still safe; all adversaries one by one where they are few;
     otherwise |Cov(row, X_i | X_K)| / Var(X_i | X_K) <= sd(row) / sd(X_i | X_K), which is at most

@@ -54,7 +54,7 @@ MOST_NETWORKS = 4000
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against = "any") -> Leakage:
-    """Return what a mechanism leaks about one person, at the worst probability of the interval.
+    """Compute the leakage about one person, at the worst probability of the interval.
 
     Counts and histograms with (discrete) Laplace noise are searched until the bound closes. For all
     other algorithms, and for households too large for an exact answer, the general bound is in
@@ -216,7 +216,7 @@ def frequency_bracket(
 
 
 def _open(bounds: dict[int, float], search: "_FrequencySearch") -> list[int]:
-    """Return the targets that could still be worse than what was found."""
+    """Return the targets whose bounds exceed the attained loss."""
     attained = 0.0 if search.top is None else search.top.value - search.top.pad
     return [target for target, bound in bounds.items() if bound > attained] or [
         max(bounds, key=lambda target: bounds[target])

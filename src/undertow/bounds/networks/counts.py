@@ -92,7 +92,7 @@ class AnswerLattice:
 
 
 def _smooth_count(table: Array, rate: float, logs: bool) -> Array:
-    """Return the noisy law of a count at -1 .. n: what rises from below and falls from above."""
+    """Return the noisy law of a count at -1 .. n, as the sum of a rising and a falling part."""
     length = table.shape[1]
     total = np.empty((table.shape[0], length + 1, *table.shape[2:]))  # (layers, outputs, cases ...)
     weight = math.exp(-rate)
@@ -131,7 +131,7 @@ def count_tally(counted: Sequence[bool], records: int) -> AnswerLattice:
 
 
 def histogram_tally(states: int, records: int) -> AnswerLattice:
-    """Return the lattice of a histogram; its last bin counts down from what is unknown.
+    """Return the lattice of a histogram; its last bin counts the remaining records.
 
     How many records are unknown is the same under both values of a target, so the last bin may be
     counted from there.
@@ -384,6 +384,7 @@ def rarest(network: BayesianNetwork) -> float:
 
 
 def _check_rarest(network: BayesianNetwork) -> float:
+    """Refuse a network whose rarest case underflows."""
     least = rarest(network)
     if least < VANISHING:
         raise NotSupported(

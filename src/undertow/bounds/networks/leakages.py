@@ -58,7 +58,7 @@ MOST_TOGETHER = 64
 def leakage(
     mechanism: Levelled | MetricDP, model: BayesianNetwork, against: Against = "any"
 ) -> Leakage:  # fmt: skip
-    """Return what a mechanism leaks about one record of a network, as a certified interval.
+    """Compute the leakage of a mechanism about one record of a network, as an interval.
 
     Counts and histograms with (discrete) Laplace noise are exact on small networks: all known
     sets, values and outputs are gone through, siblings as one. Cost (k + 1)^n for n records of k
@@ -101,6 +101,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
 
 
 def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
+    """Return the leakage of a noisy count or histogram, part by part."""
     if against == "informed":
         return _informed(mechanism, model)
     if against != "any" and model.length <= MOST_TOGETHER:
@@ -153,7 +154,7 @@ def _exact(
 
 
 def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
-    """Return what is known of a chain, if it is one, or the bound for all algorithms of the level.
+    """Return the leakage of a chain, if the network is one, or the bound for all algorithms.
 
     The lower end is what the count attains.
     """
@@ -201,7 +202,7 @@ def _far(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage
 def local(
     mechanism: LocalMechanism, model: BayesianNetwork, against: Against, effort: int
 ) -> Leakage:
-    """Return what flips of every record leak on a network.
+    """Compute the leakage of flips of every record on a network.
 
     Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
     bound for all algorithms of the flips' DP level is in force.

@@ -144,7 +144,7 @@ def _arms(network: BayesianNetwork) -> tuple[int, list[int], list[int]] | None:
 
 
 def path_leakage(mechanism: Levelled, path: Path, against: Against) -> Leakage:
-    """Return what a mechanism leaks on a path, by the bounds for chains, in the network's numbers.
+    """Compute the leakage on a path, by the bounds for chains, in the network's numbers.
 
     >>> from undertow.mechanisms import PureDP
     >>> kernel = [[.882, .118], [.305, .695]]
@@ -179,7 +179,7 @@ class Programme:
 def programme_bounds(
     epsilon: float, network: BayesianNetwork, against: Against, attained: float = 0.0
 ) -> Programme | None:
-    """Return both ends of what epsilon-DP algorithms leak, None if the network is too large.
+    """Solve linear programs for both ends of a level's leakage, None if there are too many.
 
     ``attained`` is a lower end from elsewhere: attackers who cannot do worse are left out.
 
@@ -304,7 +304,7 @@ PRECISE = 1e-9
 
 
 def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
-    """Return what an epsilon-DP algorithm can leak about one record of a network.
+    """Compute the leakage of all epsilon-DP algorithms about one record of a network.
 
     On paths that of the chain that they are, on other trees the bound of `tree_leakage`; elsewhere
     the least of m epsilon, m the number of records that depend on each other, the bound of the best
@@ -365,7 +365,7 @@ def _by_part(
     network: BayesianNetwork, against: Against,
     bound: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
-    """Return the worst of what is found about each connected part, None where one is not known."""
+    """Return the worst leakage over the connected parts, None if one has none."""
     leaks: list[Leakage] = []
     for part, records in distinct_parts(network, against):
         leak = bound(part, within(against, records))
@@ -488,6 +488,7 @@ def dependent_records(network: BayesianNetwork, against: Against) -> int:
 
 
 def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
+    """Return the leakage to an attacker who knows all other records."""
     amount, witness = informed_level(network, epsilon)
     return Leakage(
         0.0 if witness is None else down(amount), amount, "informed", "informed", witness,

@@ -31,7 +31,7 @@ UNKNOWING_PEOPLE = 48
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = "any") -> Leakage:
-    """Return what a mechanism leaks about one person's genotype, as a certified interval.
+    """Compute the leakage about one person's genotype, as a certified interval.
 
     Families are independent, so the leakage is that of the worst one, and families of the same
     shape are looked at once. Counts and histograms with (discrete) Laplace noise are exact where
@@ -110,6 +110,7 @@ class _Question:
         return [number[node] for node in family.network(0.5).observed]
 
     def _exact(self, family: Family, mechanism: Scaled) -> Leakage:
+        """Return the exact leakage about a family, over the interval of frequencies."""
         low, high = self.model.frequencies
         local, rate = within(self.against, self._order(family)), 1 / mechanism.scale
         network = family.network(low)
@@ -190,7 +191,7 @@ class _Question:
         return 0.0, None
 
     def _unknowing(self, family: Family) -> tuple[float, Witness | None]:
-        """Return what an attacker learns who knows nobody of the family, if it is not too large."""
+        """Return the loss and attack of one who knows nobody of a family, if it is small enough."""
         mechanism = self.mechanism
         shown: tuple[float, Witness | None] = (0.0, None)
         if isinstance(mechanism, PureDP) or family.length > UNKNOWING_PEOPLE:
@@ -241,6 +242,7 @@ class _Question:
     def _leakage(
         self, lower: float, upper: float, method: str, witness: Witness | None, notes: list[str]
     ) -> Leakage:
+        """Return a leakage with the citation of its method."""
         where = {
             "exact": "docs, theory: noisy counts",
             "exchange": "docs, theory: networks",
