@@ -98,7 +98,7 @@ class Witness:
 
     @property
     def lived(self) -> tuple[tuple[State, ...], tuple[State, ...]]:
-        """What is compared, as two histories: of one record, or of each of a window.
+        """The two histories that are compared: of one record, or of a window.
 
         >>> Witness(target=0, length=2, known=(), value="a", other="b").lived
         (('a',), ('b',))
@@ -226,7 +226,7 @@ class Leakage:
         return replace(self, assumptions=(*self.assumptions, *new)) if new else self
 
     def upper_only(self) -> "Leakage":
-        """Return the upper end alone, for a mechanism that the witness is no attack on.
+        """Return the upper end alone, for a mechanism to which the witness does not apply.
 
         A bound on all algorithms of a DP level holds for each of them; its lower end need not.
 
@@ -246,7 +246,7 @@ class Leakage:
 
     @property
     def unfinished(self) -> bool:
-        """Whether its search ended with the effort spent: more effort may narrow it."""
+        """Whether the search ended with its effort spent: more effort may narrow the interval."""
         return SPENT in self.assumptions
 
     @property
@@ -308,7 +308,7 @@ def _together(
 
 
 def check_order(lower: Leakage, upper: Leakage) -> None:
-    """Refuse two proofs of one quantity of which one must be wrong."""
+    """Refuse two intervals of one quantity that do not intersect."""
     if lower.lower > upper.upper:
         raise Contradiction(
             f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "

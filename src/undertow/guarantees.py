@@ -1,4 +1,4 @@
-"""Guarantees: any algorithm that keeps one, whoever wrote it; nothing here draws a random number.
+"""Privacy guarantees of algorithms: pure, approximate, zCDP, GDP, profiles.
 
 Each class stands for *all* algorithms that keep its guarantee for one replaced record, and says so
 by a curve: the delta that it implies for each epsilon (`undertow.curves`).
@@ -50,7 +50,7 @@ def check_unit(unit: object) -> None:
 
 @dataclass(frozen=True, slots=True)
 class PureDP:
-    """Any epsilon-differentially private algorithm, whoever wrote it.
+    """Any epsilon-differentially private algorithm.
 
     Pr[s | x] <= e^epsilon Pr[s | x'] for every output s whenever x' replaces one record of x
     (``unit="record"``) or all records of one person (``unit="person"``). A guarantee for
@@ -107,7 +107,7 @@ _COMMON = {"unit": "record", "neighbours": "replace"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Approximate:
-    """A guarantee that is no pure level: it has a leakage at a delta above 0 only."""
+    """Base class of guarantees with a delta: their leakage exists at a delta above 0 only."""
 
     kind: ClassVar[str]
 
@@ -275,4 +275,4 @@ class Profile(_Approximate):
 
 
 Guarantee = ApproximateDP | ZCDP | GDP | Profile
-"""What is known of an algorithm that is not purely private."""
+"""Guarantees with a delta."""

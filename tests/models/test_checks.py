@@ -16,7 +16,7 @@ from undertow.models.fitting.hypotheses import (
     Difference,
     Hypothesis,
     checks_of,
-    decided,
+    decide,
     differ,
 )
 from undertow.models.fitting.tally import tally
@@ -102,7 +102,7 @@ def test_failures_are_decided_together():
         return Hypothesis(name, Difference(9.0, 1, p_value, departure=99.0))
 
     def outcome(*values):
-        return [c.outcome for c in decided([test(str(v), v) for v in values], "public")]
+        return [c.outcome for c in decide([test(str(v), v) for v in values], "public")]
 
     assert outcome(0.02) == ["failed"]
     assert outcome(0.02, 0.5, 0.5, 0.5) == ["passed"] * 4

@@ -25,7 +25,7 @@ from undertow.auditing.inference import (
     decoded,
     known_places,
     known_states,
-    lawful,
+    lowered_law,
     smoothed,
 )
 from undertow.data.codes import Coded
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def average_bound(prior: Any, epsilon: float) -> Any:
-    """Return how often a guess can be right at most, on average over the outputs.
+    """Return the largest probability of a right guess, on average over the outputs.
 
     ``prior`` is the law of the record before the outputs are seen (given what is known), or an
     array of such laws in its rows. Over all channels of level epsilon, sum_x prior(x) Pr[guess x |
@@ -81,7 +81,7 @@ def average_bound(prior: Any, epsilon: float) -> Any:
 
 
 def pointwise_bound(prior: Any, epsilon: float) -> Any:
-    """Return how sure of a state an attacker can be at most, whatever the output.
+    """Return the largest posterior of a state, whatever the output.
 
     e^epsilon / (e^epsilon + (1 - p) / p) for the largest prior p: for two states of a stationary
     chain e^epsilon / (e^epsilon + min(q/r, r/q)).
@@ -143,7 +143,7 @@ def _is_member(model: Model, guaranteed: Any) -> bool:
 
 
 def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
-    """Return how far the outputs moved the odds between two states of each record, as a logarithm.
+    """Return the largest shift of the log-odds between two states of each record.
 
     The largest ln (p(x) / p(x')) - ln (prior(x) / prior(x')) over the states that the prior allows.
 
@@ -151,8 +151,8 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     array([1.098612])
     """
     shifts = np.empty(len(posterior))
-    for begin in range(0, len(posterior), _CHUNK):
-        part = slice(begin, begin + _CHUNK)
+    for begin in range(0, len(posterior), _LOG_BATCH):
+        part = slice(begin, begin + _LOG_BATCH)
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.log(posterior[part]) - np.log(prior[part])  # (records, states)
         barred = prior[part] <= 0
@@ -162,7 +162,7 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     return shifts
 
 
-_CHUNK = 2**18
+_LOG_BATCH = 2**18
 """Records whose logarithms are taken at once: what they need beside the posteriors."""
 
 
@@ -171,7 +171,7 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """What there is to attack: series of outputs, the model, what is known, and the truth.
+    """The input of an attacker: series of outputs, the model, the known records, and the truth.
 
     ``outputs`` are the bare outputs, ``observed`` the same with the known records as evidence.
     ``prior`` is the law of each record before any output is seen, given what is known. ``truth``
@@ -187,7 +187,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
-    """The state that an attacker guesses for each record, and what its outputs told of it.
+    """The guessed state of each record, and the shift of its odds by the outputs.
 
     ``prior`` is the law of each record by all that this attacker knows without outputs.
     ``shifts`` says how far the outputs moved the odds of each record (None: not computed).
@@ -211,7 +211,10 @@ def single_bit(scenario: Scenario) -> Guess:
 
     Where the output says nothing (an erasure that is as likely in every state), the prior.
     """
-    own, codes = scenario.outputs.hidden.own, scenario.outputs.there(scenario.outputs.codes)
+    own, codes = (
+        scenario.outputs.hidden.own,
+        scenario.outputs.present_values(scenario.outputs.codes),
+    )
     high, low = own.max(axis=1), own.min(axis=1)  # (outputs,): over the states
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
@@ -234,7 +237,7 @@ def viterbi(scenario: Scenario) -> Guess:
 
 
 def informed(scenario: Scenario) -> Guess:
-    """Guess each record knowing all others: its neighbours and its own output are what matters.
+    """Guess each record given all others: from its neighbours and its own output.
 
     Noise that is a chain is known beside the known records, so it tells of the noise in between.
     """
@@ -244,7 +247,7 @@ def informed(scenario: Scenario) -> Guess:
             "an attacker who knows all other records needs series without absent steps"
         )
     model, truth = observed.hidden, scenario.truth.astype(np.intp)
-    chain = lawful(scenario.chain)
+    chain = lowered_law(scenario.chain)
     around = given_others(scenario.chain, truth, observed.ends)
     law = around
     if not chain.plain:
@@ -293,11 +296,11 @@ def prior_law(
     >>> prior_law(chain, np.array([3]), np.array([0]), np.array([1])).round(2).tolist()
     [[0.0, 1.0], [0.1, 0.9], [0.18, 0.82]]
     """
-    law = lawful(chain)
+    law = lowered_law(chain)
     if not places.size and isinstance(getattr(chain, "start", "stationary"), str):
         start = law.records(law.start)
         return np.broadcast_to(start, (int(lengths.sum()), start.size))
-    return smoothed(blank(chain, lengths[lengths > 0]).knowing(places, states))
+    return smoothed(blank(chain, lengths[lengths > 0]).with_known(places, states))
 
 
 def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Array:
@@ -314,7 +317,7 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
     >>> bool(abs(rows[0] - rows[1]).max() < 1e-12)
     True
     """
-    law = lawful(chain)
+    law = lowered_law(chain)
     if law.plain:
         return between_neighbours(law.start, law.kernels, truth, ends)
     shows = (law.symbols == np.arange(int(law.symbols[-1]) + 1)[:, None]).astype(np.float64)
@@ -358,16 +361,16 @@ def between_neighbours(
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-_FAINT = 1e-280
+_LEAST_MASS = 1e-280
 """Below it the sum over totals may have lost terms (lower side): done again with logarithms."""
 
 _MOST_CELLS = 4e8
 """Records times totals: a cost limit, minutes rather than hours."""
 
-_BATCH = 2**21
+_BACKWARD_BATCH = 2**21
 """Cells of the walk back that are held at once."""
 
-_CLOSE = 1e-9
+_UNIT_TOLERANCE = 1e-9
 """How far (of the range) a value may be from a whole number of units and count as one."""
 
 
@@ -514,7 +517,7 @@ def answer_posteriors(
             raise InvalidInput(f"record {record} is wanted, but there are {records} records")
     facts = known_states(known, chain)
     known_places(facts, np.array([records]))  # refuses records beyond the last
-    law = lawful(chain)
+    law = lowered_law(chain)
     walk = _Walk(law, lengths, tuple(sums.adds[place] for place in law.symbols), facts)
     units = sums.units(answers, records)
     if not np.isfinite(units).all():
@@ -524,7 +527,7 @@ def answer_posteriors(
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk:
-    """The hidden chain, what each hidden state adds, and what is known of each record."""
+    """The hidden chain, what each hidden state adds, and the known records."""
 
     chain: LoweredLaw
     lengths: tuple[int, ...]
@@ -540,13 +543,13 @@ class _Walk:
         size = self.chain.size
         laws = np.empty((len(units), len(wanted), int(self.chain.symbols[-1]) + 1))
         forth = self._forth(set(wanted), logs=False)
-        batch = max(1, _BATCH // (size * (self.most + 1)))
+        batch = max(1, _BACKWARD_BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
             part = slice(begin, begin + batch)
             log_weights = weights(units[part], self.most)  # (answers, totals)
             mass = self._meet(forth, log_weights, wanted, logs=False)  # (answers, wanted, states)
             # answers to be done again, with logarithms
-            faint = np.flatnonzero((mass.sum(axis=2) < _FAINT).any(axis=1))
+            faint = np.flatnonzero((mass.sum(axis=2) < _LEAST_MASS).any(axis=1))
             if faint.size:
                 carefully = self._forth(set(wanted), logs=True)
                 mass[faint] = self._meet(carefully, log_weights[faint], wanted, logs=True)
@@ -668,10 +671,12 @@ def _numbers(query: Sum | Mean, states: Sequence[State]) -> list[float]:
 
 
 def _value(number: float, ends: tuple[float, float], spread: float) -> Fraction:
-    """Return what a state counts as above the lower end, in small whole numbers if it can be."""
+    """Return the value of a state above the lower end as a fraction, simplified if close."""
     above = Fraction(min(max(number, ends[0]), ends[1])) - Fraction(ends[0])
     plain = above.limit_denominator(10**4)
-    return plain if abs(plain - above) <= _CLOSE * spread else above.limit_denominator(10**9)
+    return (
+        plain if abs(plain - above) <= _UNIT_TOLERANCE * spread else above.limit_denominator(10**9)
+    )
 
 
 def _units(values: list[Fraction], spread: float) -> tuple[float, tuple[int, ...]]:

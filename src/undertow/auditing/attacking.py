@@ -1,4 +1,4 @@
-"""`attack`: what was released, attacked by all who know how, and compared with the truth."""
+"""Attacks on released outputs, compared with the truth: `attack` and its results."""
 
 import datetime as dt
 import math
@@ -48,11 +48,11 @@ __all__ = [
 ]
 
 
-_MANY = 30
-"""Series that are enough to be blocks by themselves."""
+_ENOUGH_SERIES = 30
+"""Least number of series that are blocks by themselves."""
 
-_MOST = 100
-"""Blocks that a few long series are cut into at most: they must outlast the dependence."""
+_MOST_BLOCKS = 100
+"""Most blocks of a few long series: blocks must be longer than the dependence."""
 
 
 def share_interval(
@@ -102,10 +102,10 @@ def _blocks(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where each block begins; none reaches from one series into the next."""
     sizes = sizes[sizes > 0]
     begins = np.cumsum(sizes) - sizes
-    if len(sizes) >= _MANY:
+    if len(sizes) >= _ENOUGH_SERIES:
         return begins
     total = int(sizes.sum())
-    wanted = min(_MOST, max(1, math.isqrt(total)))
+    wanted = min(_MOST_BLOCKS, max(1, math.isqrt(total)))
     parts = np.maximum(1, np.rint(sizes * wanted / total)).astype(int)
     cut = [
         begin + np.arange(part) * size // part
@@ -132,7 +132,7 @@ def as_data(outputs: Any, truth: Any) -> Any:
 
 
 def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
-    """Refuse a truth that is not of the records whose outputs these are.
+    """Refuse a truth whose series differ from those of the outputs in length or time.
 
     >>> from undertow.data.codes import Rule, coded
     >>> rule = Rule((0, 1))
@@ -165,7 +165,7 @@ def check_possible(outputs: Observed, true: Coded) -> None:
     >>> records = coded([0, 1], Rule((0, 1)))
     >>> check_possible(observe(records, sure, chain), records)
     """
-    codes = outputs.there(outputs.codes)  # (records,): rows of the emission
+    codes = outputs.present_values(outputs.codes)  # (records,): rows of the emission
     never = outputs.hidden.own[codes, true.codes] <= 0
     if never.any():
         at = int(np.argmax(never))
@@ -204,7 +204,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one attacker fared against the targets.
+    """The success of one attacker on the targets.
 
     ``accuracy`` is the share of targets guessed right and ``interval`` what it says about the
     probability to be right; ``prior`` that without any output (by the model and what is known).
@@ -230,17 +230,17 @@ class Verdict:
 
     @property
     def advantage(self) -> float:
-        """How much more often than by the prior alone the guess is right."""
+        """The accuracy less that of guessing by the prior."""
         return self.accuracy - self.prior
 
     @property
     def advantage_interval(self) -> Interval:
-        """What the interval of the accuracy says about the advantage."""
+        """The interval of the advantage, from that of the accuracy."""
         return self.interval[0] - self.prior, self.interval[1] - self.prior
 
     @property
     def charged(self) -> float:
-        """The limit that the success charges: ln of its odds over the odds of the prior.
+        """The least limit that explains the success: ln of its odds over the odds of the prior.
 
         Nothing (0) where the prior alone is right as often. A guarantee of limit that covers the
         attacker keeps it below limit, on average. Section 4.1 of [chakrabarti2022].
@@ -249,7 +249,7 @@ class Verdict:
 
     @property
     def charged_interval(self) -> Interval:
-        """What the interval of the accuracy says about the limit charged."""
+        """The interval of the limit charged, from that of the accuracy."""
         low, high = self.interval
         return _charge(low, self.prior), _charge(high, self.prior)
 
@@ -285,10 +285,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Attack(ResultTable):
-    """How all attackers fared against what one plan released.
+    """The success of all attackers against one release.
 
-    What they guess follows from what was released; how often they are right follows from the
-    truth, so a report of it is for those who may see the truth.
+    Guesses follow from the outputs; how often they are right follows from the truth, so a report
+    of it is for those who may see the truth.
 
     >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
     >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
@@ -305,7 +305,7 @@ class Attack(ResultTable):
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
 
     def bound(self, limit: float) -> float:
-        """Return how often a guess could be right at most, had this limit been guaranteed.
+        """Return the largest accuracy under a guarantee of this limit.
 
         ``laws`` are the different priors of the targets, each with its share of them.
         """
@@ -314,7 +314,7 @@ class Attack(ResultTable):
         return float(np.average(bounds, weights=shares))
 
     def verdict(self, attacker: str) -> Verdict:
-        """Return how one attacker fared."""
+        """Return the result of one attacker."""
         return next(one for one in self.verdicts if one.attacker == attacker)
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -322,10 +322,10 @@ class Attack(ResultTable):
         return [one.to_dict() for one in self.verdicts]
 
     def broken(self) -> tuple[Verdict, ...]:
-        """Return the attackers whom the guarantee covers and who beat it all the same.
+        """Return the covered attackers who exceed the guarantee.
 
-        Beaten it is where the accuracy is surely (at the confidence asked for) beyond the bound,
-        or where the odds of one target moved further than the guarantee allows.
+        An attacker exceeds it if the accuracy is beyond the bound at the confidence, or if the
+        odds of one target moved further than the guarantee allows.
         """
         return tuple(one for one in self.verdicts if one.covers and self._beats(one))
 
@@ -351,12 +351,14 @@ class Attack(ResultTable):
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
 
     def _beats(self, one: Verdict) -> bool:
-        far = one.worst is not None and one.worst > self.limit * (1 + _SLACK) + _SLACK
+        far = (
+            one.worst is not None and one.worst > self.limit * (1 + _ODDS_ROUNDING) + _ODDS_ROUNDING
+        )
         return one.exceeds() or far
 
 
-_SLACK = 1e-9
-"""What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+_ODDS_ROUNDING = 1e-9
+"""Rounding error of the odds that an attacker computes (in favour of the plan)."""
 
 
 def _plain(fields: dict[str, Any]) -> dict[str, Any]:
@@ -388,12 +390,12 @@ def attack(
     model: Model | None = None,
     confidence: float = 0.95,
 ) -> Attack:
-    """Return how attackers fare against what a plan released, compared with the truth.
+    """Compute the success of attackers against the outputs of a plan.
 
     Each guesses the state of every target from what was released, the model and the known
     records; the truth says how often it is right. Attackers on series: "prior", "single-bit",
     "correlation-aware", "viterbi", "informed", "lstm"; on noisy counts and sums: "prior", "bayes",
-    "informed". What they find depends on the truth: it is for those who may see it.
+    "informed". The results depend on the truth: they are for those who may see it.
 
     Parameters
     ----------
@@ -471,8 +473,8 @@ def _series(
     # records count those that are there, places the steps of time: absent ones are hidden, too
     places = records if outputs.present is None else outputs.present[records]
     law = prior_law(chain, read.spans, places, states)  # (steps of time, states)
-    observed = outputs.knowing(places, states)
-    scenario = Scenario(chain, outputs, observed, outputs.there(law), true.codes)
+    observed = outputs.with_known(places, states)
+    scenario = Scenario(chain, outputs, observed, outputs.present_values(law), true.codes)
     return {name: partial(attacker, scenario) for name, attacker in named.items()}
 
 

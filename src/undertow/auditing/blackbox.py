@@ -67,7 +67,7 @@ def release_code(
 
 
 def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
-    """Return where the bits of the next batch come from."""
+    """Return the source of random bits for each batch."""
     if seed is None:
         return Secure
     numbers = np.random.default_rng(seed)
@@ -178,7 +178,7 @@ def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
 
 
 def _placed(lattice: Lattice, values: Batch) -> Batch:
-    """Return the steps of many real values: `Lattice.place`, all at once."""
+    """Return the lattice steps of many real values (vectorised `Lattice.place`)."""
     share = (np.clip(values, lattice.lower, lattice.upper) - lattice.lower) / (
         lattice.upper - lattice.lower
     )
@@ -186,7 +186,7 @@ def _placed(lattice: Lattice, values: Batch) -> Batch:
 
 
 def together(mechanism: BlackBox, releases: int) -> BlackBox:
-    """Return code that answers so many times about the same series, one answer after the other.
+    """Return code that answers repeatedly about the same series.
 
     >>> together(lambda series: series.sum(axis=1), 2)(np.ones((1, 3))).tolist()
     [[3.0, 3.0]]
@@ -216,12 +216,12 @@ def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> Black
     def among_rows(series: Batch) -> Batch:
         blocks = -(-len(series) // lag)
         # (blocks, places, rows, records): the other series but in the second place
-        rows = np.tile(other, (blocks, _PLACES, lag, 1)).astype(series.dtype)
+        rows = np.tile(other, (blocks, _SLOTS, lag, 1)).astype(series.dtype)
         own = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
         own[: len(series)] = series
         rows[:, 1] = own.reshape(blocks, lag, -1)
         replies = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
-        answers = replies.reshape(blocks, _PLACES, lag, -1)
+        answers = replies.reshape(blocks, _SLOTS, lag, -1)
         parts = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
         return np.hstack(parts)[: len(series)]
 
@@ -250,8 +250,8 @@ def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> Black
     return run
 
 
-_PLACES = 5
-"""Series of which one is asked about: runs of two, three or four are met at every place."""
+_SLOTS = 5
+"""Series of a call of which one is the target: runs of two, three or four cover every place."""
 
 
 def alone(mechanism: BlackBox) -> BlackBox:

@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.adversaries import Adversary
-from undertow.auditing.inference import lawful
+from undertow.auditing.inference import lowered_law
 from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.models.base import Model
@@ -56,7 +56,7 @@ _MOST_MODELS = 4
 
 @dataclass(frozen=True, slots=True)
 class DrawnModel:
-    """One model that the plan is for, and how many records are drawn from it.
+    """A model of the plan, and the number of records drawn from it.
 
     ``order`` names the nodes of a network in the order of the records, where it is not its own.
 
@@ -75,7 +75,7 @@ class DrawnModel:
         return self.model.lowered() is not None and not isinstance(self.model, MarkovChain)
 
     def code(self, value: Any) -> Any:
-        """Return a value as it is drawn: the number of a state, or the number that it is."""
+        """Return a value as it is drawn: the number of a state, or the real value."""
         return self.model.index(value) if self.model.states else float(value)
 
     def tried(self, record: int) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class DrawnModel:
 
 
 def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
-    """Return the models to draw from: all the plan is for, or a few of them.
+    """Return the models to draw from: some of those that the plan covers.
 
     A set is represented by its members, a box of chains by its corners, an interval of frequencies
     by its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks
@@ -200,7 +200,7 @@ def secret_targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
 
 
 def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
-    """Return the values to tell apart, in one order each: events look both ways."""
+    """Return the pairs of values to distinguish, each in one order."""
     if not drawn.model.states:
         return [real_ends(plan.query)[::-1]]
     if plan.leakage.secret.value_pairs is not None:
@@ -211,7 +211,7 @@ def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
 def _known(
     plan: "Plan[Any]", drawn: DrawnModel, target: int, value: Any, other: Any
 ) -> Iterator[dict[int, Any]]:
-    """Yield what the attacker may know, nothing first."""
+    """Yield sets of known records, the empty one first."""
     against, model = plan.against, drawn.model
     everyone = [record for record in range(drawn.length) if record != target]
     if isinstance(against, Adversary):
@@ -293,7 +293,7 @@ _IMPOSSIBLE = (
 
 
 class SeriesSource(Protocol):
-    """Where series come from."""
+    """Protocol of sources of random series."""
 
     @property
     def length(self) -> int:
@@ -301,7 +301,7 @@ class SeriesSource(Protocol):
         ...
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw series in which some records have these values."""
+        """Return a function that draws series given the values of some records."""
         ...
 
 
@@ -329,10 +329,10 @@ class ChainSource:
     @property
     def law(self) -> LoweredLaw:
         """The chain of hidden states."""
-        return lawful(self.chain)
+        return lowered_law(self.chain)
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are numbers of states, records counted within the series."""
+        """Return a function that draws series; values are numbers of states."""
         start, steps = self.laws(fixed)
         law = self.law
         # of each record (states before it, states - 1): borders between the states, for uniforms
@@ -412,7 +412,7 @@ class GaussianSource:
         return self.model.length
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are real numbers."""
+        """Return a function that draws series; values are real numbers."""
         known = sorted(fixed)
         free = [record for record in range(self.length) if record not in fixed]
         mean, covariance = self.model.mean, self.model.covariance
@@ -456,7 +456,7 @@ class NetworkSource:
         return self.network.length
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are numbers of states."""
+        """Return a function that draws series; values are numbers of states."""
         numbers = {node: place for place, node in enumerate(self.order or self.network.observed)}
         parts = [(part, [numbers[node] for node in part.observed]) for part in self.network.parts()]
         laws = [(records, *_listed(part, records, fixed)) for part, records in parts]

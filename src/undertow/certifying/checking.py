@@ -109,7 +109,7 @@ def _level(claim: CertifiedClaim) -> tuple[float, float]:
 
 
 def own_losses(claim: CertifiedClaim, own: tuple[tuple[float, ...], ...] | None) -> Array:
-    """Return what the target's own record tells, (x, x'), rounded up and checked."""
+    """Return the loss of the target's own record, (x, x'), rounded up and checked."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
         losses = np.full((size, size), _level(claim)[0])
@@ -134,7 +134,7 @@ def own_losses(claim: CertifiedClaim, own: tuple[tuple[float, ...], ...] | None)
 
 
 def spending(claim: CertifiedClaim) -> Array:
-    """Return by what the sweep multiplies negative entries, (k,), rounded down."""
+    """Return the factors of negative entries in the sweep, (k,), rounded down."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
         return np.full(size, exp_lower(-_level(claim)[0]))

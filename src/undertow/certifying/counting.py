@@ -43,7 +43,7 @@ _WINDOWS = 20_000
 
 
 class _Option(NamedTuple):
-    """What may be known on one side, and the law of the count there."""
+    """An option of the adversary on one side, with the law of the count there."""
 
     kind: int
     records: int
@@ -61,7 +61,7 @@ class _Option(NamedTuple):
 
 
 def counted_upper(claim: CertifiedClaim, chain: Interval, steps: int) -> tuple[float, float]:
-    """Return an upper end of what the noisy count tells, inf where none is proved.
+    """Return an upper end of the leakage of the noisy count; inf if none is proved.
 
     The second number is the same without what lies beyond the steps: more of them may help where
     the two differ.
@@ -158,7 +158,7 @@ def _answers(noisy: Array, law: Array, own: int, noise: Array) -> Array:
 def _options(
     claim: CertifiedClaim, chain: Interval, steps: int, marks: Bools, noise: Interval, left: bool
 ) -> list[_Option]:
-    """Return what may be known on one side, and what lies beyond ``steps``."""
+    """Return the adversary's options on one side, including those beyond ``steps``."""
     size = claim.size
     kernel = Interval(chain.low.T, chain.high.T) if left else chain
     ends = _first(claim, chain) if left else Interval(np.ones(size), np.ones(size))
@@ -273,7 +273,7 @@ def _moved(law: Interval, kernel: Interval) -> Interval:
 
 
 def log_upper(ratio: float) -> float:
-    """Return a number whose exponential is at least the ratio, 0 below 1, inf where none is proved.
+    """Return a number whose exponential is at least the ratio; 0 below 1, inf if none is proved.
 
     >>> 0 <= log_upper(math.e) - 1 < 1e-13
     True

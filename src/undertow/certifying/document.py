@@ -48,7 +48,7 @@ Against = Literal["any", "ignorant", "informed"]
 
 @dataclass(frozen=True, slots=True)
 class CertifiedClaim:
-    """What is claimed: the model, the mechanism, the adversary and the upper end."""
+    """The claim of a certificate: the model, the mechanism, the adversary and the upper end."""
 
     states: tuple[str, ...]
     transition: tuple[tuple[float, ...], ...]
@@ -153,7 +153,7 @@ class Certificate:
 
 
 def parse(text: str | bytes) -> Certificate:
-    """Return the certificate in a file, or say what is wrong with the file.
+    """Parse a certificate file, or refuse it with the reason.
 
     >>> parse("{}")
     Traceback (most recent call last):

@@ -28,7 +28,7 @@ _CLOSED = 2e-14
 
 @dataclass(frozen=True, slots=True)
 class SidePlan:
-    """One side of the target: what is swept, and what the adversary may know there."""
+    """One side of the target: its kernels, its laws, and the adversary's options."""
 
     kernel: Array
     """(y, z): towards the left, the transposed transition matrix."""
@@ -189,7 +189,7 @@ def _refined(low: Array, high: Array, excess: Array, grid: Array) -> Array:
 
 
 def _positive(plan: SidePlan, value: Ints, other: Ints, mus: Array) -> Ints:
-    """Return at how many of the rising ratios each option's sweep is positive."""
+    """Return the number of the rising ratios at which each option's sweep is positive."""
     size, steps = len(plan.kernel), plan.steps
     count = np.zeros((steps + 1, len(value), size + 1), dtype=np.int64)
     signed = plan.kernel[value][:, None] - mus[..., None] * plan.kernel[other][:, None]  # (P, m, k)

@@ -97,7 +97,7 @@ def certify(
 
 
 def _weakened(certificate: Certificate, checks: Sequence[Check]) -> Certificate:
-    """Return the certificate with what failed checks of its model say, against who guesses."""
+    """Return the certificate with the failed checks of its model as conditions."""
     if not checks or certificate.claim.against == "informed":
         return certificate
     return replace(certificate, conditions=doubts(checks))
@@ -216,7 +216,7 @@ def _described(mechanism: object, model: MarkovChain) -> dict[str, Any]:
 
 
 def _flip_losses(mechanism: RandomizedResponse) -> tuple[tuple[float, ...], ...]:
-    """Return what one flipped record tells, (x, x'), rounded up."""
+    """Return the loss of one flipped record, (x, x'), rounded up."""
     matrix = normalised(mechanism.matrix)
     shown = matrix.high.max(axis=0) > 0
     low, high = matrix.low[:, shown], matrix.high[:, shown]

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from undertow.errors import MethodRefused, NotSupported, UnknownState
-from undertow.models.fitting.checks import Check, accounted, estimated
+from undertow.models.fitting.checks import Check, estimated, mark_accounted
 from undertow.models.records import (
     UNSTATED,
     Origin,
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from undertow.models.chains import MarkovChain
     from undertow.models.lowered import LoweredLaw
 
-__all__ = ["Model", "pointing", "stands_for"]
+__all__ = ["Model", "advise_point", "stands_for"]
 
 M = TypeVar("M", bound="Model")
 
@@ -78,9 +78,9 @@ class Model:
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What was tested before the model was believed; () for one that was not fitted.
+        """The checks of the fit; () for a model that was not fitted.
 
-        A law that was made of a fit has the checks of the fit, computed when they are asked for.
+        A law derived from a fit has the checks of the fit, computed on first use.
         """
         provenance = self.provenance
         if provenance.checks is not None:
@@ -93,7 +93,7 @@ class Model:
         return checks
 
     def with_checks(self, checks: Sequence[Check]) -> Self:
-        """Return the same model with what was tested; two such models are equal."""
+        """Return the same model with these checks; two such models are equal."""
         return self._with(checks=tuple(checks))
 
     @property
@@ -113,7 +113,7 @@ class Model:
 
     @property
     def records(self) -> RecordDescription:
-        """What one record of the model is: its step, its states, its series, its context."""
+        """The description of one record: its step, its states, its series, its context."""
         return self.provenance.records or UNSTATED
 
     def _state_step(self, every: str | int | None) -> None:
@@ -126,7 +126,7 @@ class Model:
         return self._with(records=records)
 
     def passed_on(self, other: M, checks: Sequence[Check] | None = None) -> M:
-        """Return another model of the same records, with what was said and tested of these.
+        """Return another model of the same records, with their description, origin and checks.
 
         ``checks`` are those that stand for the other model, by default this one's.
         """
@@ -140,9 +140,9 @@ class Model:
         return copied.with_records(self.records) if self.records else copied
 
     def derived(self, other: M, *, alone: bool = True) -> M:
-        """Return another law that was made of this model, with what was said and tested of it.
+        """Return another law derived from this model, with its description, origin and checks.
 
-        Its checks are this model's, computed when they are asked for. ``alone``: the other law
+        Its checks are this model's, computed on first use. ``alone``: the other law
         stands for itself, also where this model stands for a region; its checks then say that the
         estimate is taken for the truth.
         """
@@ -152,11 +152,11 @@ class Model:
         return copied
 
     def _estimate(self) -> bool:
-        """Tell whether the model is an estimate that stands for a region."""
+        """Return whether the model is an estimate that stands for a region."""
         return self.plausible_region() is not None
 
     def plausible_region(self) -> "Model | None":
-        """Return the models that the records of a fit leave plausible; None for one by hand."""
+        """Return the confidence region of a fit as a model; None for a model written by hand."""
         return self.provenance.region
 
     def with_region(self, region: "Model") -> Self:
@@ -167,7 +167,7 @@ class Model:
         return self._with(region=region)
 
     def point(self) -> "Model":
-        """Return the single model of a fit as if it were the truth; a model by hand is its own.
+        """Return the point estimate of a fit as a model; for a model written by hand, itself.
 
         Its checks say so: nothing about the errors of estimation is tested or accounted for.
         """
@@ -185,13 +185,13 @@ class Model:
         return query.valued(self.states, () if rule is None else rule.cuts)
 
     def state_rule(self) -> StateRule | None:
-        """Return how a value becomes a state, None where nobody said or the members differ."""
+        """Return how a value becomes a state; None if it is not stated or the members differ."""
         rules = {model.records.state for model in (self, *self.members())} - {None}
         return rules.pop() if len(rules) == 1 else None
 
     @property
     def origin(self) -> Origin:
-        """Where the model comes from: written by hand, or fitted to which kind of records."""
+        """The origin of the model: written by hand, or fitted to public or private records."""
         return self.provenance.origin
 
     def with_origin(self, origin: Origin) -> Self:
@@ -213,12 +213,12 @@ class Model:
         raise NotImplementedError
 
     def law_dict(self) -> dict[str, Any]:
-        """Return what the model says of the law alone, JSON-ready, with a ``kind`` field."""
+        """Return a JSON-ready description of the law alone, with a ``kind`` field."""
         raise NotImplementedError
 
     @classmethod
     def from_law_dict(cls, description: Any) -> "Model":
-        """Return the model described by `law_dict`, or refuse what is none."""
+        """Return the model described by `law_dict`, or refuse the description."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -233,7 +233,7 @@ class Model:
 
     @classmethod
     def from_dict(cls, description: Any) -> Any:
-        """Return the model described by `to_dict`, or refuse what is none.
+        """Return the model described by `to_dict`, or refuse the description.
 
         Of a fit the plain model: counts of records are never written.
         """
@@ -250,7 +250,7 @@ class Model:
         return [self]
 
     def most_records(self) -> int | None:
-        """Return the most records that one person has, None if the model does not say."""
+        """Return the most records of one person; None if the model does not bound them."""
         return self.length
 
     def dependent_records(self) -> int | None:
@@ -266,7 +266,7 @@ class Model:
         return None
 
     def every_nth(self, step: int) -> "Model":
-        """Return the law of every ``step``-th record where it is a model of the same kind."""
+        """Return the law of every ``step``-th record, if it is a model of the same kind."""
         raise NotSupported(
             f"the records that are left of a {type(self).__name__} when only every nth is taken "
             "follow no model of that kind; fit one to records at the longer step, or take a "
@@ -274,15 +274,15 @@ class Model:
         )
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
-        """Return laws of the class that data can be drawn from to answer a query, () if none."""
+        """Return laws of the class from which data can be drawn for a query; () if none."""
         return ()
 
     def lowered(self) -> "LoweredLaw | None":
-        """Return the records as what a chain of hidden states shows, None where they are not."""
+        """Return the law as a hidden Markov chain with its kernels; None if it is not one."""
         return None
 
     def unproved(self) -> str:
-        """Return what to do where no upper end of a leakage is known, "" if one usually is."""
+        """Return advice for queries without an upper end of the leakage; "" if none is needed."""
         return ""
 
     def reach(self) -> str:
@@ -290,15 +290,15 @@ class Model:
         return ""
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return what a guarantee under the model says nothing about, for its assumptions."""
+        """Return what a guarantee under the model does not cover, as assumptions to print."""
         return ()
 
     def order(self) -> tuple[Any, ...]:
-        """Return the names of the records of its examples in its own order, () if it is theirs."""
+        """Return the record names of `examples` in the model's own order; () if they agree."""
         return ()
 
     def index(self, state: State) -> int:
-        """Return the place of a state; of 1 and True, and 1 and 1.0, the one of the same type.
+        """Return the number of a state; 1, True and 1.0 are told apart by their types.
 
         >>> from undertow.models.chains import MarkovChain
         >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
@@ -336,8 +336,8 @@ def _restored(
 def stands_for(model: Model) -> Model:
     """Return the model that guarantees are given for.
 
-    A fit of order one stands for its confidence region at the confidence of the region, 0.95 unless
-    another was asked for; a set for what its members stand for; all others for themselves.
+    A fit of order one stands for its confidence region (0.95 unless another confidence is given); a
+    set for what its members stand for; all other models for themselves.
 
     >>> from undertow.models.chains import MarkovChain
     >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
@@ -348,15 +348,15 @@ def stands_for(model: Model) -> Model:
     if region is None:
         return model
     sentence = "; ".join(dict.fromkeys(region.disclaimers()))
-    return model.passed_on(region, accounted(model.checks, "sample", sentence))
+    return model.passed_on(region, mark_accounted(model.checks, "sample", sentence))
 
 
 @contextmanager
-def pointing(model: Model) -> Iterator[None]:
-    """Name the point of a fit where nothing can be done for its region.
+def advise_point(model: Model) -> Iterator[None]:
+    """Add the advice to use `Model.point` to a refusal that concerns the region of a fit.
 
     >>> from undertow.models.chains import MarkovChain
-    >>> with pointing(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
+    >>> with advise_point(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
     ...     raise NotSupported("no proof")
     Traceback (most recent call last):
     undertow.errors.NotSupported: no proof; this is a fit, which stands for its confidence region: \

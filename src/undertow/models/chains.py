@@ -69,7 +69,7 @@ __all__ = [
 Support = npt.NDArray[np.bool_]
 """Which entries of a law or a matrix are possible."""
 
-_LOOKED_AT = 4096
+_CHECKED_RECORDS = 4096
 """First records of a chain with a given start at which rare steps are looked for one by one: the
 last ones are looked at too, and in between the law of a state that is left for good falls."""
 
@@ -88,7 +88,7 @@ def reachable(matrix: Array | Support) -> Support:
 
 
 def one_closed_class(support: Array | Support) -> bool:
-    """Return whether a matrix has one closed class of states, so that its stationary law is unique.
+    """Return whether a matrix has one closed class of states (a unique stationary law).
 
     >>> one_closed_class(np.eye(2)), one_closed_class(np.array([[0.5, 0.5], [0, 1]]))
     (False, True)
@@ -130,12 +130,12 @@ def stationary_law(matrix: Array, support: Support | None = None) -> Array:
     if rare.size:
         raise InvalidModel(
             f"state number {rare[0]} can occur, but its probability under the stationary law is "
-            f"below {RAREST:g}: {_ADVICE}"
+            f"below {RAREST:g}: {_RARE_STEP_ADVICE}"
         )
     return law
 
 
-_ADVICE = (
+_RARE_STEP_ADVICE = (
     "numbers so small are lost when they are multiplied; write 0 for a step that is impossible, "
     "raise the probability of one that is not, or merge the state with another"
 )
@@ -170,7 +170,7 @@ def _refuse(laws: Array, possible: Support, steps: Array, first: int | None) -> 
         shorter = "" if first is None else ", or give the chain fewer records"
         raise InvalidModel(
             f"the step from state number {x} to {y} can occur, but the joint probability of its "
-            f"two records {at} is below {RAREST:g}: {_ADVICE}{shorter}"
+            f"two records {at} is below {RAREST:g}: {_RARE_STEP_ADVICE}{shorter}"
         )
 
 
@@ -183,8 +183,8 @@ def _laws(
     law, possible = initial, initial > 0
     support = transition > 0
     first = 0
-    while first < (min(steps, _LOOKED_AT) if alike else steps):
-        count = min(_LOOKED_AT, steps - first)
+    while first < (min(steps, _CHECKED_RECORDS) if alike else steps):
+        count = min(_CHECKED_RECORDS, steps - first)
         laws, states = np.empty((count, size)), np.empty((count, size), dtype=bool)
         for place in range(count):
             laws[place], states[place] = law, possible
@@ -426,7 +426,7 @@ class MarkovChain(Keyed, Model):
         return laws
 
     def law(self, record: int) -> Array:
-        """Return the law of one record, without walking through those before it.
+        """Return the law of one record, by powers of the matrix.
 
         >>> MarkovChain([[.9, .1], [.2, .8]], start=[1, 0]).law(1)
         array([0.9, 0.1])
@@ -551,7 +551,7 @@ class MarkovChain(Keyed, Model):
         return self.derived(kept)
 
     def dependent_records(self) -> int | None:
-        """Return the longest stretch without a step that forgets everything.
+        """Return the longest stretch of records without an independent step.
 
         >>> MarkovChain([[.3, .7], [.3, .7]], length=30).dependent_records()
         1
@@ -580,7 +580,7 @@ class MarkovChain(Keyed, Model):
         return [self]
 
     def lowered(self) -> LoweredLaw:
-        """Return the chain with nothing hidden."""
+        """Return the chain as a law whose hidden states are the records' states."""
         steps = self.transition[None] if self.homogeneous else self.transition
         return LoweredLaw(np.array(steps), np.arange(self.size), np.array(self.initial))
 
@@ -589,7 +589,7 @@ class MarkovChain(Keyed, Model):
         return "the last one"
 
     def point(self) -> "MarkovChain":
-        """Return the estimate of a fit as if it were the truth; a chain by hand is its own.
+        """Return the point estimate of a fit as a chain; for a chain written by hand, itself.
 
         By default a fit stands for its confidence region. What is proved for the point holds if
         the estimate is exact, and its checks say that this is not so.
@@ -855,7 +855,7 @@ def _distribution(start: Any, size: int) -> Array:
 _MOST_STEPS = 10**6
 """Steps of one chain: each has a matrix in memory."""
 
-_SHOWN = 4
+_SHOWN_CONTEXTS = 4
 """Contexts that a sentence names."""
 
 
@@ -891,7 +891,7 @@ class ContextChain(MarkovChain):
         *,
         every: str | int | None = None,
     ) -> None:
-        """Check the matrices one by one, and put those of the steps in a row."""
+        """Check the matrices one by one, and stack those of the steps."""
         matrices, states = _read(matrices, states)
         table, labels = _checked(matrices)
         order = np.array(steps, dtype=np.int64)
@@ -911,7 +911,7 @@ class ContextChain(MarkovChain):
         return (*MarkovChain._key(self), self.labels, self.steps.tobytes(), self.context)
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return what is not guaranteed: anything about the context, and series out of step."""
+        """Return what is not protected: the context, and series that start out of phase."""
         first = self.labels[int(self.steps[0])]
         public = f"the context ({self.context}) is public"
         return (
@@ -921,8 +921,12 @@ class ContextChain(MarkovChain):
 
     def describe(self) -> str:
         """Return the model in one sentence."""
-        shown = ", ".join(map(str, self.labels[:_SHOWN]))
-        more = f" and {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        shown = ", ".join(map(str, self.labels[:_SHOWN_CONTEXTS]))
+        more = (
+            f" and {len(self.labels) - _SHOWN_CONTEXTS} more"
+            if len(self.labels) > _SHOWN_CONTEXTS
+            else ""
+        )
         return (
             f"Markov chain on {self.size} states with a matrix for each {self.context} ({shown}"
             f"{more}), which is public, {self.length} records"
@@ -1095,7 +1099,7 @@ class FittedContexts:
         return self._marked(chain)
 
     def _marked(self, chain: ContextChain) -> ContextChain:
-        """Return the chain that says it was fitted, and to what kind of records."""
+        """Return the chain with its origin and untested checks."""
         marked = chain.with_checks(untested(self.public, *NAMES))
         marked = marked.with_origin(fitted_origin(self.public))
         return marked.with_records(replace(self.records, context=self.context))
@@ -1158,7 +1162,7 @@ def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[
 
 
 def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
-    """Return all matrices in one table, and their labels; each is checked by its own name."""
+    """Return all matrices stacked, and their labels; a refusal names the label."""
     if not isinstance(matrices, Mapping) or not matrices:
         raise InvalidModel(
             "matrices must be a transition matrix for each context: {'day': P, 'night': Q}, or a "

@@ -36,14 +36,14 @@ _MOST_STEPS = 10_000
 """Steps that a box is taken along at once."""
 
 _MOST_CORNERS = 4096
-
+"""Most extreme points of a box that are listed (cost)."""
 
 _OPTIONAL = ("kind", "states", "length")
 
-_LEAST = 1e-20
-"""What links states that a chain of a box need not leave, where its upper ends allow it."""
+_LINK = 1e-20
+"""Probability that links states which a chain of a box need not leave, if the box allows it."""
 
-_MOST = 4096
+_MOST_STATES = 4096
 """States that a class of chains may have without naming them."""
 
 
@@ -141,7 +141,7 @@ class ChainBox(Keyed, Model):
         return not np.array_equal(self.lower, self.upper)
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return where the box comes from, if that is said."""
+        """Return the note of the box, if there is one."""
         return () if self.note is None else (self.note,)
 
     @property
@@ -205,7 +205,7 @@ class ChainBox(Keyed, Model):
         return box.with_records(self.records.thinned(step))
 
     def lasting(self) -> MarkovChain:
-        """Return the chain of the box whose states last longest.
+        """Return the chain of the box with the largest probabilities of staying.
 
         What a row leaves goes to the state itself first, then to the likeliest others.
 
@@ -218,7 +218,7 @@ class ChainBox(Keyed, Model):
             for y in dict.fromkeys([x, *np.argsort(-self.upper[x]).tolist()]):
                 room = max(1 - matrix[x].sum(), 0.0)
                 matrix[x, y] += min(room, self.upper[x, y] - matrix[x, y])
-        matrix = np.maximum(matrix, np.minimum(self.upper, _LEAST))  # so that all states meet
+        matrix = np.maximum(matrix, np.minimum(self.upper, _LINK))  # so that all states meet
         rows = matrix / matrix.sum(axis=1, keepdims=True)
         return self.derived(MarkovChain(rows, self.states, length=self.length), alone=False)
 
@@ -233,13 +233,13 @@ class ChainBox(Keyed, Model):
         """
         room = self.upper - self.lower
         rest = 1 - self.lower.sum(axis=1, keepdims=True)
-        matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LEAST)
+        matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LINK)
         if self.trace is not None and np.trace(matrix) > self.trace:
             return min(self.corners(), key=lambda chain: float(np.trace(chain.transition)))
         return self.derived(MarkovChain(matrix, self.states, length=self.length), alone=False)
 
     def examples(self, query: BaseQuery) -> list[Model]:
-        """Return the corners of two states; of more, the chain whose states last longest."""
+        """Return the corners for two states; for more, the chain of `lasting`."""
         return [*self.corners()] if self.size == 2 else [self.lasting()]
 
     def reach(self) -> str:
@@ -325,7 +325,7 @@ class MixingClass(Model):
         """Check that such chains exist."""
         names = None if isinstance(states, int | np.integer) else states
         if names is None:
-            size = check_count(states, "states (how many)", 2, _MOST)  # type: ignore[arg-type]
+            size = check_count(states, "states (how many)", 2, _MOST_STATES)  # type: ignore[arg-type]
         elif isinstance(names, list | tuple):
             size = len(names)
         else:
@@ -354,7 +354,7 @@ class MixingClass(Model):
         return len(self.states)
 
     def several(self) -> bool:
-        """Return True: nothing but the rate of mixing is known."""
+        """Return True: the class holds every chain of its mixing rate."""
         return True
 
     def endless(self) -> "MixingClass":
@@ -441,7 +441,9 @@ def _vertices(low: Array, high: Array) -> list[Array]:
 
 
 def _few(states: int) -> int:
-    """Return a number of states that a file asks for, if there is room for them."""
-    if isinstance(states, bool) or states > _MOST:
-        raise InvalidModel(f"a mixing class is on at most {_MOST} states, or on a list of names")
+    """Return the number of states in a file, or refuse one too large for memory."""
+    if isinstance(states, bool) or states > _MOST_STATES:
+        raise InvalidModel(
+            f"a mixing class is on at most {_MOST_STATES} states, or on a list of names"
+        )
     return states

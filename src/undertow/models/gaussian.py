@@ -37,7 +37,7 @@ __all__ = [
 
 
 def gamma(operations: float) -> float:
-    """Return the relative error of so many roundings one after the other, an upper bound.
+    """Return an upper bound on the relative error of a number of successive roundings.
 
     k u / (1 - k u) with u the unit roundoff; inf where that means nothing any more.
 

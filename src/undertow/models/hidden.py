@@ -245,7 +245,7 @@ class HiddenChain(Keyed, Model):
         return LoweredLaw(steps[None], self.shown[order], self.initial[order])
 
     def unproved(self) -> str:
-        """Return what to plan with instead."""
+        """Return the models and queries to plan with instead."""
         return (
             "no upper end of the leakage is known on this hidden chain: it is where the law is "
             "attractive, and to attackers who know some records with at most two hidden states "
@@ -336,7 +336,7 @@ class HiddenChain(Keyed, Model):
         )
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return that hidden states are not protected themselves."""
+        """Return the statement that hidden states are not protected."""
         return ("nothing is guaranteed about the hidden states themselves, only about records",)
 
     def law_dict(self) -> dict[str, Any]:

@@ -27,7 +27,7 @@ from undertow.numerics import Array, Keyed, Seed, check_count, freeze, random_ge
 from undertow.queries import BaseQuery, State
 
 __all__ = [
-    "LARGEST",
+    "MOST_ENTRIES",
     "BayesianNetwork",
     "Contagion",
     "Factor",
@@ -39,16 +39,16 @@ __all__ = [
 ]
 
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Most entries of a table on the way (a cost limit: 128 MiB)."""
 
-_AXES = 31
+_MOST_AXES = 31
 """Most axes of a table."""
 
-_OPERANDS = 16
+_MOST_OPERANDS = 16
 """Most tables multiplied at once."""
 
-_SMALL = 2.0**-20
+_RESCALED_BELOW = 2.0**-20
 """Tables below it are multiplied by a power of two, lest they vanish."""
 
 Factor = tuple[Array, tuple[int, ...]]
@@ -58,7 +58,7 @@ def eliminate(
     factors: Sequence[Factor],
     keep: Sequence[int],
     sizes: Mapping[int, int],
-    limit: int = LARGEST,
+    limit: int = MOST_ENTRIES,
     *,
     support: bool = False,
     floor: float = 0.0,
@@ -140,15 +140,18 @@ def _check(axes: Sequence[int], sizes: Mapping[int, int], limit: int) -> None:
 
 def _product(factors: list[Factor], rest: tuple[int, ...], support: bool) -> Array:
     """Return the product of factors, summed over all axes that are not in ``rest``."""
-    if len(rest) > _AXES:
+    if len(rest) > _MOST_AXES:
         raise NotSupported(
             f"a table over {len(rest)} records cannot be held; ask about fewer records"
         )
     if not factors:
         return np.ones(())
-    while len(factors) > _OPERANDS:
-        part = _union(axes for _, axes in factors[:_OPERANDS])
-        factors = [*factors[_OPERANDS:], (_product(factors[:_OPERANDS], part, support), part)]
+    while len(factors) > _MOST_OPERANDS:
+        part = _union(axes for _, axes in factors[:_MOST_OPERANDS])
+        factors = [
+            *factors[_MOST_OPERANDS:],
+            (_product(factors[:_MOST_OPERANDS], part, support), part),
+        ]
     names = {axis: place for place, axis in enumerate(_union(axes for _, axes in factors))}
     operands: list[Any] = []
     for table, scope in factors:
@@ -162,7 +165,7 @@ def _product(factors: list[Factor], rest: tuple[int, ...], support: bool) -> Arr
 def _raised(table: Array) -> Array:
     """Return a table times a power of two if all its entries are small."""
     peak = float(table.max(initial=0.0))
-    if 0 < peak < _SMALL:
+    if 0 < peak < _RESCALED_BELOW:
         return np.asarray(np.ldexp(table, -math.frexp(peak)[1]))
     return table
 
@@ -322,7 +325,7 @@ class BayesianNetwork(Keyed, Model):
         return [self.part(places) for places in components if records.intersection(places)]
 
     def shape(self) -> tuple[object, ...]:
-        """Return all but the names of the nodes: networks of one shape leak alike."""
+        """Return a hashable description without node names: networks of one shape leak alike."""
         latent = tuple(node in self.latent for node in self.nodes)
         return self.parents, latent, tuple(table.tobytes() for table in self.tables)
 
@@ -468,7 +471,7 @@ def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Fac
 
 
 def plain_name(node: Any) -> Node:
-    """Return a name as it is kept: plain numbers for those of arrays.
+    """Return a node name with NumPy scalars turned into Python numbers.
 
     >>> plain_name(("f1", np.int64(3)))
     ('f1', 3)
@@ -562,7 +565,7 @@ def _read(
     order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any],
     states: Sequence[State] | None, hidden: set[Node],
 ) -> tuple[dict[Node, Any], Sequence[State] | None]:  # fmt: skip
-    """Return the tables with their labels read, and the states of the records.
+    """Return the tables with axes ordered by their labels, and the states of the records.
 
     Of a node with one parent the rows of a data frame are the parent's states.
     """
@@ -614,12 +617,12 @@ def _table(values: Any, node: Node) -> Array:
     return probability_rows(table, f"the table of node {node!r}")
 
 
-CONTAGION_LARGEST = 12
+_MOST_PEOPLE = 12
 """Most people of a household: the last one's table has an axis for each of the others."""
 
 
 def household(size: int, outside: float, passed: float) -> BayesianNetwork:
-    """Return people who live together, each "well" or "ill".
+    """Return the network of a household, each person "well" or "ill".
 
     Everyone catches flu from outside with probability ``outside``, and from each ill person who
     was exposed before them with probability ``passed``:
@@ -629,8 +632,10 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
     array([0.855, 0.145])
     """
     size = check_count(size, "size of the household", 1)
-    if size > CONTAGION_LARGEST:
-        raise InvalidModel(f"a household has at most {LARGEST} people, found {size}; use Groups")
+    if size > _MOST_PEOPLE:
+        raise InvalidModel(
+            f"a household has at most {MOST_ENTRIES} people, found {size}; use Groups"
+        )
     for name, value in (("outside", outside), ("passed", passed)):
         if not 0 <= value <= 1:
             raise InvalidModel(f"{name} must be a probability, found {value}")
@@ -651,7 +656,7 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Contagion(Model):
-    """Households like `household`, flu being passed on with a probability in an interval.
+    """Households like `household`, with a transmission probability in an interval.
 
     The flu example of [wang2016]; the leakage is the worst over all probabilities from ``low`` to
     ``high``. ``outside`` is one number.
@@ -700,7 +705,7 @@ class Contagion(Model):
         return [self.network(passed) for passed in dict.fromkeys(self.passed)]
 
     def several(self) -> bool:
-        """Return whether there is more than one probability of passing it on."""
+        """Return whether the transmission probability is an interval."""
         return self.passed[0] < self.passed[1]
 
     def describe(self) -> str:

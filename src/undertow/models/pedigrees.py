@@ -208,7 +208,7 @@ def hardy_weinberg(frequency: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A parent of whom nothing is known but the child: a name that nobody else can have."""
+    """The name of an unknown parent, distinct from every other name."""
 
     role: str
     child: Node
@@ -216,7 +216,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """People who are related to each other, and nobody else.
+    """One connected component of a pedigree.
 
     ``parents[i]`` are the places of a member's father and mother, empty for founders; ``latent``
     members are not in the data. ``records`` numbers the others as in the pedigree.
@@ -258,7 +258,7 @@ class Family:
         return BayesianNetwork(edges, cpds, GENOTYPES, latent)
 
     def shape(self) -> tuple[object, ...]:
-        """Return a description of who is whose child, without names.
+        """Return a description of descent without names.
 
         Equal descriptions mean equal families up to names and sexes; unequal ones nearly always
         mean different families. Members are told apart by their relatives, step by step; where
@@ -434,7 +434,7 @@ class Pedigree(Keyed, Model):
         return [self._network(frequency) for frequency in dict.fromkeys(self.frequencies)]
 
     def order(self) -> tuple[Node, ...]:
-        """Return the people, whom a network of families may have in another order."""
+        """Return the people in the order of the families' network."""
         return self.people
 
     def _network(self, frequency: float) -> BayesianNetwork:
@@ -557,13 +557,13 @@ def _frequency(value: Any) -> float | tuple[float, float]:
 
 
 def _rows(listed: Any, size: int) -> bool:
-    """Return whether this is a list of lists of so many entries."""
+    """Return whether this is a list of lists with a given number of entries."""
     return isinstance(listed, list | tuple) and all(
         isinstance(row, list | tuple) and len(row) == size for row in listed
     )
 
 
-_NONE = {"", "0", "na", ".", "-9"}
+_UNKNOWN_PARENT = {"", "0", "na", ".", "-9"}
 """What stands for an unknown parent."""
 
 _COLUMNS = {
@@ -573,7 +573,7 @@ _COLUMNS = {
     "mother": {"mother", "maternalid", "motherid", "mat", "mom", "momid"},
     "sex": {"sex", "gender"},
 }
-_ORDER = ("family", "person", "father", "mother", "sex")
+_COLUMN_ORDER = ("family", "person", "father", "mother", "sex")
 
 
 def read_pedigree(
@@ -582,7 +582,7 @@ def read_pedigree(
     """Return the pedigree of a file; see `Pedigree.read`."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidInput(f"a path of a PED or FAM file is required, found {type(path).__name__}")
-    rows = list(_pedfiles_rows(_lines(Path(path))))
+    rows = list(_person_lines(_lines(Path(path))))
     if not rows:
         raise InvalidInput(f"the pedigree file {Path(path).name} names nobody")
     persons = [person for _, _, person, *_ in rows]
@@ -606,7 +606,8 @@ def read_pedigree(
         people.append(child)
         sexes[child] = sex
         pair = tuple(
-            None if parent.lower() in _NONE else name(family, parent) for parent in (father, mother)
+            None if parent.lower() in _UNKNOWN_PARENT else name(family, parent)
+            for parent in (father, mother)
         )
         if any(parent is not None for parent in pair):
             parents[child] = (pair[0], pair[1])
@@ -639,7 +640,7 @@ def _lines(path: Path) -> list[str]:
         ) from error
 
 
-def _pedfiles_rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, str]]:
+def _person_lines(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, str]]:
     """Yield (line, family, person, father, mother, sex) of every person."""
     places: dict[str, int] | None = None
     least = 4
@@ -652,11 +653,11 @@ def _pedfiles_rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, 
             if places is not None:
                 least = 1 + max(places[column] for column in ("person", "father", "mother"))
                 continue
-            places = {column: place for place, column in enumerate(_ORDER)}
+            places = {column: place for place, column in enumerate(_COLUMN_ORDER)}
         if text.lstrip().startswith("#"):
             continue
         here = dict(enumerate(cells))
-        entries = [here.get(places.get(column, -1), "") for column in _ORDER]
+        entries = [here.get(places.get(column, -1), "") for column in _COLUMN_ORDER]
         if len(cells) < least or not entries[1]:
             raise InvalidInput(
                 f"line {number} of the pedigree file has {len(cells)} columns; family, person, "

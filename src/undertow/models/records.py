@@ -44,7 +44,7 @@ of the same persons has too."""
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
-_LARGEST = 2**61
+_LONGEST_STEP = 2**61
 _MOST_LISTED = 10**5
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
@@ -62,7 +62,7 @@ def microseconds(text: str) -> int | None:
     """
     match = _DURATION.fullmatch(text.strip())
     step = int(match[1]) * _UNITS[match[2]] if match and len(match[1]) < 20 else 0
-    return step if 0 < step < _LARGEST else None
+    return step if 0 < step < _LONGEST_STEP else None
 
 
 def duration(step: int) -> str:
@@ -111,7 +111,7 @@ class StateRule:
         return self.expression or "the value itself"
 
     def same(self, other: "StateRule") -> bool:
-        """Tell whether two rules make the same states; a type that was not declared is any.
+        """Return whether two rules make the same states; an undeclared type matches any.
 
         >>> StateRule("value > 0", type="number", column="a").same(StateRule("value > 0"))
         True
@@ -189,7 +189,7 @@ class RecordSource:
     end: int | None = None
 
     def seen(self, other: "RecordSource") -> Seen:
-        """Return whether other records are among these.
+        """Return whether other records may be among these.
 
         They are where a person has records at overlapping times in both; where no persons are
         known, where a file is the same and times do not exclude it. They are not where times
@@ -288,7 +288,7 @@ class RecordDescription:
     apart: tuple[str | int, str | int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a step that is none, and write it in one way."""
+        """Refuse a step that is not positive, and normalise its text."""
         every = self.every
         if every is None:
             return
@@ -296,12 +296,12 @@ class RecordDescription:
         if isinstance(every, bool) or not isinstance(every, str | int):
             raise InvalidModel(f"{requirement}; found a {type(every).__name__}")
         step = microseconds(every) if isinstance(every, str) else every
-        if step is None or not 0 < step < _LARGEST:
+        if step is None or not 0 < step < _LONGEST_STEP:
             raise InvalidModel(f"{requirement}; found {str(every)[:40]!r}")
         object.__setattr__(self, "every", duration(step) if isinstance(every, str) else int(every))
 
     def __str__(self) -> str:
-        """Return what was stated in words, '' for nothing.
+        """Return the stated parts in words, '' if there are none.
 
         >>> str(RecordDescription(every="300s", unit="person"))
         'one record every 5m, series of a person'
@@ -321,11 +321,11 @@ class RecordDescription:
         return ", ".join(part for part in parts if part)
 
     def __bool__(self) -> bool:
-        """Tell whether anything was stated."""
+        """Return whether anything is stated."""
         return self != RecordDescription()
 
     def contradicts(self, other: "RecordDescription") -> bool:
-        """Tell whether both say something of a record, and not the same.
+        """Return whether two descriptions state different things of a record.
 
         >>> RecordDescription(every="5m").contradicts(RecordDescription(every="30m"))
         True
@@ -388,11 +388,11 @@ class RecordDescription:
 
 
 UNSTATED = RecordDescription()
-"""What a model says of its records where nobody has said anything."""
+"""The description of records of which nothing is stated."""
 
 
 def together(several: Iterable[RecordDescription]) -> RecordDescription:
-    """Return what models of the same records say together; refuse models that contradict others.
+    """Return the joint description of models of the same records; refuse contradictions.
 
     >>> together([RecordDescription(every="5m"), RecordDescription(unit="person")]).to_dict()
     {'every': '5m', 'unit': 'person'}
@@ -453,7 +453,7 @@ CURATORS = (
 
 
 def audience_of(origin: Origin) -> Audience:
-    """Return who may see what is made of a model of this origin.
+    """Return the audience that may see results derived from a model of this origin.
 
     >>> audience_of("private"), audience_of("not public")
     ('public', 'curator')
@@ -462,7 +462,7 @@ def audience_of(origin: Origin) -> Audience:
 
 
 def check_origin(origin: Any) -> Origin:
-    """Return an origin, or refuse what is none.
+    """Return an origin, or refuse any other text.
 
     >>> check_origin("public")
     'public'
@@ -485,7 +485,7 @@ def fitted_origin(public: bool) -> Origin:
 
 
 def weakest(origins: Iterable[Origin]) -> Origin:
-    """Return the origin of what was made of several models: that of the one that discloses most.
+    """Return the origin of a result derived from several models: the one that discloses most.
 
     >>> weakest(["hand", "not public", "private"])
     'not public'

@@ -83,7 +83,7 @@ class SecondOrderChain(Keyed, Model):
 
     @classmethod
     def of(cls, chain: MarkovChain) -> "SecondOrderChain":
-        """Return a first-order chain as one of order two: the record before last is ignored.
+        """Return a first-order chain as a chain of order two.
 
         >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).transition[:, 0, 1]
         array([0.1, 0.1])

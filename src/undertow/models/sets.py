@@ -34,7 +34,7 @@ class ModelSet(Model):
     note: str | None
 
     def __init__(self, models: Iterable[Model], note: str | None = None) -> None:
-        """Keep the models; refuse an empty set and mixed state names."""
+        """Check that the set is not empty and its members name the same states."""
         try:
             members = tuple(models)
         except TypeError as error:
@@ -75,23 +75,23 @@ class ModelSet(Model):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What was tested of the set, or else the worst of what was tested of its members."""
+        """The checks of the set, or else the worst of its members' checks."""
         own = self.provenance.checks
         return worst_of(member.checks for member in self.models) if own is None else own
 
     @property
     def origin(self) -> Origin:
-        """Where the set comes from, and its members: the one that discloses most."""
+        """The origin of the set and its members that discloses most."""
         return weakest((self.provenance.origin, *(member.origin for member in self.models)))
 
     @property
     def records(self) -> RecordDescription:
-        """What the records of the set are, or else what its members say of them together."""
+        """The description of the set's records, or else that of its members."""
         own = self.provenance.records
         return together(member.records for member in self.models) if own is None else own
 
     def plausible_region(self) -> Model | None:
-        """Return the set of what its members stand for, None where all stand for themselves."""
+        """Return the set of its members' regions; None if all stand for themselves."""
         own = self.provenance.region
         regions = [member.plausible_region() for member in self.models]
         if own is not None or all(region is None for region in regions):

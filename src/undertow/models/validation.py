@@ -40,7 +40,7 @@ __all__ = [
 
 
 def probability_rows(values: Any, what: str, *, stacked: bool = False) -> Array:
-    """Return a table whose last axis holds probabilities, each row rescaled to sum to one.
+    """Return a table of probabilities, each row rescaled to sum to one.
 
     Rows that sum to 1 up to rounding are left alone: so a model written to a file and read again
     is the same model, to the last bit. Entries between 0 and `RAREST` are refused. ``what`` names
@@ -137,7 +137,7 @@ def check_prior(prior: float) -> float:
 
 
 def warn_fitted(public: bool, stacklevel: int) -> None:
-    """Warn, as if so many calls further up, that a fit discloses, unless its records are public."""
+    """Warn that a fit discloses its records, unless they are public."""
     if not check_flag(public, "public"):
         warnings.warn(
             "a model fitted to private records is itself a disclosure, which no noise protects; "
@@ -160,7 +160,7 @@ LONGEST = 100_000
 def fields(
     description: Any, what: str, needed: tuple[str, ...], more: tuple[str, ...] = ()
 ) -> dict[str, Any]:
-    """Return the description if it has all fields that are needed, and none that is unknown.
+    """Return the description if it has all required fields and no unknown one.
 
     >>> fields({"size": 3}, "a groups model", ("size",))
     {'size': 3}

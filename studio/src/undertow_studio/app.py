@@ -55,7 +55,7 @@ async def _pending(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Say why the work that a page needs was not done."""
+    """Show the refusal of the work that a page needs."""
     job = error.job  # type: ignore[attr-defined]
     status = 422 if job.status == "refused" else 500 if job.status == "failed" else 200
     again = request.url.path if job.status != "refused" else ""
@@ -77,13 +77,13 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code  # type: ignore[attr-defined]
-    words = {404: "there is no such page", 405: "this page cannot be asked in that way"}
-    said = words.get(status, error.detail)  # type: ignore[attr-defined]
-    return studio_of(request).page("refused", status, reason=said, again="", path="")
+    words = {404: "there is no such page", 405: "this page does not take such a request"}
+    reason = words.get(status, error.detail)  # type: ignore[attr-defined]
+    return studio_of(request).page("refused", status, reason=reason, again="", path="")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Say that something failed; its words may quote the data, so only its kind is told."""
+    """Show that a request failed, with the kind of the error only: its words may quote the data."""
     words = f"the studio failed in a way that it should not ({type(error).__name__})"
     return studio_of(request).page("refused", 500, reason=words, again="", path="")
 

@@ -68,7 +68,7 @@ class Job:
                 self._worker.kill()
 
     def run(self, worker: "_Worker") -> None:
-        """Have a worker do it, and take what it says until the end."""
+        """Run the call in a worker, and receive its messages until the end."""
         with self._lock:
             if self.ended:
                 return
@@ -130,23 +130,23 @@ class Jobs:
             return self._jobs.get(job)
 
     def known(self, key: Hashable) -> Job | None:
-        """Return the work with that key, if somebody has asked for it."""
+        """Return the work with that key, None if it was never begun."""
         with self._lock:
             return self._jobs.get(self._keys.get(key, ""))
 
     def ask(
         self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False
     ) -> Job:
-        """Return the work with that key, begun now unless somebody has asked for it before.
+        """Return the work with that key, begun now unless it was begun before.
 
         ``call`` is a function of a module, ``arguments`` can be sent to another process. What was
         cancelled, or has failed, is begun again.
         """
         with self._lock:
-            found = self._jobs.get(self._keys.get(key, ""))
-            if found is not None and found.status not in ("failed", "cancelled"):
-                self._jobs.move_to_end(found.id)
-                return found
+            job_before = self._jobs.get(self._keys.get(key, ""))
+            if job_before is not None and job_before.status not in ("failed", "cancelled"):
+                self._jobs.move_to_end(job_before.id)
+                return job_before
             job = Job(key, call, arguments)
             self._jobs[job.id], self._keys[key] = job, job.id
             while len(self._jobs) > _KEPT:
@@ -157,7 +157,7 @@ class Jobs:
         return job
 
     def forget(self, key: Hashable) -> None:
-        """Let the work with that key be begun again."""
+        """Forget the work with that key, so that it can be begun again."""
         with self._lock:
             self._keys.pop(key, None)
 
@@ -208,8 +208,8 @@ class _Worker:
         self._here.send((call, arguments))
 
     def next(self) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self._here.recv()
-        return found
+        message: tuple[Any, Any] = self._here.recv()
+        return message
 
     def kill(self) -> None:
         self._process.kill()
@@ -228,9 +228,9 @@ def work(wire: Connection) -> None:
             call, arguments = wire.recv()
         except EOFError:
             return
-        told = _Teller(wire)
+        reporter = _Teller(wire)
         try:
-            with watching(told):
+            with watching(reporter):
                 wire.send(("done", call(*arguments)))
         except (UndertowError, MemoryError) as error:
             wire.send(("refused", in_words(error)))
@@ -241,7 +241,7 @@ def work(wire: Connection) -> None:
 
 
 def _end_with_the_studio() -> None:
-    """End this process when the studio is gone, killed ones included: nobody reads its answer.
+    """End this process when the studio has ended, also if it was killed.
 
     What a release has reserved by then is finished by the next run, as after any crash.
     """

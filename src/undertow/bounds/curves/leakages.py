@@ -27,6 +27,7 @@ from undertow.bounds.levels.sides import ordered_pairs, witnessed
 from undertow.certificate import Leakage, ValidFor, Witness, check_order
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
 from undertow.errors import EffortSpent, NotSupported
+from undertow.guarantees import Guarantee
 from undertow.mechanisms import (
     Gaussian,
     LocalMechanism,
@@ -344,9 +345,10 @@ def at_delta(
     if isinstance(mechanism, LocalMechanism | MetricDP):
         return replace(pure(mechanism).upper_only(), delta=delta)
     curve = mechanism.curve(model.length)
+    unit = mechanism.unit if isinstance(mechanism, PureDP | Guarantee) else "record"
     if not delta:
-        return pure(PureDP(_pure_level(mechanism, curve), getattr(mechanism, "unit", "record")))
-    if getattr(mechanism, "unit", "record") == "person":
+        return pure(PureDP(_pure_level(mechanism, curve), unit))
+    if unit == "person":
         person = pure(PureDP(1.0, "person"))  # refuses a model whose records are persons
         return replace(
             person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=_own_points(curve)

@@ -13,6 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records
 from undertow.bounds.gaussian.search import EFFORT, Factor, Form, gaussian_factor
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace, Mechanism, MetricDP, PureDP
@@ -21,6 +22,7 @@ from undertow.numerics import Array, check_positive, divide_up, down, up
 from undertow.queries import STEPS, Linear, Mean, Query, Sum
 
 __all__ = [
+    "PROVERS",
     "Statistic",
     "class_factor",
     "clipped_attack",
@@ -537,3 +539,9 @@ def _law(model: AnyGaussian) -> str:
 
 def _apart(spread: float) -> str:
     return f"two values of the target differ by at most {spread:g}"
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("gaussian", MultivariateGaussian, leakage),
+    AnswerProver("gaussian class", GaussianClass, leakage),
+)

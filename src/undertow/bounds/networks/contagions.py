@@ -28,6 +28,7 @@ from undertow.bounds.networks.counts import (
 )
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP
@@ -37,6 +38,7 @@ from undertow.numerics import ROUNDOFF, Array, up
 
 __all__ = [
     "FREQUENCY_WIDTH",
+    "PROVERS",
     "FrequencyBracket",
     "frequency_bracket",
     "leakage",
@@ -351,3 +353,6 @@ def _scores(table: Array, tally: AnswerLattice, rate: float) -> tuple[Array, Arr
             return scores, scores
         slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]  # E_g[B] - E[B]
     return scores, slopes
+
+
+PROVERS: tuple[Prover, ...] = (AnswerProver("contagion", Contagion, leakage),)

@@ -4,12 +4,10 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
-from typing import cast
 
 import numpy as np
 
 from undertow.adversaries import Against, check_against, check_records, within
-from undertow.bounds.channels.flips import level_of
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
 from undertow.bounds.metric import refused
@@ -28,6 +26,7 @@ from undertow.bounds.networks.levels import (
     path_of,
     worst,
 )
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -43,6 +42,7 @@ from undertow.numerics import divide_up, down, log_error, log_ratio, up
 from undertow.queries import BaseQuery, Count, Histogram
 
 __all__ = [
+    "PROVERS",
     "leakage",
     "local",
 ]
@@ -204,8 +204,8 @@ def local(
 ) -> Leakage:
     """Compute the leakage of flips of every record on a network.
 
-    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
-    bound for all algorithms of the flips' DP level is in force.
+    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere refuse,
+    because all algorithms of the flips' DP level bound it.
 
     >>> from undertow.adversaries import Adversary
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
@@ -213,20 +213,23 @@ def local(
     >>> round(leak.lower, 6), round(leak.upper, 6)
     (1.871802, 1.871802)
     """
-    level = level_of(mechanism, model)
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
+            f"{model.describe()}; use a chain, or a ModelSet of chains"
+        )
     if mechanism.inputs != model.size:
         raise InvalidInput(
             f"the mechanism is for {mechanism.inputs} states, the model has {model.size}; they "
             "must agree"
         )
     check_records(against, model.length)
-    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
         parts = distinct_parts(model, against)
-        leaks = [_part_flips(flips, model, part, records, against) for part, records in parts]
+        leaks = [_part_flips(mechanism, model, part, records, against) for part, records in parts]
         if all(leak is not None for leak in leaks):
             return worst([leak for leak in leaks if leak is not None])
-    return leakage(level, model, against).upper_only()
+    raise NotSupported("what flips leak by themselves is known on attractive laws of two states")
 
 
 def _part_flips(
@@ -275,3 +278,9 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         lower, upper, "exact", against, witness,
         assumptions=(FOLLOWS,), citation="docs, theory: noisy counts",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("network", BayesianNetwork, leakage),
+    ChannelProver("network, channel", BayesianNetwork, local),
+)

@@ -13,6 +13,7 @@ from undertow.bounds.networks.contagions import frequency_bracket
 from undertow.bounds.networks.counts import CaseLoss, count_loss
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
@@ -21,7 +22,7 @@ from undertow.models.pedigrees import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["leakage"]
+__all__ = ["PROVERS", "leakage"]
 
 MOST_FAMILIES = 4
 """Families looked at where one of them is too large for an exact answer anyway."""
@@ -259,3 +260,6 @@ _ALONE = BayesianNetwork([], {"one": [0.25, 0.5, 0.25]}, GENOTYPES)
 
 def _words(low: float, high: float) -> str:
     return f"{low:g}" if low == high else f"between {low:g} and {high:g}"
+
+
+PROVERS: tuple[Prover, ...] = (AnswerProver("pedigree", Pedigree, leakage),)

@@ -1,4 +1,4 @@
-"""What was tested before a fitted model is believed, and what each failure would cost.
+"""Checks of fitted models: their outcomes, what a failure costs, and what users accept.
 
 A leakage is exact under a model; the way from records to the model is not. Whoever fits a model
 has looked at the records, so the outcome of a test is a fact about them: `Check.basis` says whether
@@ -25,14 +25,14 @@ __all__ = [
     "Outcome",
     "accept_option",
     "accepted",
-    "accounted",
     "check_accepted",
     "checks_from_list",
     "estimated",
     "failed",
     "listed",
+    "mark_accounted",
     "origin_of",
-    "privately",
+    "private_checks",
     "untested",
     "without_alternatives",
     "worst_of",
@@ -45,7 +45,7 @@ Basis = Literal["public", "not private", "private"]
 """What a check was computed from: public records, private ones, or a private fit of these."""
 
 NAMES = ("sample", "order", "memory", "time", "hours", "persons")
-"""The checks of a fit, in the order in which they are told."""
+"""Names of the checks of a fit, in the order of reports."""
 
 _BASES: dict[Basis, str] = {
     "public": "computed from public records",
@@ -53,15 +53,15 @@ _BASES: dict[Basis, str] = {
     "private": "computed from a private fit",
 }
 
-_WORSE: tuple[Outcome, ...] = ("passed", "not tested", "failed")
+_SEVERITY: tuple[Outcome, ...] = ("passed", "not tested", "failed")
 
-_MOST = 32
+_MOST_CHECKS = 32
 """Checks that a file may hold."""
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One assumption of a model, whether the records bear it out, and what is at stake.
+    """The outcome of testing one assumption of a model, and what a failure would cost.
 
     ``alternative`` is the model that the records suggest instead. ``leakage`` holds what a plan
     leaks under it: what an attack attains, and what is proved (None where no bound is known).
@@ -82,7 +82,7 @@ class Check:
     p_value: float | None = None
 
     def __post_init__(self) -> None:
-        """Refuse outcomes and bases that there are not."""
+        """Refuse unknown outcomes and bases."""
         if self.outcome not in get_args(Outcome) or self.basis not in get_args(Basis):
             raise InvalidModel(
                 f"a check is {', '.join(get_args(Outcome))}, on a basis that is "
@@ -95,7 +95,7 @@ class Check:
         return _BASES[self.basis]
 
     def cost(self) -> str:
-        """Return what the plan leaks under the alternative in words, '' where it is not known.
+        """Return the leakage of the plan under the alternative in words, '' if unknown.
 
         >>> Check("time", "failed", "it drifts", leakage=(1.23456, 2.0)).cost()
         'this plan leaks between 1.2345 and 2 under the model that the records suggest instead'
@@ -113,7 +113,7 @@ class Check:
         return f"this plan leaks {span} under the model that the records suggest instead"
 
     def summary(self) -> str:
-        """Return the check in one line: its name, its outcome, the reason, what a failure costs."""
+        """Return the check in one line: name, outcome, reason, cost of a failure."""
         cost = self.cost()
         return f"{self.name}: {self.outcome}; {self.words}" + (f"; {cost}" if cost else "")
 
@@ -163,22 +163,22 @@ def checks_from_list(described: Any) -> tuple[Check, ...]:
     >>> checks_from_list([Check("time", "passed", "no drift").to_dict()])[0].outcome
     'passed'
     """
-    if not isinstance(described, list) or len(described) > _MOST:
-        raise InvalidModel(f"checks are a list of at most {_MOST}; found something else")
+    if not isinstance(described, list) or len(described) > _MOST_CHECKS:
+        raise InvalidModel(f"checks are a list of at most {_MOST_CHECKS}; found something else")
     return tuple(map(Check.from_dict, described))
 
 
 def origin_of(checks: Iterable[Check]) -> Origin:
     """Return the origin of a model of which these checks are known.
 
-    >>> origin_of([Check("order", "passed", "no sign"), *privately(.05)])
+    >>> origin_of([Check("order", "passed", "no sign"), *private_checks(.05)])
     'not public'
     """
     return weakest("not public" if one.basis == "not private" else one.basis for one in checks)
 
 
 def untested(public: bool, *names: str) -> tuple[Check, ...]:
-    """Return the mark of a model that was fitted to records, and whose assumptions nobody tested.
+    """Return untested checks for a model that was fitted to records.
 
     >>> untested(False, "order")[0].origin
     'computed from the records themselves: NOT PRIVATE'
@@ -189,7 +189,7 @@ def untested(public: bool, *names: str) -> tuple[Check, ...]:
 
 
 def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
-    """Return of each check the worst outcome among several models, one of which is true.
+    """Return the worst outcome of each check among several models, one of which is true.
 
     >>> kept, broken = Check("time", "passed", "alike"), Check("time", "failed", "it drifts")
     >>> worst_of([(kept,), (broken,)])[0].words
@@ -198,7 +198,7 @@ def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
     worst: dict[str, Check] = {}
     for check in (check for checks in several for check in checks):
         kept = worst.setdefault(check.name, check)
-        if _WORSE.index(check.outcome) > _WORSE.index(kept.outcome):
+        if _SEVERITY.index(check.outcome) > _SEVERITY.index(kept.outcome):
             worst[check.name] = check
         elif check.outcome == kept.outcome == "failed" and check is not kept:
             worst[check.name] = replace(kept, alternative=_either(kept, check))
@@ -206,7 +206,7 @@ def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
 
 
 def _either(first: Check, second: Check) -> "Model | None":
-    """Return what two failures of one check suggest together, None where one suggests nothing."""
+    """Return the union of two alternatives; None if one of them is missing."""
     from undertow.models.sets import ModelSet
 
     one, other = first.alternative, second.alternative
@@ -219,7 +219,7 @@ def _either(first: Check, second: Check) -> "Model | None":
 
 
 def without_alternatives(checks: Iterable[Check]) -> tuple[Check, ...]:
-    """Return checks for a model of other records, to which what they suggest does not apply.
+    """Return checks without their alternatives, for a model of other records.
 
     >>> failed = Check("order", "failed", "two records predict more", leakage=(1.0, 2.0))
     >>> without_alternatives([failed])[0].leakage is None
@@ -228,12 +228,12 @@ def without_alternatives(checks: Iterable[Check]) -> tuple[Check, ...]:
     return tuple(replace(check, alternative=None, leakage=None) for check in checks)
 
 
-def privately(miss: float) -> tuple[Check, ...]:
-    """Return what is known of a chain that was learnt through noise: its region, and no more.
+def private_checks(miss: float) -> tuple[Check, ...]:
+    """Return the checks of a private fit: its region passed, all else is not tested.
 
     ``miss`` is the probability with which the region misses the chain.
 
-    >>> [check.outcome for check in privately(.05)][:2]
+    >>> [check.outcome for check in private_checks(.05)][:2]
     ['passed', 'not tested']
     """
     from undertow.rounding import above
@@ -254,10 +254,10 @@ def _ends(value: Any) -> tuple[float, float | None]:
     return number(least, "leakage"), None if most is None else number(most, "leakage")
 
 
-def accounted(checks: Sequence[Check], name: str, sentence: str) -> tuple[Check, ...]:
-    """Return the checks for a model that accounts for one of them, and how it does.
+def mark_accounted(checks: Sequence[Check], name: str, sentence: str) -> tuple[Check, ...]:
+    """Return the checks with one marked as passed, and the reason added.
 
-    >>> accounted([Check("sample", "not tested", "30 records")], "sample", "a region")[0].words
+    >>> mark_accounted([Check("sample", "not tested", "30 records")], "sample", "a region")[0].words
     '30 records; a region'
     """
     return tuple(
@@ -269,7 +269,7 @@ def accounted(checks: Sequence[Check], name: str, sentence: str) -> tuple[Check,
 
 
 def estimated(checks: Sequence[Check]) -> tuple[Check, ...]:
-    """Return the checks for the point of a fit: nothing accounts for the error of its estimate.
+    """Return the checks for the point of a fit: the error of the estimate is untested.
 
     >>> estimated([Check("sample", "passed", "900 records")])[0].outcome
     'not tested'
@@ -287,7 +287,7 @@ def estimated(checks: Sequence[Check]) -> tuple[Check, ...]:
 
 
 SAME_RECORDS = "same-records"
-"""Accepts that the records to be released are those that the model was fitted to; no check."""
+"""Accepts that the model was fitted to the records that are released; not a check."""
 
 
 def failed(checks: Iterable[Check]) -> tuple[Check, ...]:

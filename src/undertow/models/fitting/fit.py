@@ -18,13 +18,13 @@ from undertow.labels import square
 from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain, one_closed_class
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checks import Basis, Check, accounted
+from undertow.models.fitting.checks import Basis, Check, mark_accounted
 from undertow.models.fitting.hypotheses import (
     Difference,
     Dynamics,
     Hypothesis,
     RatioTest,
-    decided,
+    decide,
     differ,
     hypotheses_of,
     memory_test,
@@ -62,7 +62,7 @@ __all__ = [
     "fit_chain",
     "fit_second_order",
     "homogeneity_test",
-    "of_persons",
+    "person_counts",
     "persons_needed",
     "population",
 ]
@@ -70,7 +70,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HomogeneityTest(RatioTest):
-    """Whether one chain describes all persons.
+    """Likelihood-ratio test of one chain for all persons.
 
     ``difference`` is the likelihood ratio of one chain for each person against one for all; a small
     ``p_value`` says that persons differ. ``persons`` counts those with a transition.
@@ -95,7 +95,7 @@ class HomogeneityTest(RatioTest):
         )
 
 
-def of_persons(tally: Tally | None) -> Ints:
+def person_counts(tally: Tally | None) -> Ints:
     """Return the transitions of each person (P, k, k), or refuse a fit that kept none."""
     if tally is None or tally.persons is None:
         raise NotSupported(
@@ -117,26 +117,26 @@ def homogeneity_test(tally: Tally | None) -> HomogeneityTest:
     >>> MarkovChain.fit(sample, public=True).homogeneity_test().degrees
     8
     """
-    counts = of_persons(tally)
+    counts = person_counts(tally)
     counts = counts[counts.sum(axis=(1, 2)) > 0]  # (P, k, k)
     return HomogeneityTest(len(counts), differ(counts))
 
 
 NOT_PRIVATE = "not private: made of the records themselves, without noise"
-"""What a model says of itself that was fitted to records without noise."""
+"""The note of a model that was fitted to records without noise."""
 
-_STEPS = 6
+_STAIRCASE_BOXES = 6
 """Boxes of a staircase, for chains that stay and for chains that change (each)."""
-_GRID = 1 / 32
+_LOG_ODDS_GRID = 1 / 32
 """Log-odds are rounded outwards to multiples of this: no person's own number is kept."""
-_BETA = 0.01
+_PERSON_ERROR = 0.01
 """The error that a person's estimate may have before an extreme person is left out instead."""
-_SLACK = 1e-9
+_INTERVAL_SLACK = 1e-9
 """Relative widening of every interval, outwards: far above the roundings of its logarithms."""
 
 
 def persons_needed(share: float, confidence: float) -> int:
-    """Return the least number of persons that can speak of a share of all persons.
+    """Return the least number of persons needed for a statement about a share of all.
 
     The least n with 1 - share^n > confidence.
 
@@ -163,7 +163,9 @@ def population(
     Arguments as in `FittedChain.population`. Cost O(P log P).
     """
     confidence = _part(confidence, "confidence")
-    counts = _enough(of_persons(tally), tally, check_count(least, "least (transitions)", 0))
+    counts = _usable_persons(
+        person_counts(tally), tally, check_count(least, "least (transitions)", 0)
+    )
     if share is None:
         boxes, open_ends = _of_sample(counts, confidence)
         note = f"holds for every person in the sample ({len(counts)} persons)"
@@ -187,8 +189,8 @@ def population(
     return ModelSet(models, f"{note}; {NOT_PRIVATE}")
 
 
-def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
-    """Return the persons that can be spoken of, or refuse."""
+def _usable_persons(counts: Ints, tally: Tally | None, least: int) -> Ints:
+    """Return the counts of persons with enough transitions, or refuse."""
     if counts.shape[1] != 2:
         raise NotSupported(
             f"the chains of persons are bounded for two states, and these have {counts.shape[1]}; "
@@ -208,7 +210,7 @@ def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
 
 
 def _of_sample(counts: Ints, confidence: float) -> tuple[Array, int]:
-    """Return boxes (J, 2, 2) that hold all persons at once, and how many are open."""
+    """Return boxes (J, 2, 2) that hold all persons at once, and the number of open ones."""
     boxes = _regions(counts, (1 - confidence) / len(counts))
     open_ends = int((~np.isfinite(boxes)).any(axis=(1, 2)).sum())
     return (boxes, open_ends) if open_ends else (_staircase(boxes), 0)
@@ -246,15 +248,15 @@ def _of_share(counts: Ints, share: float, confidence: float) -> tuple[Array, int
 
 
 def _order_statistic(total: int, share: float, confidence: float) -> tuple[int, float]:
-    """Return how many extreme persons may be left out, and the error left to each estimate."""
+    """Return the number of extreme persons left out, and the error of each estimate."""
     from scipy.special import bdtr
 
     def fits(dropped: int, beta: float) -> bool:
         missed = float(bdtr(dropped, total, (1 - share) * (1 - beta)))
-        return missed * (1 + _SLACK) <= 1 - confidence
+        return missed * (1 + _INTERVAL_SLACK) <= 1 - confidence
 
     dropped = 0
-    while fits(dropped + 1, _BETA):
+    while fits(dropped + 1, _PERSON_ERROR):
         dropped += 1
     low, high = 0.0, 0.5
     for _ in range(50):
@@ -284,7 +286,7 @@ def _interval(hits: Ints, misses: Ints, beta: float) -> tuple[Array, Array]:
     from scipy.special import betaln, xlog1py, xlogy
 
     floor = betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5) + math.log(beta)
-    floor = floor - _SLACK * (1 + np.abs(floor))
+    floor = floor - _INTERVAL_SLACK * (1 + np.abs(floor))
     peak = np.where(hits + misses > 0, hits / np.maximum(hits + misses, 1), 0.5)
     ends = []
     for border, never in ((0.0, hits == 0), (1.0, misses == 0)):
@@ -316,7 +318,7 @@ def _steps(boxes: Array) -> Array:
     for first, second in sorted(map(tuple, boxes[:, :, 1].tolist()), reverse=True):
         if not corners or second > corners[-1][1]:
             corners.append((first, second))
-    while len(corners) > _STEPS:
+    while len(corners) > _STAIRCASE_BOXES:
         costs = [(one[0] - two[0]) * (two[1] - one[1]) for one, two in pairwise(corners)]
         place = int(np.argmin(costs))
         corners[place : place + 2] = [(corners[place][0], corners[place + 1][1])]
@@ -326,7 +328,11 @@ def _steps(boxes: Array) -> Array:
 def _rounded(boxes: Array) -> Array:
     """Return boxes of log-odds widened to the grid, without those inside another."""
     wide = np.stack(
-        [np.floor(boxes[..., 0] / _GRID) * _GRID, np.ceil(boxes[..., 1] / _GRID) * _GRID], axis=2
+        [
+            np.floor(boxes[..., 0] / _LOG_ODDS_GRID) * _LOG_ODDS_GRID,
+            np.ceil(boxes[..., 1] / _LOG_ODDS_GRID) * _LOG_ODDS_GRID,
+        ],
+        axis=2,
     )
     wide = np.unique(wide, axis=0)  # (J, state, end)
     held = (wide[:, None, :, 0] >= wide[None, :, :, 0]) & (
@@ -340,7 +346,7 @@ def _rounded(boxes: Array) -> Array:
 def _chain_box(box: Array, states: tuple[State, ...], length: int | None) -> ChainBox:
     """Return the chains with log-odds of staying in a box (state, end), rounded outwards."""
     low, high = (1 / (1 + np.exp(-box[:, end])) for end in (0, 1))  # (state,): staying
-    least, most = low * (1 - _SLACK), 1 - (1 - high) * (1 - _SLACK)
+    least, most = low * (1 - _INTERVAL_SLACK), 1 - (1 - high) * (1 - _INTERVAL_SLACK)
     lower, upper = np.empty((2, 2)), np.empty((2, 2))
     for state in range(2):
         lower[state, state], upper[state, state] = least[state], most[state]
@@ -361,7 +367,7 @@ def _percent(part: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OrderTest(RatioTest):
-    """Whether one record predicts the next as well as two do.
+    """Likelihood-ratio test of order one against order two.
 
     ``difference`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)]; a small
     ``p_value`` speaks against order 1.
@@ -434,7 +440,7 @@ class FittedChain(MarkovChain):
 
     @property
     def checks(self) -> "tuple[Check, ...]":
-        """What the records say about the assumptions of the chain; computed once."""
+        """The checks of the chain, computed once from its counts."""
         checks = self.provenance.checks
         if checks is None:
             from undertow.models.fitting.hypotheses import checks_of
@@ -472,7 +478,7 @@ class FittedChain(MarkovChain):
         return clopper_pearson(self.counts, confidence)
 
     def plausible_region(self) -> ChainBox:
-        """Return the region that the fit stands for: at a confidence of 0.95 unless given."""
+        """Return the confidence region of the fit: at 0.95 unless another is given."""
         region = self.provenance.region
         if not isinstance(region, ChainBox):
             region = self.plausible(0.95)
@@ -483,7 +489,7 @@ class FittedChain(MarkovChain):
         return True
 
     def region(self, confidence: float = 0.95) -> ChainBox:
-        """Return the chains that the records leave plausible, as a model: what the fit stands for.
+        """Return the confidence region of the fit as a model.
 
         The box of Clopper-Pearson intervals that hold together with the stated confidence, one for
         each row of two states, one for each entry of more (Bonferroni): certified for any number of
@@ -558,7 +564,7 @@ class FittedChain(MarkovChain):
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
         models = population(self.tally, share, confidence, least=least, length=self.length)
-        checks = accounted(self.checks, "persons", f"the model {models.note}")
+        checks = mark_accounted(self.checks, "persons", f"the model {models.note}")
         return self.passed_on(models, checks)
 
 
@@ -633,7 +639,7 @@ def _confidence(confidence: float) -> float:
 
 
 def _shares(counts: Ints, prior: float) -> Array:
-    """Return the rows of a chain, or say why the counts do not make one."""
+    """Return the transition matrix of counts, or refuse empty rows."""
     weights = counts + prior
     totals = weights.sum(axis=1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] <= 0)
@@ -677,10 +683,10 @@ def _clopper_pearson(counts: Ints, alpha: float) -> Array:
     return np.stack([low, high], axis=2)  # (k, k, 2)
 
 
-_CARRIED = ("time", "hours", "persons")
+_PAIR_CHECKS = ("time", "hours", "persons")
 """Checks of the first-order fit that speak of order two as well: they compare parts of the records
 by their pairs."""
-_RANK = 1e-12
+_RANK_TOLERANCE = 1e-12
 """Relative variance below which a combination of scores is constant."""
 
 
@@ -734,7 +740,7 @@ class FittedSecondOrderChain(SecondOrderChain):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What the records say about the assumptions of the chain; computed once."""
+        """The checks of the chain, computed once from its counts."""
         checks = self.provenance.checks
         if checks is None:
             checks = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
@@ -791,7 +797,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
     pairs = HiddenChain.of(chain)
     model = Dynamics(pairs.transition, pairs.initial, pairs.shown)
     stretch = _stretch(chain)
-    yield from decided(
+    yield from decide(
         [
             Hypothesis(
                 "order", None, untested="two records against three: runs of four are needed"
@@ -800,7 +806,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
             *(
                 _stretched(test, stretch)
                 for test in hypotheses_of(chain.first)
-                if test.name in _CARRIED
+                if test.name in _PAIR_CHECKS
             ),
         ],
         basis,
@@ -808,7 +814,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
 
 
 def _stretched(test: Hypothesis, factor: float) -> Hypothesis:
-    """Return a test of order one as it is under order two, with its own p-value in words."""
+    """Return a test of order one with its p-value under order two."""
     if not isinstance(test.statistic, Difference):
         return replace(test, statistic=None, alternative=None)
     stretched = test.statistic.stretched(factor)
@@ -837,7 +843,7 @@ def _stretch(chain: FittedSecondOrderChain) -> float:
     alone = flat.T @ (law[:, None] * flat)
     cross = flat.T @ (law[:, None] * (later @ flat))
     values, axes = np.linalg.eigh(alone)
-    kept = values > _RANK * values.max()
+    kept = values > _RANK_TOLERANCE * values.max()
     axes = axes[:, kept] / np.sqrt(values[kept])
     return max(1.0, float(np.linalg.eigvalsh(axes.T @ (alone + cross + cross.T) @ axes).max()))
 
@@ -847,7 +853,7 @@ def fit(
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
     release_id: str | None, missing: State | None = None,
 ) -> "FittedChain | FittedSecondOrderChain | FittedHiddenChain | PrivateFit":  # fmt: skip
-    """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
+    """Fit the model that `MarkovChain.fit` requests; refuse arguments that exclude each other."""
     counted = isinstance(order, int | np.integer) and not isinstance(order, bool)
     hidden = isinstance(order, str) and order == "hidden"
     if not hidden and (not counted or order not in (1, 2)):

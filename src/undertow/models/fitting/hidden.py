@@ -43,7 +43,7 @@ MARGIN, LARGEST = 1e-6, 25.0
 """Least and largest L, and the largest |b|: a law that is attractive by at least the first is so
 after rounding, and transitions e^25 times rarer than others are as good as impossible."""
 
-STEPS, ARRIVED = 30, 1e-9
+STEPS, ASCENT_TOLERANCE = 30, 1e-9
 """Newton steps (cost), and the gain for each transition that was counted at which they end."""
 
 
@@ -114,7 +114,7 @@ def attractive_rows(counts: Array, start: Array) -> Array:
         else:
             break
         point, table, value = tried, table_tried, value + gain
-        if gain <= ARRIVED * total * 1e-3:
+        if gain <= ASCENT_TOLERANCE * total * 1e-3:
             break
     return table
 
@@ -128,7 +128,7 @@ UNDERFLOW = -2
 
 @cache
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loop of this module compiled, or as it is where numba is absent.
+    """Compile a loop with numba; return it unchanged if numba is not installed.
 
     What was compiled is kept on the disk, where there is a place that can be written to.
 
@@ -266,7 +266,7 @@ def smooth(
 def smooth_logs(
     codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
 ) -> int:
-    """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
+    """Fill ``out`` as `smooth` does, from logarithms: for probabilities that underflow."""
     size = start.size
 
     def log_total(law: Any, step: Any) -> float:  # ln sum_x exp(law(x) + step(x))
@@ -424,11 +424,11 @@ def decode(
     return -1
 
 
-SHORT, LONG = 30, 1000
+SHORT_STEPS, LONG_STEPS = 30, 1000
 """Steps of every start, and of the best of them (cost)."""
 FINALISTS = 2
 """Starts that go on after the short steps (cost)."""
-CLOSE = 1e-8
+CONVERGED = 1e-8
 """Gain of log-likelihood for each record below which a start has arrived."""
 MOST_STARTS = 10_000
 """Random starts (cost)."""
@@ -547,10 +547,10 @@ def fit_hidden(
     owner = np.repeat(np.arange(size), hidden)  # (m,)
     generator = random_generator(seed)
     guesses = [_random(read, owner, generator) for _ in range(starts)]
-    tried = [_climbed(read, owner, one, SHORT, attractive) for one in guesses]
+    tried = [_climbed(read, owner, one, SHORT_STEPS, attractive) for one in guesses]
     tried.sort(key=lambda one: -one[0])
     best = max(
-        (_climbed(read, owner, one[1], LONG, attractive) for one in tried[:FINALISTS]),
+        (_climbed(read, owner, one[1], LONG_STEPS, attractive) for one in tried[:FINALISTS]),
         key=lambda one: one[0],
     )
     chain = _ordered(best[1][1], owner, read.states, length)
@@ -617,8 +617,8 @@ def _expected(read: Unbroken, law: Starts, owner: npt.NDArray[Any]) -> tuple[Arr
 def _climbed(
     read: Unbroken, owner: npt.NDArray[Any], law: Starts, steps: int, attractive: bool = False
 ) -> tuple[float, Starts]:
-    """Return the log-likelihood that a start reaches, and what it has become."""
-    last, least = -math.inf, CLOSE * read.codes.size
+    """Return the log-likelihood after some steps from a start, and the final law."""
+    last, least = -math.inf, CONVERGED * read.codes.size
     if attractive:  # a totally positive matrix near the start
         law = law[0], attractive_rows(np.zeros_like(law[1]), law[1])
     for step in range(steps):
@@ -652,7 +652,7 @@ def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Genera
 def _ordered(
     step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
 ) -> HiddenChain:
-    """Return the chain with the hidden states of a symbol by what they show next, rising."""
+    """Return the chain with the hidden states of a symbol ordered by their next symbol."""
     rows = np.where(step >= _NEGLIGIBLE, step, 0.0)
     if not one_closed_class(rows):  # regimes that never meet: all but impossible
         rows = np.maximum(step, _NEGLIGIBLE)

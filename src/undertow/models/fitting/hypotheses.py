@@ -34,7 +34,7 @@ __all__ = [
     "Hypothesis",
     "RatioTest",
     "checks_of",
-    "decided",
+    "decide",
     "differ",
     "hypotheses_of",
     "memory",
@@ -72,7 +72,7 @@ _SMALL_COUNT, _SMALL_SHARE = 5.0, 0.2
 
 @dataclass(frozen=True, slots=True)
 class Difference:
-    """Whether several tables of transitions have one law: the likelihood ratio against that.
+    """Likelihood-ratio test of one law for several tables of transitions.
 
     2 sum N_cxy ln [p_c(y | x) / p(y | x)] over tables c, compared with a chi-square law of
     ``degrees`` degrees of freedom, which holds in the limit of many transitions [anderson1957], or,
@@ -119,7 +119,7 @@ class Difference:
 
 
 class RatioTest:
-    """A test by a likelihood ratio: its numbers."""
+    """Base class of named likelihood-ratio tests."""
 
     __slots__ = ()
 
@@ -341,7 +341,7 @@ def memory(tally: Tally, model: Dynamics) -> Autocorrelation | None:
 
 
 def _lags(pairs: Array, size: int) -> list[int]:
-    """Return 2, 4, 8 ... up to where half of the records still have a partner."""
+    """Return the lags 2, 4, 8 ... at which half of the records still have a partner."""
     far = np.flatnonzero(2 * pairs >= pairs[1]) if len(pairs) > 1 else np.zeros(1, np.int64)
     most = int(far[-1])
     lags, lag = [], 2
@@ -412,7 +412,7 @@ class Hypothesis:
 
     ``statistic`` is None if nothing could be computed; ``passed``, ``failed`` and ``untested``
     are the words for each outcome, ``alternative`` makes the model that a failure suggests,
-    and ``advice`` is told with it.
+    and ``advice`` is added to its words.
     """
 
     name: str
@@ -433,18 +433,18 @@ class Hypothesis:
         return self.statistic.p_value
 
 
-def decided(tests: Iterable[Hypothesis], basis: Basis) -> Iterator[Check]:
-    """Yield the checks that tests amount to: failures by Holm's procedure, passes with power.
+def decide(tests: Iterable[Hypothesis], basis: Basis) -> Iterator[Check]:
+    """Decide tests together: failures by Holm's procedure, passes by their power.
 
     The power of a test is that at the strictest level which the procedure can ask of it.
 
     >>> doubtful = Hypothesis("time", Difference(7.4, 2, 0.025, departure=50.0), "alike", "drifts")
     >>> sound = Hypothesis("order", Difference(1.0, 2, 0.6, departure=50.0), "one record suffices")
-    >>> [check.outcome for check in decided([doubtful], "public")]
+    >>> [check.outcome for check in decide([doubtful], "public")]
     ['failed']
-    >>> [check.outcome for check in decided([doubtful, sound], "public")]
+    >>> [check.outcome for check in decide([doubtful, sound], "public")]
     ['failed', 'passed']
-    >>> [check.outcome for check in decided([doubtful, sound, sound], "public")]
+    >>> [check.outcome for check in decide([doubtful, sound, sound], "public")]
     ['passed', 'passed', 'passed']
     """
     held = list(tests)
@@ -482,7 +482,7 @@ _DEPARTURES: dict[type, str] = {
 
 
 def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
-    """Return all checks of a fitted chain, in the order in which they are told.
+    """Return all checks of a fitted chain, in the order of reports.
 
     >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(2999, seed=1)
     >>> chain = MarkovChain.fit(series, public=True)
@@ -495,7 +495,7 @@ def checks_of(chain: "FittedChain", basis: Basis) -> tuple[Check, ...]:
     rarest = int(left.argmin())
     least = int(left[rarest])
     counts = f"{int(left.sum())} transitions; {chain.states[rarest]!r} was left {least} times"
-    return sample(least, counts, basis), *decided(hypotheses_of(chain), basis)
+    return sample(least, counts, basis), *decide(hypotheses_of(chain), basis)
 
 
 def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
@@ -504,7 +504,7 @@ def hypotheses_of(chain: "FittedChain") -> tuple[Hypothesis, ...]:
 
 
 def sample(least: int, reason: str, basis: Basis) -> Check:
-    """Return whether there are enough records for every row of a fit: no test, and no failure.
+    """Return the check of the sample size: it cannot fail.
 
     >>> sample(40, "40 records", "public").words
     '40 records, fewer than 100: known only roughly'

@@ -37,7 +37,7 @@ MISSING = -1
 """The number of a record that is not there."""
 MOST_STATES = 1000
 """More different records than this are measurements, not states."""
-_PLAIN = (str, int, float, bool, bytes, type(None))
+_PLAIN_TYPES = (str, int, float, bool, bytes, type(None))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -160,7 +160,7 @@ def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
 def _split(sequences: Any) -> list[list[Any]]:
     """Return the sequences, each as a list; a single one is a list of one."""
     records = _listed(sequences, "sequences")
-    nested = [type(record) not in _PLAIN and _is_sequence(record) for record in records]
+    nested = [type(record) not in _PLAIN_TYPES and _is_sequence(record) for record in records]
     if not any(nested):
         return [records]
     runs: list[list[Any]] = []
@@ -209,7 +209,7 @@ def _plain(name: Any) -> Any:
 
 
 def given_states(states: Sequence[State]) -> tuple[State, ...]:
-    """Return the names that were passed, checked."""
+    """Return the checked names of states."""
     if isinstance(states, str | Mapping | Set) or not isinstance(states, Iterable):
         raise InvalidModel(
             f"states must be a list of names in order, found {type(states).__name__}"
@@ -221,7 +221,7 @@ def given_states(states: Sequence[State]) -> tuple[State, ...]:
 
 
 def _new(record: Any, known: dict[Any, int], states: Sequence[State] | None, where: str) -> int:
-    """Return the number of a record that was not seen before."""
+    """Return a new number for a record of an unseen state."""
     if _is_missing(record):
         return MISSING
     if states is not None:
@@ -246,7 +246,7 @@ MOST_CELLS = 2**26
 """Counts that are kept for each person, all persons together (512 MiB)."""
 LONGEST_LAG = 400
 """Steps up to which two records are compared: no longer than a test of dependence reaches."""
-_WORD = 64
+_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -338,7 +338,7 @@ class Tally:
         return self if states is None else replace(self, states=tuple(states))
 
     def __repr__(self) -> str:
-        """Return how many states there are: the counts are private."""
+        """Return the number of states only: the counts are private."""
         return f"Tally({len(self.states)} states)"
 
 
@@ -454,19 +454,19 @@ def _lags(
 
 def _packed(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
     """Return flags as bits, the first in the lowest bit of the first word."""
-    held = np.zeros(-(-flags.size // _WORD) * _WORD, np.bool_)
+    held = np.zeros(-(-flags.size // _WORD_BITS) * _WORD_BITS, np.bool_)
     held[: flags.size] = flags
     return np.packbits(held, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def _shifted(words: npt.NDArray[np.uint64], by: int) -> npt.NDArray[np.uint64]:
     """Return the bits moved down along the last axis: bit i of the result is bit i + by."""
-    jump, rest = divmod(by, _WORD)
+    jump, rest = divmod(by, _WORD_BITS)
     moved = np.zeros_like(words)
     kept = words[..., jump:]
     np.right_shift(kept, np.uint64(rest), out=moved[..., : kept.shape[-1]])
     if rest:
-        moved[..., : max(kept.shape[-1] - 1, 0)] |= kept[..., 1:] << np.uint64(_WORD - rest)
+        moved[..., : max(kept.shape[-1] - 1, 0)] |= kept[..., 1:] << np.uint64(_WORD_BITS - rest)
     return moved
 
 
@@ -475,12 +475,12 @@ def _ones(words: npt.NDArray[np.uint64]) -> Ints:
     return np.asarray(np.bitwise_count(words).sum(axis=-1, dtype=np.int64))
 
 
-_NUMBERS = ("counts", "triples", "hours", "together", "ends", "pairs", "visits")
+_SUMMED = ("counts", "triples", "hours", "together", "ends", "pairs", "visits")
 """Arrays that add up."""
 
 
 class Tallying:
-    """A tally that grows: `add` records in order, `tally` what has come.
+    """Incremental tally: `add` records in order, then read the `tally`.
 
     ``most_cells`` bounds the counts that are kept for each person, all persons together, and
     ``most_kept`` the records of one person of which it is not known yet in which half they are;
@@ -522,11 +522,11 @@ class Tallying:
 
     @property
     def persons(self) -> int:
-        """How many persons have come, as far as they are counted."""
+        """The number of persons added so far."""
         return sum(map(len, self._persons or ()))
 
     def add(self, codes: Any, series: Any, persons: Any, hours: Any = None) -> None:
-        """Take the next records: numbers of states, and labels of their series and persons.
+        """Add the next records: numbers of states, and labels of their series and persons.
 
         Labels change where a series or a person ends, and are the same in two pieces where one
         goes on; ``hours`` are those of the clock. Shape (n,) each.
@@ -538,7 +538,7 @@ class Tallying:
         kept = self._carry[0].size
         both = [np.concatenate(parts) for parts in zip(self._carry, new, strict=True)]
         whole, before = self._tally(both), self._tally([part[:kept] for part in both])
-        for name in _NUMBERS:
+        for name in _SUMMED:
             if name in self._sums:
                 self._add(name, getattr(whole, name), 1)
                 self._add(name, getattr(before, name), -1)
@@ -555,7 +555,7 @@ class Tallying:
         self._carry = [part[start:].copy() for part in both]
 
     def merge(self, other: "Tallying") -> None:
-        """Take over the tally of other persons."""
+        """Add the tally of other persons."""
         for name, held in other.closed()._sums.items():
             self._sums[name] = self._sums[name] + held
         self.close()
@@ -572,7 +572,7 @@ class Tallying:
             self._halves = None
 
     def close(self) -> None:
-        """Say that the last person has no more records."""
+        """Close the last person's records."""
         if self._halves is not None:
             self._sums["halves"] = self._sums["halves"] + self._halves.ended()
         self._run, self._carry = 0, [part[:0] for part in self._carry]
@@ -583,7 +583,7 @@ class Tallying:
         return self
 
     def tally(self, order: npt.NDArray[Any] | None = None, *, hours: bool = True) -> Tally:
-        """Return the tally of all records that came; ``order`` says how persons are put."""
+        """Return the tally of all added records; ``order`` is that of the persons."""
         self.close()
         sums, lags = self._sums, min(LONGEST_LAG, max(self._longest, 1) - 1) + 1
         persons = None
@@ -609,7 +609,7 @@ class Tallying:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return the numbers of all persons that came, as arrays and whole numbers."""
+        """Return the state of the tally as arrays and whole numbers."""
         self.close()
         persons = None
         if self._persons is not None:
@@ -664,7 +664,7 @@ class Tallying:
             self._persons = None
 
     def _measure(self, series: Any, *, goes_on: bool) -> None:
-        """Keep the length of the longest series, of which the last may go on."""
+        """Update the length of the longest series; the last one may continue."""
         lengths = np.bincount(np.cumsum(np.append(False, series[1:] != series[:-1])))
         lengths[0] += self._run if goes_on else 0
         self._longest, self._run = max(self._longest, int(lengths.max())), int(lengths[-1])
@@ -687,7 +687,7 @@ class _HalfTransitions:
         self._first = self._count = 0
 
     def add(self, codes: Any, series: Any, persons: Any, kept: int) -> bool:
-        """Take records, the first ``kept`` of which came before; return if all can be kept."""
+        """Add records after the first ``kept``; return whether all fit into memory."""
         ending = np.full(codes.size, -1, self._type)
         there = codes != MISSING
         pair = there[1:] & there[:-1] & (series[1:] == series[:-1])
@@ -717,7 +717,7 @@ class _HalfTransitions:
         return tables
 
     def _extend(self, ending: npt.NDArray[Any]) -> None:
-        """Take records of the person who is not complete."""
+        """Append records of the incomplete person."""
         if ending.size:
             self._kept.append(ending)
         self._count += ending.size
@@ -731,7 +731,7 @@ class _HalfTransitions:
                 self._kept.appendleft(open_)
 
     def _end(self) -> None:
-        """Count what is left of a person who is complete now."""
+        """Count the remaining records of the completed person."""
         for part in self._kept:
             places = np.arange(self._first, self._first + part.size)
             self._sort(part, 2 * (places - 1) >= self._count + self._count % 2)
