@@ -1,10 +1,8 @@
-"""Attackers on flipped and erased series, from the simple to the all-knowing.
+"""Attackers on randomised series and on noisy answers, and the bounds that guarantees give.
 
-Each takes a `Scenario` and returns a `Guess` of every record. *prior* sees nothing. *single-bit*
-looks at one output at a time and knows no model. *correlation-aware* takes the likeliest state of
-each record given all outputs, which no other guess beats on average. *viterbi* takes the
-likeliest series as a whole. *informed* knows all other records. The first four of them, but for
-the prior, are those of section 4 of [chakrabarti2022].
+On series each takes a `Scenario` and returns a `Guess`: *prior*, *single-bit* (one output, no
+model), *correlation-aware* (the posterior mode of each record), *viterbi* (the likeliest series),
+*informed* (all other records known); section 4 of [chakrabarti2022]. `Answered` attacks answers.
 """
 
 import math

@@ -1,9 +1,8 @@
-"""Where code on trial behaves oddly: records that weigh more, records and calls that share noise.
+"""Screening of the audited code: influential records, and records or calls with shared noise.
 
-A screening answers nothing. It runs the code on series of its own, looks for correlations that
-noise of the plan's kind does not have, and names the records, pairs of records and distances
-between calls that an audit should attack beside its ordinary attacks. What it names by mistake
-costs time, and no false alarm: an attack is tested on draws that neither it nor the screening saw.
+The code is run on series of its own, and correlations that noise of the plan's kind does not have
+name the records, pairs and distances to attack. A false finding costs time and no false alarm:
+attacks are tested on draws that the screening has not seen.
 """
 
 import math

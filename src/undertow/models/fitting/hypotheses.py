@@ -1,9 +1,8 @@
 """Tests of a fitted chain: its order, its memory, drift, hours of the day, and persons.
 
 All tests of a fit together fail a true model with probability at most `DOUBT`, by Holm's procedure
-[holm1979]. A test passes if it would have noticed a departure of size `MATTERS` with probability
-`POWER`; otherwise the check is "not tested". The number of records is not a hypothesis: an estimate
-from few records is named as untested, and the region of the fit accounts for it.
+[holm1979]; a test passes if it would have noticed a departure of size `MATTERS` with probability
+`POWER`, and is "not tested" otherwise. Few records are untested, never failed.
 """
 
 import math
