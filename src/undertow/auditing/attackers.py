@@ -325,8 +325,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
         # before[t](s) = Pr[S_t = s | records before], after[t](s) ~ Pr[records after | S_t = s]
         before[first] = law.start
         for t in range(first + 1, end):
-            seen = before[t - 1] * shows[truth[t - 1]]
-            before[t] = seen @ law.kernel(t - 1 - first) / seen.sum()
+            evidence = before[t - 1] * shows[truth[t - 1]]
+            before[t] = evidence @ law.kernel(t - 1 - first) / evidence.sum()
         for t in range(end - 2, first - 1, -1):
             message = law.kernel(t - first) @ (shows[truth[t + 1]] * after[t + 1])
             after[t] = message / message.max()
@@ -757,13 +757,13 @@ class Answered:
         """Return the law of every record given its answer and what is known."""
         laws = np.empty((self.true.codes.size, len(self.chain.states)))  # (records, states)
         for answer, lengths, part in self.parts():
-            known = {
+            facts = {
                 int(place - part.start): self.chain.states[self.true.codes[place]]
                 for place in self.known
                 if part.start <= place < part.stop
             }
             laws[part] = answer_posteriors(
-                answer, self.plan.noise, self.chain, lengths, known=known
+                answer, self.plan.noise, self.chain, lengths, known=facts
             )[0]
         return laws
 

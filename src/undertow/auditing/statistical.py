@@ -237,8 +237,8 @@ def _best_threshold(
         thresholds = np.unique(others[others.size - ranks])
         # how many draws are at or beyond each threshold
         against = others.size - np.searchsorted(others, thresholds, side="left")
-        seen = scores.size - np.searchsorted(scores, thresholds, side="left")
-        guesses = _guesses(seen, against, others.size * delta, error)
+        counts = scores.size - np.searchsorted(scores, thresholds, side="left")
+        guesses = _guesses(counts, against, others.size * delta, error)
         place = int(np.argmax(guesses))
         tried.append((float(guesses[place]), float(thresholds[place])))
     beyond = float(np.nextafter(others[-1], math.inf)) if others.size else -math.inf

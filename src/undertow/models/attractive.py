@@ -87,14 +87,14 @@ def is_attractive(model: Model) -> Attractiveness:
     """
     if not isinstance(model, Model):
         raise InvalidInput(f"a model is required, found {type(model).__name__}")
-    known: dict[str, Callable[[Any], Attractiveness]] = {
+    margins: dict[str, Callable[[Any], Attractiveness]] = {
         "markov-chain": _chain,
         "second-order-chain": _second_order,
         "hidden-chain": _hidden,
         "network": _network,
     }
-    if model.kind in known:
-        return known[model.kind](model)
+    if model.kind in margins:
+        return margins[model.kind](model)
     return Attractiveness(-math.inf, reason=f"not known for {model.describe()}")
 
 

@@ -466,9 +466,9 @@ def check_origin(origin: Any) -> Origin:
     >>> check_origin("public")
     'public'
     """
-    for known in get_args(Origin):
-        if isinstance(origin, str) and origin == known:
-            return known  # type: ignore[no-any-return]
+    for origin_name in get_args(Origin):
+        if isinstance(origin, str) and origin == origin_name:
+            return origin_name  # type: ignore[no-any-return]
     raise InvalidModel(
         f"the origin of a model is {', '.join(map(repr, get_args(Origin)))}; found another"
     )
