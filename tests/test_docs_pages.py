@@ -5,7 +5,6 @@ import json
 import re
 import subprocess
 import sys
-from typing import Any
 
 import pytest
 
@@ -116,23 +115,17 @@ def missing_names(text):
     for place in PLACE.findall(text):
         if not any((home / place).exists() for home in HOMES):
             yield place
-    for name in {*DOTTED.findall(text)} - {*GROUPS}:
-        home = name
-        tail: list[str] = []
-        value: Any = None
-        while True:
-            try:
-                value = importlib.import_module(home)
-                break
-            except ImportError:
-                home, _, last = home.rpartition(".")
-                tail.insert(0, last)
-                if not home:
-                    break
-        for part in tail if home else []:
-            value = getattr(value, part, None)
-        if not home or value is None:
-            yield name
+    names = {*DOTTED.findall(text)} - {*GROUPS}
+    yield from (name for name in sorted(names) if value_of(name) is None)
+
+
+def value_of(name):
+    """Return the module or the attribute of a dotted name, None if there is none."""
+    home, _, last = name.rpartition(".")
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return getattr(value_of(home), last, None) if home else None
 
 
 @pytest.mark.parametrize("page", PAGES)

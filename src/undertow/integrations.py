@@ -222,7 +222,7 @@ _MEASURES: dict[str, Callable[[Any, Neighbours], Guarantee]] = {
 
 
 def plan_to_opendp(plan: "Plan[Any]") -> Any:
-    """Return the OpenDP measurement that does what a plan says: records in, a noisy answer out.
+    """Return the OpenDP measurement of a plan: records in, a noisy answer out.
 
     One replaced record is distance 1 (change-one), at which its map is the level of the plan, or
     its rho. Discrete Laplace noise for counts, histograms and transitions, and on the lattice for
@@ -275,7 +275,7 @@ def to_opendp(
 
     _check(noise)
     query: Any = noise.query
-    exact, told = _asked(query, tuple(states), length, rest)
+    exact, labelled = _counting(query, tuple(states), length, rest)
     kind, space = _kind(query, states), dp.vector_domain(dp.atom_domain(T="i64"))
     amount = lattice_amount(noise, length)
     distance: Any
@@ -286,11 +286,11 @@ def to_opendp(
         steps = int(query.sensitivity()) if query.integral else query.lattice().moved
         distance, moved, draw = dp.l1_distance(T="i64"), steps, dp.m.then_laplace
     try:
-        answered = dp.t.make_user_transformation(
+        measurement = dp.t.make_user_transformation(
             dp.vector_domain(dp.atom_domain(T=kind)), dp.change_one_distance(), space, distance,
             exact, lambda records: records * moved,
         )  # fmt: skip
-        return answered >> draw(scale=amount) >> told
+        return measurement >> draw(scale=amount) >> labelled
     except dp.OpenDPException as error:
         raise NotSupported(
             "OpenDP did not make the measurement; enable what it needs, "
@@ -317,21 +317,21 @@ def _check(noise: Noise) -> None:
         )
 
 
-def _asked(
+def _counting(
     query: Any, states: tuple[State, ...], length: int | None, rest: State | None
 ) -> tuple[Callable[[list[Any]], list[int]], Callable[[list[int]], Any]]:
-    """Return the exact whole numbers of some records, and how noisy ones are told."""
+    """Return a function from records to exact integers, and one that labels noisy ones."""
     wanted = set(states)
 
-    def stood(record: Any) -> Any:
+    def state_of(record: Any) -> Any:
         return record if rest is None or known(record, wanted) else rest
 
     if query.integral:
         query.numbers(states)  # refuses a model without states where they are needed
 
         def counted(records: list[Any]) -> list[int]:
-            found = query.evaluate([stood(record) for record in records], states)
-            return found if isinstance(found, list) else [found]
+            counts = query.evaluate([state_of(record) for record in records], states)
+            return counts if isinstance(counts, list) else [counts]
 
         return counted, lambda numbers: query.label_answer(numbers, states)
     lattice = query.lattice()  # refused where there is none
@@ -353,8 +353,8 @@ def _asked(
             raise InvalidInput(f"the plan is for {length} records, found {len(records)}")
         if not places:
             return [sum(lattice.place(record) for record in records)]
-        found = (stood(record) for record in records)
-        return [sum(places[one] if known(one, wanted) else lattice.missing for one in found)]
+        named = (state_of(record) for record in records)
+        return [sum(places[one] if known(one, wanted) else lattice.missing for one in named)]
 
     return added, lambda numbers: float(query.answer(numbers[0], length or 0))
 

@@ -511,19 +511,21 @@ class TabulatedNoise:
     def exact(self, place: int) -> Fraction:
         """Return Pr[Z = place], exactly."""
         inside = min(max(place, self.first), self.last)
-        found = Fraction(self.weights[inside - self.first], 2**BITS)
+        probability = Fraction(self.weights[inside - self.first], 2**BITS)
         if inside in (self.first, self.last):
             ratio = Fraction(self.ratio)
-            found *= (1 - ratio) * ratio ** abs(place - inside)
-        return found
+            probability *= (1 - ratio) * ratio ** abs(place - inside)
+        return probability
 
     def law(self, low: int, high: int) -> Array:
         """Return Pr[Z = low .. high], each with a relative error of high - low + 8 roundings."""
         places = np.arange(low, high + 1)
         inside = np.clip(places, self.first, self.last)
-        found = np.array([weight / 2**BITS for weight in self.weights])  # correctly rounded
-        found[[0, -1]] *= 1 - self.ratio  # exact: a multiple of 2^-FINE
-        return np.asarray(found[inside - self.first] * self.ratio ** np.abs(places - inside))
+        probabilities = np.array([weight / 2**BITS for weight in self.weights])  # correctly rounded
+        probabilities[[0, -1]] *= 1 - self.ratio  # exact: a multiple of 2^-FINE
+        return np.asarray(
+            probabilities[inside - self.first] * self.ratio ** np.abs(places - inside)
+        )
 
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return the largest |ln Pr[Z = z] / Pr[Z = z + 1]|, the level of the count.

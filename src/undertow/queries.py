@@ -211,7 +211,7 @@ class BaseQuery:
         return records * Fraction(self.sensitivity_upper(length))
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return what so many steps of the lattice over so many records stand for, exactly."""
+        """Return the exact answer of a sum of lattice steps over so many records."""
         raise NotImplementedError
 
     def lattice(self) -> "Lattice":
@@ -640,7 +640,7 @@ class BinaryHistogram(Count):
         return tuple(states) or (self.rest, *self.states)
 
     def complete_numbers(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
-        """Return the noisy count, and what it leaves of all records, in the model's order."""
+        """Return the noisy count and the number of all other records, in the model's order."""
         (count,) = numbers
         return [count if cell in self.states else rows - count for cell in self.cells(states)]
 
@@ -912,7 +912,7 @@ class _Clipped(BaseQuery):
         return tuple(self._share(places[state]) for state in states)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the sum that so many steps over so many records stand for, exactly."""
+        """Return the exact sum of so many lattice steps over so many records."""
         return rows * Fraction(self.lower) + self._share(total)
 
     def answer_shift(self, error: float, rows: int) -> float:
@@ -983,7 +983,7 @@ class Mean(_Clipped):
         return tuple(term / length for term in terms)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the mean that so many steps over so many records stand for, exactly."""
+        """Return the exact mean of so many lattice steps over so many records."""
         return _Clipped.answer(self, total, rows) / max(rows, 1)
 
     def answer_shift(self, error: float, rows: int) -> float:
@@ -1118,7 +1118,7 @@ class Linear(Keyed, BaseQuery):
         return _placed(plain, self.values)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the weighted sum that so many steps stand for, exactly."""
+        """Return the exact weighted sum of so many lattice steps."""
         base = Fraction(self.lower or 0) * sum(map(Fraction, self.weights.tolist()))
         step = Fraction(float(np.abs(self.weights).max())) * Fraction(self.spread) / STEPS
         return base + total * step

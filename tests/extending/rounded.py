@@ -6,7 +6,7 @@ from dataclasses import replace
 from undertow.certificate import Leakage
 from undertow.methods import Method, Scope
 from undertow.planning.chains import EXCHANGE
-from undertow.planning.questions import Question, Scaled, noise_way
+from undertow.planning.questions import Question, Scaled, noise_solver
 
 
 def solve_power(question: Question) -> Scaled:
@@ -29,7 +29,7 @@ POWER_OF_TWO = Method(
     "answer",
     "the exchange rate, with a scale that is a power of two",
     "docs, theory: exchange rate",
-    {"laplace": noise_way(solve_power, prove_power)},
+    {"laplace": noise_solver(solve_power, prove_power)},
     Scope(valid_for="any"),
 )
 """The entry of the registry: an answer, on chains, against any adversary, on data of any shape."""

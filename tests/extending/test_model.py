@@ -14,7 +14,9 @@ ON = ut.Count("on")
 
 @pytest.fixture(autouse=True)
 def _registered(monkeypatch):
-    line = registry.Kind("tests.extending.sensor:StuckSensor", "tests.extending.sensor_bounds")
+    line = registry.Kind(
+        "tests.extending.sensor:StuckSensor", "tests.extending.sensor_bounds:PROVERS"
+    )
     monkeypatch.setitem(registry.KINDS, "stuck-sensor", line)
 
 

@@ -163,7 +163,7 @@ def test_ones_own_table_is_released_and_no_page_shows_a_record(tabs, folder):
     tab.headed("Plan and cost")
     tab.open(tab.page.url.removeprefix(tab.base).replace("/costs", "/release"))
     tab.headed("Review and release")
-    tab.page.get_by_role("heading", name="The budget of the year").wait_for()
+    tab.page.get_by_role("heading", name="Budget of the year").wait_for()
     tab.check("light-own-release")
     tab.press("Dry run")
     tab.page.get_by_role("heading", name="Result of the dry run").wait_for()

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.studio.conftest import found
-from undertow_studio.questions import AskedQuestion
+from undertow_studio.questions import Question
 
 CANARY = "7319173"
 """A private value: it must be in no answer."""
@@ -342,6 +342,6 @@ def test_a_demonstration_begins_with_its_example(opened):
 
 
 def test_a_question_says_the_same_as_a_command_and_as_python():
-    asked_ = AskedQuestion("histogram", unit="window", window="1h", every="5m", limit=0.5)
+    asked_ = Question("histogram", unit="window", window="1h", every="5m", limit=0.5)
     assert asked_.options() == "--histogram --limit 0.5 --secret 1h --every 5m"
     assert "secret=ut.Window(12)" in asked_.python()

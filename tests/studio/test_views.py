@@ -86,7 +86,7 @@ def test_memory_of_chains_without_records():
 def test_leakage_curves_are_the_certified_ones():
     model = chain(50)
     ticks = []
-    found = leakage_view(model, [0.5, 1.0], asked=0.5, tick=lambda: ticks.append(1))
+    found = leakage_view(model, [0.5, 1.0], mark=0.5, tick=lambda: ticks.append(1))
     curves = {curve.name: curve for curve in found.curves}
     assert len(ticks) == 2
     assert curves["knows any other records"].values == tuple(

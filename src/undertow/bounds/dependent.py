@@ -1,12 +1,8 @@
-"""Dependence coefficients: how much of one record shows in the noise-covered value of another.
+"""Dependence coefficients of [liu2016]: how far one record shows in another's noisy value.
 
-The dependent perturbation mechanism of [liu2016] sums, over the records that depend on a target,
-how far each can give it away through Laplace noise of the scale in question. For two records the
-sum is a bound on the leakage; for more it is not (see `dependence_matrix`), so no guarantee of
-this package rests on it: `undertow.planning.dependent` asks for the leakage itself.
-
-The published fragment ends inside section VI-B: the coefficient is defined there, what follows is
-not. Everything here is computed from that definition.
+For two records their sum bounds the leakage; for more it does not (`dependence_matrix`), so no
+guarantee rests on it: `undertow.planning.dependent` asks for the leakage itself. The published
+fragment ends inside section VI-B, and everything here follows from the definition given there.
 """
 
 import math

@@ -111,7 +111,7 @@ def persons(
 
 
 def _uppers(level: float, chains: Sequence[MarkovChain], against: Against) -> Array:
-    """Return upper ends of what a DP level leaks under each chain: one sweep for two states."""
+    """Return upper ends of the leakage of a DP level under each chain: one sweep for two states."""
     size = chains[0].size
     if size == 2:
         return chain_ceilings(level, chains, against)

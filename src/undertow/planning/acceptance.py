@@ -42,13 +42,13 @@ __all__ = [
     "LITTLE",
     "Trial",
     "admit",
-    "jointly",
+    "joint_mechanism",
+    "leakage_under",
     "price",
     "price_level",
     "priced",
     "priced_level",
     "quickly",
-    "under",
 ]
 
 
@@ -79,7 +79,7 @@ Alternative = tuple[str, str, Callable[[], Model]]
 def admit(
     model: Model, accept: object, ask: Callable[[], Trial], *, all_of: bool = True
 ) -> tuple[str, ...]:
-    """Return the accepted names of failed checks, or refuse and say what there is to do.
+    """Return the accepted names of failed checks, or refuse with costs and alternatives.
 
     ``ask`` tries the question under the model.
 
@@ -101,7 +101,7 @@ def admit(
 def _refusal(
     model: Model, missing: list[Check], taken: tuple[str, ...], ask: Callable[[], Trial]
 ) -> str:
-    """Return what failed, what it costs to accept that, and the models that need less."""
+    """Describe failed checks, the cost of accepting each, and models that need fewer."""
     with progress.granting(_TRIAL):
         try:
             trial = ask()
@@ -200,11 +200,11 @@ MOST_STATES = 3
 `undertow.robustness` tries all."""
 
 LITTLE = 0.1
-"""Effort of what is only told beside an answer, or in a refusal: about a second each."""
+"""Effort of what only accompanies an answer or a refusal: about a second each."""
 
 
 def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
-    """Return the plan with the checks of its model, and what it leaks where one of them failed.
+    """Return the plan with the checks of its model, and its leakage where one of them failed.
 
     ``accepted`` are the names of failed checks that the caller took upon themselves.
 
@@ -220,14 +220,14 @@ def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
     return replace(plan, checks=checks, accepted=accepted)
 
 
-def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
-    """Return what a plan leaks about what it protects, if another model is true.
+def leakage_under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
+    """Return the leakage of a plan about its secret, if another model is true.
 
     ``quickly``: by the level of Laplace noise, of which no more is known than what all algorithms
     of it leak, and by the closed exchange at a delta; what the answer itself leaks takes long
     where records stay alike for long.
     """
-    secret, joint = plan.leakage.secret, jointly(plan)
+    secret, joint = plan.leakage.secret, joint_mechanism(plan)
     whole = secret.window > 1 or secret.person
     more: dict[str, Any] = {"secret": secret} if whole else {}
     if quickly and isinstance(joint, Scaled):
@@ -248,12 +248,12 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
 
 
 def quickly(plan: Plan[Any], model: Model) -> bool:
-    """Return whether what a plan leaks under a model is only bounded by its level."""
+    """Return whether the leakage of a plan under a model is bounded by its level alone."""
     return bool(plan.delta) or not isinstance(model, SecondOrderChain)
 
 
 def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
-    """Return what the closed exchange says of a plan with a delta."""
+    """Return the leakage of a plan at its delta by the closed exchange."""
     from undertow.bounds.curves.leakages import at_delta
 
     def pure(level: Any) -> Leakage:
@@ -264,7 +264,7 @@ def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
     return at_delta(joint, model, plan.against, plan.delta, "any", pure, closed=True)
 
 
-def jointly(plan: Plan[Any]) -> Mechanism:
+def joint_mechanism(plan: Plan[Any]) -> Mechanism:
     """Return what all releases of a plan are together: its mechanism, or what several of it keep.
 
     Levels and rho add up, and so do squares of mu (rounded up); what one answer leaks by its own
@@ -319,7 +319,7 @@ def price(check: Check, plan: Plan[Any]) -> Check:
     if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check
     try:
-        leak = under(plan, other, quickly=quickly(plan, other))
+        leak = leakage_under(plan, other, quickly=quickly(plan, other))
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

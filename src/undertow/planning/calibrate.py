@@ -29,7 +29,7 @@ from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import check_positive, divide_up, up
 from undertow.plan import Plan
-from undertow.planning.acceptance import LITTLE, Trial, admit, price, priced, quickly, under
+from undertow.planning.acceptance import LITTLE, Trial, admit, leakage_under, price, priced, quickly
 from undertow.planning.chains import withstood
 from undertow.planning.questions import (
     Objective,
@@ -37,7 +37,7 @@ from undertow.planning.questions import (
     Scaled,
     Shape,
     Solution,
-    Way,
+    Solver,
     chains_of,
     check_question,
 )
@@ -82,7 +82,7 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     """
     with progress.granting(question.effort):
         solutions = [
-            _with_disclaimers(way.solve(part), part) for way, part in _parts(method, question)
+            _with_disclaimers(solver.solve(part), part) for solver, part in _parts(method, question)
         ]
         if not progress.left():
             solutions = [
@@ -96,14 +96,14 @@ def solve(method: Method, question: Question[Any]) -> Solution:
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
-    """Return what a method certifies for a mechanism: where families are mixed, the worst.
+    """Return the leakage that a method certifies for a mechanism: the worst of mixed families.
 
     With an effort of its own, so that it can be repeated.
     """
     with progress.granting(question.effort):
         leaks = [
-            way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
-            for way, part in _parts(method, question)
+            solver.prove(part, mechanism).with_assumptions(part.model.disclaimers())
+            for solver, part in _parts(method, question)
         ]
     if any(leak.secret.window != question.secret.window for leak in leaks):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
@@ -118,40 +118,41 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
 
 
 def _with_disclaimers(solution: Solution, question: Question[Any]) -> Solution:
-    """Return a solution whose certificate, if there is one, says what the model does not cover."""
+    """Return a solution with the disclaimers of its model among the assumptions of its proof."""
     if solution.leakage is None:
         return solution
     leak = solution.leakage.with_assumptions(question.model.disclaimers())
     return replace(solution, leakage=leak)
 
 
-def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
-    """Return the ways of a method, each with the part of the question that it answers."""
+def _parts(method: Method, question: Question[Any]) -> list[tuple[Solver, Question[Any]]]:
+    """Return the solvers of a method, each with the part of the question that it answers."""
     method.check(question)
-    ways = method.solver(question.shape)
-    if ways is None:
+    solvers = method.solver(question.shape)
+    if solvers is None:
         raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
-    if isinstance(ways, str | Way):
-        return [(_way(ways), question)]
+    if isinstance(solvers, str | Solver):
+        return [(_solver(solvers), question)]
     families: dict[str, list[SingleModel]] = {}
     for member in question.model.members():
         families.setdefault(member.family, []).append(member)
     return [
         (
-            _way(ways.get(family) or ways["other"]),
+            _solver(solvers.get(family) or solvers["other"]),
             question if len(families) == 1 else replace(question, model=ModelSet(models)),
         )
         for family, models in families.items()
     ]
 
 
-def _way(solver: str | Way) -> Way:
-    way: Way = named(solver) if isinstance(solver, str) else solver
-    return way
+def _solver(entry: str | Solver) -> Solver:
+    """Return the solver of a registry entry, imported where it is a name."""
+    solver: Solver = named(entry) if isinstance(entry, str) else entry
+    return solver
 
 
 def named(place: str) -> Any:
-    """Return what a name in the registry stands for, imported when it is first asked.
+    """Return the object of a name in the registry, imported when first used.
 
     >>> named("chains.lange_constant").__name__
     'lange_constant'
@@ -325,7 +326,7 @@ def _trial(question: Question[Any]) -> Trial:
         other = replace(small, model=model)
         for method in _candidates(other):
             if method.accepts(other):
-                return under(plan, model, quickly=quickly(plan, model))
+                return leakage_under(plan, model, quickly=quickly(plan, model))
         raise NotSupported("no method answers this question under this model")
 
     return Trial(partial(price, plan=plan), elsewhere)
@@ -389,7 +390,7 @@ def _inferior_plan(question: Question[Any], plans: list[Plan[Any]]) -> Plan[Any]
 
 
 def _least_of_shapes(plans: list[Plan[Any]]) -> Plan[Any]:
-    """Return the plan with the least error, which says by how much it errs less than the others."""
+    """Return the plan with the least error, with the ratios of errors as assumptions."""
     best = least_error(plans)
     notes = []
     for plan in plans:
@@ -582,7 +583,7 @@ def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
 
 
 def _candidates(question: Question[Any]) -> list[Method]:
-    """Return the certified methods that protect what is asked and assume nothing else."""
+    """Return the certified methods that accept a question and are open to ``best``."""
     return [
         method
         for method in METHODS[question.query.task].values()

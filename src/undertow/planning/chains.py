@@ -63,7 +63,7 @@ from undertow.planning.questions import (
     Scaled,
     Solve,
     chains_of,
-    noise_way,
+    noise_solver,
 )
 from undertow.queries import AnyQuery, Count
 from undertow.secrets import Secret
@@ -147,7 +147,7 @@ def prove_exact(question: Question, noise: Scaled) -> Leakage:
 
 @Remembered
 def _own_leakage(question: Question, noise: Scaled) -> Leakage:
-    """Return the leakage of a noisy answer, for the search and for the proof of what it finds."""
+    """Return the leakage of a noisy answer, for the search and for the proof of its result."""
     return leakage(noise, question.model, question.against, valid_for=question.valid_for)
 
 
@@ -206,7 +206,7 @@ def _solve_histogram(question: Question) -> Scaled:
 
 
 def _prove_histogram(question: Question, noise: Scaled) -> Leakage:
-    """Return what windows of records prove of a noisy histogram."""
+    """Return the leakage of a noisy histogram by windows of records."""
     _check_histogram(question)
     leak = leakage(noise, question.model, question.against)
     if leak.method != HISTOGRAMS:
@@ -218,7 +218,7 @@ def _prove_histogram(question: Question, noise: Scaled) -> Leakage:
 
 
 def _check_histogram(question: Question) -> None:
-    """Refuse models and shapes of data that the windows say nothing about."""
+    """Refuse models and shapes of data beyond the theorem of windows."""
     members = question.chains("exact")
     if len(members) > _MOST_CHAINS:
         raise MethodRefused(
@@ -282,7 +282,7 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 
 
 def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
-    """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
+    """Return the leakage of all algorithms of the DP level of a noise; ``whose`` is a note."""
     level = PureDP(noise.level_upper(question.length))
     leak = leakage(level, question.model, question.against, question.window)
     return replace(leak, assumptions=(*leak.assumptions, whose), valid_for="any")
@@ -376,10 +376,10 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _quilt_way(
+def _quilt_solver(
     method: str, search_of: Callable[[Question], QuiltSearch]
 ) -> tuple[Solve, Remembered[[Question, Scaled], Leakage]]:
-    """Return how a search for Markov quilts finds noise, and what it proves for a given one."""
+    """Return the two functions of a method that searches for Markov quilts."""
 
     def solve(question: Question) -> Scaled:
         search, _ = search_of(question)
@@ -402,8 +402,8 @@ def _quilt_way(
     return solve, prove
 
 
-solve_quilt, prove_quilt = _quilt_way("quilt", _exact_quilts)
-solve_quilt_approx, prove_quilt_approx = _quilt_way("quilt-approx", _mixing_quilts)
+solve_quilt, prove_quilt = _quilt_solver("quilt", _exact_quilts)
+solve_quilt_approx, prove_quilt_approx = _quilt_solver("quilt-approx", _mixing_quilts)
 
 
 def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
@@ -419,7 +419,7 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
 
 
 def quilt_leakage(question: Question, method: str, value: float, *notes: str) -> Leakage:
-    """Return what Markov quilts prove, Theorem 4.4 of [wang2016]."""
+    """Return the leakage by Markov quilts, Theorem 4.4 of [wang2016]."""
     return Leakage(
         0.0, up(value), method, question.against, assumptions=notes,
         citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
@@ -511,7 +511,7 @@ def _at_level(question: Question, level: float) -> Scaled:
 
 @Remembered
 def prove_published(question: Question, noise: Scaled) -> Leakage:
-    """Return what a noise leaks in truth, whatever its paper says."""
+    """Return the certified leakage of the noise of a published bound."""
     question.chains("a published bound")
     return leakage(noise, question.model, question.against)
 
@@ -534,13 +534,13 @@ def quilt_effort(model: AnyModel) -> float:
     return work
 
 
-EXACT = noise_way(solve_exact, prove_exact)
-EXCHANGE = noise_way(solve_exchange, prove_exchange)
-QUILT = noise_way(solve_quilt, prove_quilt)
-QUILT_APPROX = noise_way(solve_quilt_approx, prove_quilt_approx)
-WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
-LANGE = noise_way(partial(_published, "lange", lange_constant), prove_published)
-ZHAO = noise_way(partial(_published, "zhao", zhao_constant), prove_published)
-ZHAO_MULTISTEP = noise_way(solve_zhao_multistep, prove_published)
-INFLUENCE_CURVE = noise_way(partial(_rival, "influence-curve", curve_budget), prove_published)
-TEMPORAL = noise_way(partial(_rival, "temporal", temporal_budget), prove_published)
+EXACT = noise_solver(solve_exact, prove_exact)
+EXCHANGE = noise_solver(solve_exchange, prove_exchange)
+QUILT = noise_solver(solve_quilt, prove_quilt)
+QUILT_APPROX = noise_solver(solve_quilt_approx, prove_quilt_approx)
+WASSERSTEIN = noise_solver(solve_wasserstein, prove_wasserstein)
+LANGE = noise_solver(partial(_published, "lange", lange_constant), prove_published)
+ZHAO = noise_solver(partial(_published, "zhao", zhao_constant), prove_published)
+ZHAO_MULTISTEP = noise_solver(solve_zhao_multistep, prove_published)
+INFLUENCE_CURVE = noise_solver(partial(_rival, "influence-curve", curve_budget), prove_published)
+TEMPORAL = noise_solver(partial(_rival, "temporal", temporal_budget), prove_published)

@@ -209,10 +209,10 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
     secret = plan.leakage.secret
-    asked = secret if secret.person else Window(secret.window)
-    sharpest = leakage(plan.mechanism, plan.model, against, asked)
+    hidden = secret if secret.person else Window(secret.window)
+    sharpest = leakage(plan.mechanism, plan.model, against, hidden)
     if plan.task == "answer" and not covers_records(plan, sharpest):  # of any pattern of records
-        sharpest = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+        sharpest = leakage(plan.mechanism, plan.model, against, hidden, valid_for="any")
     if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
         return sharpest
     return replace(sharpest, upper=min(sharpest.upper, plan.leakage.upper))
@@ -252,7 +252,7 @@ class Comparison(ResultTable):
     accepted: tuple[str, ...] = ()
 
     def conditions(self) -> tuple[str, ...]:
-        """Return what weakens every row, as clauses: failed checks, and what was not tested.
+        """Return the conditions of every row, as clauses: failed checks, and those not tested.
 
         The cost of a failed check is that of the best plan.
         """
@@ -407,7 +407,7 @@ class Comparison(ResultTable):
         return "\n".join([first, *columns(lines), *remarks])
 
     def _promise(self) -> str:
-        """Return what is asked of every method."""
+        """Describe the limit that every method must keep."""
         at = f" at delta {stated(self.delta)}" if self.delta else ""
         return f"a leakage of at most {self.limit:g}{at}"
 
@@ -463,7 +463,7 @@ def compare(
         query, model, limit, against, secret, delta=delta, noise=noise, releases=releases,
         missing=missing,
     )  # fmt: skip
-    asked = [
+    questions = [
         (method, question.shaped(shape))
         for shape in question.shapes(noise)
         for method in _methods(question, methods, shape)
@@ -473,8 +473,8 @@ def compare(
     rows: list[Row] = []
     stopped = False
     try:
-        for method, part in asked:
-            with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
+        for method, part in questions:
+            with progress.inside(f"asking {method.name}", len(rows) + 1, len(questions)):
                 named = methods is not None and not method.anytime
                 rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
@@ -486,7 +486,7 @@ def compare(
     table = Comparison(
         tuple(rows), query, question.model, question.limit, question.against, question.delta,
         question.releases, question.secret, question.model.checks,
-        missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
+        missing=tuple(method.name for method, _ in questions[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best
     if best is None or stopped:  # to price a failed check takes as long as another plan
@@ -546,27 +546,29 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(
+    question = check_question(
         query, model, float(levels[0]), against, secret, delta=delta, releases=releases
     )
-    found = _methods(asked, methods)
-    if asked.delta:
-        normal = _methods(asked, methods, "gaussian")
-        found += [m for m in normal if not m.pure and (methods is not None or m.quick)]
-    found = [method for method in found if releases == 1 or method.scope.releases]
+    chosen = _methods(question, methods)
+    if question.delta:
+        normal = _methods(question, methods, "gaussian")
+        chosen += [m for m in normal if not m.pure and (methods is not None or m.quick)]
+    chosen = [method for method in chosen if releases == 1 or method.scope.releases]
     if methods is None:
-        found = [method for method in found if method.best != "alone"]
-    found = [method for method in found if asked.secret.window == 1 or method.scope.windows]
-    found = [method for method in found if not asked.secret.person or method.scope.persons]
-    protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
-    errors: dict[str, list[float]] = {method.name: [] for method in found}
+        chosen = [method for method in chosen if method.best != "alone"]
+    chosen = [method for method in chosen if question.secret.window == 1 or method.scope.windows]
+    chosen = [method for method in chosen if not question.secret.person or method.scope.persons]
+    protected = {
+        method.name: against if method.guards(against) else "ignorant" for method in chosen
+    }
+    errors: dict[str, list[float]] = {method.name: [] for method in chosen}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
     for level in levels:
-        for method in found:
+        for method in chosen:
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                asked.shaped("laplace" if method.pure else "gaussian"),
+                question.shaped("laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -585,21 +587,21 @@ def error_curves(
         levels,
         {name: freeze(values) for name, values in errors.items()},
         {name: who if isinstance(who, str) else words(who) for name, who in protected.items()},
-        {method.name: method.certified for method in found},
+        {method.name: method.certified for method in chosen},
     )
 
 
 def _methods(
     question: Question[Any], names: Sequence[str] | None, shape: Shape = "laplace"
 ) -> list[Method]:
-    """Return the methods of some names that know a kind of noise, by default all for the model."""
+    """Return the methods of some names that calibrate a kind of noise; by default, of the model."""
     task = question.query.task
     if names is not None:
-        found = [find_method(task, name) for name in check_listed(names, "methods")]
+        methods = [find_method(task, name) for name in check_listed(names, "methods")]
     else:
-        found = [method for method in METHODS[task].values() if method.suits(question.model)]
+        methods = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
-    return [method for method in found if alone or method.solver(shape) is not None]
+    return [method for method in methods if alone or method.solver(shape) is not None]
 
 
 _MICROSECOND = 1 / 30

@@ -102,7 +102,7 @@ def _proved(plan: Plan[Any]) -> Leakage:
 
 
 def covers_records(plan: Plan[Any], leak: Leakage) -> bool:
-    """Return whether a proof about the noise of a plan covers what it says of missing records."""
+    """Return whether a proof about the noise of a plan covers its missing records."""
     return plan.missing != "any" or over_patterns(leak, plan.noise, plan.model)
 
 
@@ -304,7 +304,7 @@ def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
 
 
 def group_size(model: AnyModel) -> int | None:
-    """Return the most records of a group under a model, None where it speaks of no groups.
+    """Return the most records of a group under a model, None where it has no groups.
 
     >>> from undertow import Groups, MarkovChain
     >>> group_size(Groups(4)), group_size(MarkovChain([[.9, .1], [.3, .7]]))
@@ -340,7 +340,7 @@ def check_groups(model: AnyModel, largest: int, *, person: str | None) -> None:
 
 
 def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | None) -> Leakage:
-    """Return a proof under a model of groups with what the data says about their sizes."""
+    """Return a proof under a model of groups with the sizes of groups in the data."""
     size = group_size(model)
     if size is None:
         return proof
@@ -353,7 +353,7 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
 
 
 def _alone(size: int, shape: Shaped) -> str:
-    """Return what is known of groups that no column names."""
+    """Return the assumptions about groups that no column names."""
     if shape.series <= size:
         return f"all {shape.series} records are one group of at most {size}"
     return (
@@ -363,7 +363,7 @@ def _alone(size: int, shape: Shaped) -> str:
 
 
 def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:
-    """Return the clause of a guarantee about groups that nobody could check, if there are any."""
+    """Return the clauses of a guarantee about groups that could not be checked."""
     size = group_size(model)
     if size is None or not ungrouped:
         return ()

@@ -1,4 +1,4 @@
-"""The dependent perturbation mechanism, believed only where a leakage confirms it.
+"""The dependent perturbation mechanism, used only where a leakage confirms it.
 
 [liu2016] adds up what every other record gives away about the target, pair by pair, and calls the
 sum a sensitivity. Pairs do not tell all, so here the sum proposes a scale and the leakage of that
@@ -29,7 +29,7 @@ from undertow.models.networks import BayesianNetwork
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
-from undertow.planning.questions import Question, Remembered, Scaled, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
@@ -79,7 +79,7 @@ def dependent(question: Question) -> Scaled:
 
 @Remembered
 def prove_dependent(question: Question, noise: Scaled) -> Leakage:
-    """Return the leakage that confirms a noise, or else what its baseline proves."""
+    """Return the leakage that confirms a noise, or else that of its baseline."""
     proposal, note = _proposal(question)
     if proposal is not None:
         leak = leakage(noise, question.model, question.against)
@@ -194,7 +194,7 @@ def _confirmed_noise(question: Question, first: float) -> Proposal:
 
 
 def _prove_baseline(question: Question, noise: Scaled, reason: str) -> Leakage:
-    """Return what a noise leaks on L records that depend on each other in any way.
+    """Return the leakage of a noise on L records of arbitrary dependence.
 
     Gaussian records without a range are beyond that bound: only their leakage can prove it.
     """
@@ -220,4 +220,4 @@ def _with_note(leak: Leakage, note: str, valid_for: Literal["series", "any"]) ->
     return replace(leak, assumptions=(*leak.assumptions, note), valid_for=valid_for)
 
 
-DEPENDENT = noise_way(dependent, prove_dependent)
+DEPENDENT = noise_solver(dependent, prove_dependent)

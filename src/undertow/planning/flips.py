@@ -29,7 +29,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import GRAIN, Array, freeze
 from undertow.planning.budget import BRACKETS, PRECISE, Search, aim, budget_for, largest_level
-from undertow.planning.questions import Question, Solution, Way, chains_of
+from undertow.planning.questions import Question, Solution, Solver, chains_of
 from undertow.progress import spend
 from undertow.queries import Series
 
@@ -90,7 +90,7 @@ class Aim:
     weights: Array | None
 
     def cost(self, channel: Array) -> float:
-        """Return what a channel costs: weighted flips, or bits short of full knowledge of none."""
+        """Return the cost of a channel: weighted flips, or less its information in bits."""
         if self.weights is None:
             return -self.bits(channel)
         return self.cost_of_rates(1 - np.diag(channel))
@@ -241,7 +241,7 @@ class CutSet:
         return len(self.cuts)
 
     def add(self, cuts: list[Cut]) -> None:
-        """Take more attacks in."""
+        """Add attacks."""
         for cut in cuts:
             key = (cut.shown, cut.target, cut.value, cut.other, cut.fixed.tobytes(),
                    cut.law.tobytes(), cut.steps.tobytes())  # fmt: skip
@@ -252,7 +252,7 @@ class CutSet:
             self._pack()
 
     def _pack(self) -> None:
-        """Lay all attacks out in arrays, with axes (attacks, records, value or other, states)."""
+        """Write all attacks to arrays, with axes (attacks, records, value or other, states)."""
         count, size = len(self.cuts), len(self.cuts[0].law)
         records = max(len(cut.shown) for cut in self.cuts)
         self.law = np.array([cut.law for cut in self.cuts])[:, None, :]  # (C, 1, k)
@@ -413,7 +413,7 @@ def positively_correlated(chain: MarkovChain) -> bool:
 
 
 def one_sided(a: float, state: int) -> RandomizedResponse:
-    """Return a channel with a rare output of ratio e^a for one state; the other says nothing.
+    """Return a channel with a rare output of ratio e^a for one state, and a neutral one.
 
     >>> channel = one_sided(1.0, 0)
     >>> round(float(channel.matrix[0, 0] / channel.matrix[1, 0]), 6)
@@ -434,8 +434,8 @@ def half_planes(
 
     >>> from undertow.bounds.engine import leakage
     >>> chain = MarkovChain([[.8, .2], [.35, .65]])
-    >>> found = half_planes(lambda channel: leakage(channel, chain, "ignorant"), chain, 2.0)
-    >>> [round(math.exp(ratio), 8) for ratio in found]
+    >>> ratios = half_planes(lambda channel: leakage(channel, chain, "ignorant"), chain, 2.0)
+    >>> [round(math.exp(ratio), 8) for ratio in ratios]
     [2.57238833, 2.17134279]
     """
     ratios = [
@@ -469,14 +469,14 @@ def largest_ratio(
     if math.isinf(first.upper) and not measure(_LEAST * limit).proves(limit):
         return 0.0
     try:
-        found = largest_level(
+        level = largest_level(
             lambda level: first if level == start else measure(min(level, LARGEST)),
             model, limit,
             Search(search.precision, start),
         )  # fmt: skip
     except NotSupported:
         return 0.0
-    return min(found, LARGEST)
+    return min(level, LARGEST)
 
 
 def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
@@ -663,7 +663,7 @@ _MISSED = 1e-6
 def found_cuts(
     leak: Leakage, mechanism: RandomizedResponse, chains: list[MarkovChain]
 ) -> list[Cut]:
-    """Return the attack behind a leakage, on the chain on which it tells the most; or none."""
+    """Return the attack of a leakage, on the chain on which it leaks most; or none."""
     if leak.witness is None or not leak.witness.outputs:
         return []
     cuts = [Cut.of(leak.witness, chain) for chain in chains]
@@ -681,8 +681,8 @@ class ChannelSearch:
     >>> def attacks(channel):
     ...     return found_cuts(leakage(channel, chain), channel, [chain])
     >>> search.cuts.add(attacks(start))
-    >>> found = search.settled(search.descended(start.matrix, FIRST_BOX), attacks, 6)
-    >>> channel, leak = search.certified(found, lambda one: leakage(one, chain), [chain])
+    >>> channel = search.settled(search.descended(start.matrix, FIRST_BOX), attacks, 6)
+    >>> channel, leak = search.certified(channel, lambda one: leakage(one, chain), [chain])
     >>> aim.flips(channel.matrix) < 0.48, leak.proves(search.limit)
     (True, True)
     """
@@ -1013,7 +1013,7 @@ _NUDGES = 24
 
 @dataclass(frozen=True, slots=True)
 class _FlipTask:
-    """What is asked: a guarantee on a model against an adversary, and what the flips are for."""
+    """The question of flips: a limit on a model against an adversary, and the aim of the flips."""
 
     model: AnyModel
     size: int
@@ -1083,7 +1083,7 @@ def _check_uncertain(task: _FlipTask) -> None:
 
 
 def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
-    """Return flips with what they keep of the series, and what is to be said about them."""
+    """Return flips as a solution, with measures of the series that they leave."""
     measures = [("expected flips", task.aim.flips(mechanism.matrix))]
     if _followed(task.model):
         measures.append(("information", task.aim.bits(mechanism.matrix)))
@@ -1092,7 +1092,7 @@ def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Sol
 
 
 def _constant(task: _FlipTask, channel: Array) -> list[str]:
-    """Say so where always showing one state would cost less than these flips."""
+    """Return a note where always showing one state would cost less than these flips."""
     aim = task.aim
     if aim.weights is None or not _followed(task.model):
         return []
@@ -1168,7 +1168,7 @@ def _exact_second_order(task: _FlipTask, chain: SecondOrderChain) -> Solution:
 
 
 def _guess(task: _FlipTask) -> tuple[float, float] | None:
-    """Return the ratios of the closed form, the least over the chains it knows; None if none."""
+    """Return the ratios of the closed form, the least over its chains; None without any."""
     if task.against == "informed":
         return task.limit, task.limit
     ratios = []
@@ -1231,13 +1231,13 @@ def _improved(task: _FlipTask, search: ChannelSearch) -> Iterator[Array]:
 
 
 def _even(task: _FlipTask, certified: Certified | None, notes: list[str]) -> Solution:
-    """Return what was found, or k-ary randomised response where that serves better."""
+    """Return the better of the certified channel and k-ary randomised response."""
     level = largest_even_level(task.oracle, task.model, task.limit, task.size)
     if level <= 0:
         return _silent(task, "exact") if certified is None else _found(task, *certified, *notes)
     even = _certified(task, lambda share: even_channel(task.size, level * share))
-    ways = [even] if certified is None else [certified, even]
-    best = min(ways, key=lambda way: task.aim.cost(way[0].matrix))
+    channels = [even] if certified is None else [certified, even]
+    best = min(channels, key=lambda pair: task.aim.cost(pair[0].matrix))
     return _found(task, *best, *notes)
 
 
@@ -1352,7 +1352,7 @@ def _certified(
 
 
 def _prove(method: str, *notes: str) -> Callable[[Question[Series], Flips], Leakage]:
-    """Return the proof of flips by their own leakage, with what it rests on besides the model."""
+    """Return the prover of flips by their own leakage, with its further assumptions."""
 
     def prove(question: Question[Series], mechanism: Flips) -> Leakage:
         if _says_nothing(mechanism):
@@ -1379,7 +1379,7 @@ def _says_nothing(mechanism: Flips) -> bool:
     return isinstance(mechanism, RandomizedResponse) and np.ptp(mechanism.matrix, axis=0).max() == 0
 
 
-EXACT = Way(_exact, _prove("exact"))
-EXCHANGE = Way(_exchange, _prove_level)
-XOR = Way(_xor, _prove("xor", WHOLE))
-CHAKRABARTI = Way(_chakrabarti, _prove("chakrabarti", PUBLISHED))
+EXACT = Solver(_exact, _prove("exact"))
+EXCHANGE = Solver(_exchange, _prove_level)
+XOR = Solver(_xor, _prove("xor", WHOLE))
+CHAKRABARTI = Solver(_chakrabarti, _prove("chakrabarti", PUBLISHED))

@@ -16,7 +16,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Question, Remembered, Scaled, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["BOUND", "EXACT", "EXCHANGE"]
@@ -108,7 +108,7 @@ def gaussian_bound(question: Question) -> Laplace:
 
 @Remembered
 def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
-    """Return what the noise of the published bound leaks in truth."""
+    """Return the certified leakage of the noise of the published bound."""
     return _proved(question, "gaussian-bound", noise, metric=False)
 
 
@@ -163,6 +163,6 @@ def _gaussians(question: Question) -> list[AnyGaussian]:
     return list(question.model.members())  # type: ignore[arg-type]
 
 
-EXACT = noise_way(exact, prove_exact)
-EXCHANGE = noise_way(exchange, prove_exchange)
-BOUND = noise_way(gaussian_bound, prove_gaussian_bound)
+EXACT = noise_solver(exact, prove_exact)
+EXCHANGE = noise_solver(exchange, prove_exchange)
+BOUND = noise_solver(gaussian_bound, prove_gaussian_bound)

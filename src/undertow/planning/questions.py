@@ -1,4 +1,4 @@
-"""What is asked of a method of calibration, and what it answers."""
+"""The question that a method of calibration answers, its validation, and the solution."""
 
 import math
 from collections.abc import Callable, Sequence
@@ -34,10 +34,10 @@ __all__ = [
     "Shape",
     "Solution",
     "Solve",
-    "Way",
+    "Solver",
     "chains_of",
     "check_question",
-    "noise_way",
+    "noise_solver",
 ]
 
 
@@ -63,7 +63,7 @@ def chains_of(model: AnyModel) -> list[MarkovChain]:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Q]):
-    """What is asked of a method.
+    """A validated question for a method of calibration.
 
     ``search`` says how closely to look for the least noise, ``objective`` what flips should spare,
     or which error a table of noise.
@@ -108,7 +108,7 @@ class Question(Generic[Q]):
 
     @property
     def form(self) -> Literal["any", "ignorant"]:
-        """Which influences of a record on others count: given what is known, or alone."""
+        """Which influences of a record on others count: given other known records, or alone."""
         return "ignorant" if self.against == "ignorant" else "any"
 
     @property
@@ -129,7 +129,7 @@ class Question(Generic[Q]):
         return chains
 
     def with_missing(self, missing: State) -> "Question[Q]":
-        """Return the question once it is said what a missing record is.
+        """Return the question with what a missing record is.
 
         A histogram whose records are all in some state is another question: its sum is public.
         """
@@ -182,7 +182,7 @@ Prove = Callable[[Question, Scaled], Leakage]
 
 
 class Remembered(progress.Metered[P, R]):
-    """A pure function that keeps what it found last.
+    """A pure function that keeps its last results.
 
     Every plan is proved when it is made and again before it is used; the second time is free.
 
@@ -194,7 +194,7 @@ class Remembered(progress.Metered[P, R]):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A mechanism that answers a question, and what is to be said about it.
+    """A mechanism that answers a question, with its proof, notes and measures.
 
     ``leakage`` is what its search proved of it, None where that is still to be done; ``notes`` are
     further assumptions, ``measures`` named numbers about it, and ``optimal`` says whether nothing
@@ -209,8 +209,8 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a method goes about a question: find a mechanism for it, and prove any given one.
+class Solver:
+    """The two functions of a method: one finds a mechanism, one proves any given one.
 
     ``prove`` returns what the method certifies for a mechanism, and searches for none.
     """
@@ -219,9 +219,9 @@ class Way:
     prove: Callable[["Question[Any]", Any], Leakage]
 
 
-def noise_way(solve: Solve, prove: Prove) -> Way:
-    """Return the way of a method that finds nothing but noise."""
-    return Way(lambda question: Solution(solve(question)), prove)
+def noise_solver(solve: Solve, prove: Prove) -> Solver:
+    """Return the solver of a method whose solution is noise alone."""
+    return Solver(lambda question: Solution(solve(question)), prove)
 
 
 def check_question(
@@ -239,7 +239,7 @@ def check_question(
     missing: State | None = None,
     effort: float = 1.0,
 ) -> Question[Any]:
-    """Return the question if it makes sense: states that exist, records inside the series."""
+    """Check all parts of a question against the model, and return it."""
     if not isinstance(query, BaseQuery):
         raise InvalidInput(
             f"the first argument must be a query such as Count('active'), found "
@@ -304,7 +304,7 @@ def check_question(
 
 
 def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
-    """Return what a missing record is, None if nothing is said of an answer; or refuse it."""
+    """Check what a missing record is; None leaves it to the method of an answer."""
     states = model.states
     for word in ("any", "none"):
         if word in states:

@@ -77,9 +77,9 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code  # type: ignore[attr-defined]
-    words = {404: "there is no such page", 405: "this page cannot be asked in that way"}
-    said = words.get(status, error.detail)  # type: ignore[attr-defined]
-    return studio_of(request).page("refused", status, reason=said, again="", path="")
+    words = {404: "there is no such page", 405: "this page does not take such a request"}
+    reason = words.get(status, error.detail)  # type: ignore[attr-defined]
+    return studio_of(request).page("refused", status, reason=reason, again="", path="")
 
 
 async def _failed(request: Request, error: Exception) -> Response:

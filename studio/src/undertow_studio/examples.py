@@ -90,8 +90,8 @@ def _family(draw: random.Random) -> str:
 
 
 def _household(draw: random.Random) -> str:
-    found = _flu().network(0.3).simulate(seed=draw.randrange(10**6))
-    return "\n".join(["health", *map(str, found)]) + "\n"
+    states = _flu().network(0.3).simulate(seed=draw.randrange(10**6))
+    return "\n".join(["health", *map(str, states)]) + "\n"
 
 
 def _pressure(draw: random.Random) -> str:

@@ -65,14 +65,14 @@ def fit(source: PrivateTable, reading: Reading) -> Fit:
         _ = chain.checks  # computed here, once
         people = None if kept.persons is None else len(kept.persons)
         doing("comparing persons")
-        said = _people(chain)
-        return Fit(chain, kept.records, kept.missing, people, said)
+        differences = _people(chain)
+        return Fit(chain, kept.records, kept.missing, people, differences)
 
 
 def _people(chain: FittedChain) -> str:
     """Return whether persons do not fit, in words; '' where they cannot be compared."""
-    found = [check.outcome for check in chain.checks if check.name == "persons"]
-    if "passed" in found:
+    outcomes = [check.outcome for check in chain.checks if check.name == "persons"]
+    if "passed" in outcomes:
         return "No person differs from the others by more than chance."
     apart = persons_view(chain)
     return "" if apart is None else apart.words()
@@ -264,12 +264,12 @@ def persons_view(
     if fitted.tally is None or fitted.tally.persons is None or len(fitted.tally.persons) < 2:
         return None
     try:
-        found = person_budgets(fitted, limit, against, least=least)
+        budgets = person_budgets(fitted, limit, against, least=least)
     except NotSupported:  # nobody with so many transitions, or too many persons to compare
         return None
     return Persons(
-        found.persons, found.limit, found.pooled, found.median, found.worst, found.leaks,
-        _basis(fitted),
+        budgets.persons, budgets.limit, budgets.pooled, budgets.median, budgets.worst,
+        budgets.leaks, _basis(fitted),
     )  # fmt: skip
 
 
@@ -302,8 +302,8 @@ def _long_run(chain: MarkovChain) -> Array:
 
 def _finding(check: Check) -> CheckOutcome:
     question, meaning = _QUESTIONS.get(check.name, (check.name.capitalize(), ""))
-    said = check.words + (f"; {check.cost()}" if check.cost() else "")
-    return CheckOutcome(check.name, question, check.outcome, said, meaning, check.origin)
+    words = check.words + (f"; {check.cost()}" if check.cost() else "")
+    return CheckOutcome(check.name, question, check.outcome, words, meaning, check.origin)
 
 
 def _first(values: Array, below: float) -> int | None:

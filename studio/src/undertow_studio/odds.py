@@ -118,13 +118,13 @@ def chance_above(p: float) -> str:
     ('1 in 4', '3 in 4', '1 in 37', 'certainty')
     """
     _check(p)
-    found = min((c for c in _simple() if c >= Fraction(p)), default=Fraction(1))
+    chance = min((c for c in _simple() if c >= Fraction(p)), default=Fraction(1))
     if p <= _LEAST:
         return _said(Fraction(1, 10**9)) if p else "0"
     if p < 0.1:  # 1 in n, n as large as p allows
         whole = int(1 / Fraction(p))
-        found = min(found, Fraction(1, _rounded_down(whole)))
-    return _said(found)
+        chance = min(chance, Fraction(1, _rounded_down(whole)))
+    return _said(chance)
 
 
 def chance_below(p: float) -> str:
@@ -134,13 +134,13 @@ def chance_below(p: float) -> str:
     ('2 in 9', '1 in 38', '0')
     """
     _check(p)
-    found = max((c for c in _simple() if c <= Fraction(p)), default=Fraction(0))
+    chance = max((c for c in _simple() if c <= Fraction(p)), default=Fraction(0))
     if p < _LEAST:
         return "0"
     if p < 0.1:
         whole = math.ceil(1 / Fraction(p))
-        found = max(found, Fraction(1, _rounded_up(whole)))
-    return _said(found)
+        chance = max(chance, Fraction(1, _rounded_up(whole)))
+    return _said(chance)
 
 
 def about(p: float) -> str:

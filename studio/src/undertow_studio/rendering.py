@@ -32,16 +32,21 @@ def environment() -> "jinja2.Environment":
     """Return the templates' environment: everything is escaped, nothing may be undefined."""
     import jinja2
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("undertow_studio"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs, "factor": factor}
-    made.filters |= {
+    templates.globals |= {
+        "steps": STEPS,
+        "version": __version__,
+        "beliefs": beliefs,
+        "factor": factor,
+    }
+    templates.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
         "number": _number, "sentence": _sentence,
     }  # fmt: skip
-    return made
+    return templates
 
 
 def render(template: str, **content: Any) -> str:

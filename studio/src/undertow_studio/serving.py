@@ -19,7 +19,7 @@ __all__ = ["serve"]
 _LOOPBACK = "127.0.0.1"
 
 
-def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = True) -> None:
+def serve(settings: Settings, announce: Callable[[str], object], *, browser: bool = True) -> None:
     """Serve the studio until it is interrupted; ``told`` is given the address to open, once.
 
     The port is taken before anything is printed, and belongs to the loopback interface: other
@@ -43,7 +43,7 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
         timeout_graceful_shutdown=2, h11_max_incomplete_event_size=2**16,
     )  # fmt: skip
     server = uvicorn.Server(config)
-    told(settings.first_address)
+    announce(settings.first_address)
     if browser:
         door = studio.folder.door(settings.first_address).as_uri()
         threading.Thread(target=_open, args=(door,), daemon=True).start()

@@ -22,7 +22,7 @@ from undertow.errors import InvalidInput
 from undertow.models.sets import AnyModel
 from undertow_studio.fits import Fit, fit
 from undertow_studio.jobs import Job, Jobs
-from undertow_studio.questions import AskedQuestion, plan_question, usual
+from undertow_studio.questions import Question, plan_question, usual
 from undertow_studio.rendering import render
 from undertow_studio.tables import Folder, PrivateTable, Reading
 
@@ -114,7 +114,7 @@ class Work:
     reading: Reading | None = None
     model: AnyModel | None = None
     model_name: str = ""
-    asked: AskedQuestion | None = None
+    question: Question | None = None
     plan: "Plan[Any] | None" = None
 
     @property
@@ -143,10 +143,10 @@ class Works:
     def find(self, name: str) -> Work | None:
         """Return a piece of work, None where it is not held (any more)."""
         with self._lock:
-            found = self._held.get(name)
-            if found is not None:
+            work = self._held.get(name)
+            if work is not None:
                 self._held.move_to_end(name)
-            return found
+            return work
 
     def _keep(self, work: Work) -> Work:
         with self._lock:
@@ -220,22 +220,22 @@ class Studio:
         """Return the fit of a piece of work, None where its model was not fitted."""
         if work.model is not None or work.source is None or work.reading is None:
             return None
-        found: Fit = self.need(("fit", work.model_name), fit, work.source, work.reading)
-        return found
+        result: Fit = self.need(("fit", work.model_name), fit, work.source, work.reading)
+        return result
 
     def model(self, work: Work) -> AnyModel:
         """Return the model of a piece of work, fitted where it is to be."""
         if work.model is not None:
             return work.model
-        found = self.fit(work)
-        if found is None:
+        fitted = self.fit(work)
+        if fitted is None:
             raise InvalidInput("say first what the columns of the table are")
-        return found.chain
+        return fitted.chain
 
-    def asked(self, work: Work) -> AskedQuestion:
+    def question(self, work: Work) -> Question:
         """Return the question of a piece of work, the usual one where nothing was asked yet."""
-        if work.asked is not None:
-            return work.asked
+        if work.question is not None:
+            return work.question
         every = "" if work.reading is None else work.reading.every or ""
         return usual(self.model(work), every)
 
@@ -243,9 +243,11 @@ class Studio:
         """Return the plan of a piece of work: the one brought along, or the least noise."""
         if work.plan is not None:
             return work.plan
-        model, asked = self.model(work), self.asked(work)
-        made: Plan[Any] = self.need(("plan", work.model_name, asked), plan_question, asked, model)
-        return made
+        model, question = self.model(work), self.question(work)
+        plan: Plan[Any] = self.need(
+            ("plan", work.model_name, question), plan_question, question, model
+        )
+        return plan
 
     @cached_property
     def ledger(self) -> "Ledger | None":
@@ -269,16 +271,16 @@ class Studio:
 
 def studio_of(request: Request) -> Studio:
     """Return the studio that a request is for."""
-    found: Studio = request.app.state.studio
-    return found
+    studio: Studio = request.app.state.studio
+    return studio
 
 
 def work_of(request: Request, name: str) -> Work:
     """Return the piece of work that a path names."""
-    found = studio_of(request).works.find(name)
-    if found is None:
+    work = studio_of(request).works.find(name)
+    if work is None:
         raise Gone
-    return found
+    return work
 
 
 def see(work: Work, page: str) -> RedirectResponse:

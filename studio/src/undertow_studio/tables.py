@@ -82,9 +82,9 @@ class Reading:
 
     def arguments(self) -> dict[str, Any]:
         """Return what `Data` is told, as it was typed."""
-        told: dict[str, Any] = {"value": self.value, "person": self.person, "time": self.time}
-        told |= {"state": _cuts(self.state), "every": _number(self.every)}
-        return {name: text for name, text in told.items() if text is not None}
+        options: dict[str, Any] = {"value": self.value, "person": self.person, "time": self.time}
+        options |= {"state": _cuts(self.state), "every": _number(self.every)}
+        return {name: text for name, text in options.items() if text is not None}
 
     def options(self, command: str) -> str:
         """Return the options of a command that reads the table; a fit also names the states."""
@@ -99,8 +99,8 @@ class Reading:
 
     def python(self, name: str) -> str:
         """Return the Python that opens the table."""
-        told = "".join(f", {key}={python_text(text)}" for key, text in self.arguments().items())
-        return f"data = ut.Data({python_text(name)}{told})"
+        options = "".join(f", {key}={python_text(text)}" for key, text in self.arguments().items())
+        return f"data = ut.Data({python_text(name)}{options})"
 
 
 @contextmanager
@@ -109,8 +109,8 @@ def naming(source: PrivateTable) -> Iterator[None]:
     try:
         yield
     except UndertowError as error:
-        said = str(error).replace(str(source.path), source.name)
-        raise InvalidInput(said) from None
+        message = str(error).replace(str(source.path), source.name)
+        raise InvalidInput(message) from None
 
 
 def columns_of(source: PrivateTable) -> dict[str, str]:
@@ -131,16 +131,16 @@ def guess(columns: Mapping[str, str]) -> dict[str, str]:
         "person": ("person", "id", "subject", "user", "participant", "who", "name"),
         "time": ("time", "date", "when", "ts", "timestamp", "datetime"),
     }
-    found: dict[str, str] = {}
+    roles: dict[str, str] = {}
     for role, words in hints.items():
         for name, kind in columns.items():
             alike = name.lower().rstrip("_0123456789") in words or name.lower().endswith(
                 tuple(f"_{word}" for word in words)
             )
             if alike or (role == "time" and "time" in kind.lower()):
-                found.setdefault(role, name)
-    rest = [name for name in columns if name not in found.values()]
-    return found | ({"value": rest[0]} if rest else {})
+                roles.setdefault(role, name)
+    rest = [name for name in columns if name not in roles.values()]
+    return roles | ({"value": rest[0]} if rest else {})
 
 
 def file_argument(name: str) -> str:
@@ -204,11 +204,11 @@ class Folder:
 
     def __init__(self) -> None:
         # locked before it has the name by which it could be swept
-        made = Path(tempfile.mkdtemp(prefix=_NEW))
-        self._lock: int | None = create_new(made / _LOCK)
+        folder = Path(tempfile.mkdtemp(prefix=_NEW))
+        self._lock: int | None = create_new(folder / _LOCK)
         _locked(self._lock)
-        self.path = made.with_name(_PREFIX + made.name.removeprefix(_NEW))
-        made.rename(self.path)
+        self.path = folder.with_name(_PREFIX + folder.name.removeprefix(_NEW))
+        folder.rename(self.path)
 
     def door(self, address: str) -> Path:
         """Return a page that leads to an address which nobody else may learn.
@@ -282,8 +282,8 @@ def sweep() -> int:
 
 
 def _swept(path: Path) -> bool:
-    found = path.lstat()
-    if not stat.S_ISDIR(found.st_mode) or found.st_uid != os.geteuid() or found.st_mode & 0o077:
+    status = path.lstat()
+    if not stat.S_ISDIR(status.st_mode) or status.st_uid != os.geteuid() or status.st_mode & 0o077:
         return False
     lock = os.open(path / _LOCK, os.O_RDWR | os.O_NOFOLLOW)
     try:

@@ -28,7 +28,7 @@ def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
 def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[str, Plan[Flips]]:
     """Return the plan of every method for one guarantee; XOR noise takes longest to plan."""
     records = chain.length or 1
-    found = {
+    plans_by_name = {
         "plain DP": _even(chain, epsilon, plain_flips(epsilon)),
         "Theorem 1": calibrate(Series(), chain, epsilon, "any", method="chakrabarti"),
         "exact": planned(chain, epsilon, corrected=True),
@@ -37,8 +37,8 @@ def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[s
         "group": _even(chain, epsilon, plain_flips(epsilon / records)),
     }
     if chained:
-        found["XOR"] = calibrate(Series(), chain, epsilon, "any", method="xor")
-    return found
+        plans_by_name["XOR"] = calibrate(Series(), chain, epsilon, "any", method="xor")
+    return plans_by_name
 
 
 @result(KEY, "cost", "What the corrected mechanism costs on the heart records")
@@ -49,24 +49,24 @@ def cost(setting: Setting) -> Parts:
     for record in records:
         for epsilon in (1.0, 4.0) if setting.quick else (1.0, 2.0, 3.0, 4.0, 5.0):
             chained = record.name == "N5" or not setting.quick
-            found = plans(record.chain, epsilon, chained=chained)
+            plans_by_name = plans(record.chain, epsilon, chained=chained)
             name = f"{record.name}, epsilon {epsilon:g}"
-            printed, exact = found["Theorem 1"], found["exact"]
+            printed, exact = plans_by_name["Theorem 1"], plans_by_name["exact"]
             leak = printed.leakage
             yield Claim(f"flips of Theorem 1 are enough: least against any attacker, {name}",
                         exact.expected_flips, printed.expected_flips,
                         witness=f"Theorem 1 leaks {leak.lower:.6f}: {how(leak)}")  # fmt: skip
             yield Improved(f"flips beside [zhao2017], {name}", exact.expected_flips,
-                           found["Zhao"].expected_flips)  # fmt: skip
+                           plans_by_name["Zhao"].expected_flips)  # fmt: skip
             if chained:
                 yield Improved(f"XOR noise beside independent flips, {name}",
-                               found["XOR"].expected_flips, exact.expected_flips,
+                               plans_by_name["XOR"].expected_flips, exact.expected_flips,
                                cause="noise that is a chain flips both states alike, which costs "
                                "more")  # fmt: skip
             rows += [
-                _row(setting, record, epsilon, method, found[method])
+                _row(setting, record, epsilon, method, plans_by_name[method])
                 for method in METHODS
-                if method in found
+                if method in plans_by_name
             ]
     header = ("record", "epsilon", "method", "flips", "leaks to any", "share of 1, 95% +-",
               "Viterbi right")  # fmt: skip
@@ -82,8 +82,8 @@ def _row(
 ) -> tuple[str, ...]:
     """Return a line of the table: one run of one method."""
     shown = sanitize(plan, record.truth, insecure_seed=setting.seed)
-    found = estimate(shown, plan, Count(1))
-    half = (found.high - found.low) / 2 / len(record.truth)
+    estimated = estimate(shown, plan, Count(1))
+    half = (estimated.high - estimated.low) / 2 / len(record.truth)
     right = float((viterbi(shown, plan.mechanism, record.chain) == record.truth).mean())
     numbers = (plan.expected_flips, leakage(plan.mechanism, record.chain).upper, half, right)
     return (record.name, f"{epsilon:g}", method, *(f"{number:.4f}" for number in numbers))

@@ -107,17 +107,17 @@ def empirical_leakage(
         raise InvalidInput(f"percentile must lie between 0 and 100, found {percentile}")
     answer = _answer(noise, source)
     generator = random_generator(seed)
-    found = []
+    estimates = []
     for done in range(adversaries):
         one, two = _adversary(source, noise, generator)
         answers = [
             answer(draw(draws, generator)) + generator.laplace(0.0, noise.scale, draws)  # (draws,)
             for draw in (one, two)
         ]
-        found.append(ratio_estimate(answers[0], answers[1], generator))
+        estimates.append(ratio_estimate(answers[0], answers[1], generator))
         if progress is not None:
             progress(done + 1, adversaries)
-    ordered = sorted(found)
+    ordered = sorted(estimates)
     value = float(np.percentile(ordered, percentile, method="inverted_cdf"))
     return Empirical(value, tuple(ordered), draws, float(percentile))
 

@@ -45,8 +45,8 @@ def plan_of(
     case: Setup, method: str = "optimal", against: Literal["any", "ignorant"] = "ignorant"
 ) -> Plan[Redaction]:
     """Return the library's plan for a case, by default against who knows no other record."""
-    asked = Redacted(protect=case.p - 1, length=case.n)
-    return calibrate(asked, chain_of(case), case.epsilon, against, method=method)
+    query = Redacted(protect=case.p - 1, length=case.n)
+    return calibrate(query, chain_of(case), case.epsilon, against, method=method)
 
 
 def shown(
@@ -100,15 +100,15 @@ def draw_cases(seed: int, count: int, sign: Sign = "either", shortest: int = 2) 
     True
     """
     rng = np.random.default_rng(seed)
-    made = 0
-    while made < count:
+    count_so_far = 0
+    while count_so_far < count:
         rates = rng.uniform(0.01, 0.97, 2)
-        if made % 2 and sign != "negative":
+        if count_so_far % 2 and sign != "negative":
             rates = np.exp(rng.uniform(np.log(0.01), np.log(0.97), 2))
         alpha, beta = sorted(rates.tolist())
         n = int(rng.integers(shortest, 16))
         p = int(rng.integers(1, n // 2 + 1))
         epsilon = float(np.exp(rng.uniform(np.log(0.1), np.log(4.0))))
         if sign == "either" or (sign == "positive") == (alpha + beta <= 1):
-            made += 1
+            count_so_far += 1
             yield Setup(alpha, beta, n, p, epsilon)

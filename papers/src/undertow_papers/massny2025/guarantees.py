@@ -54,9 +54,9 @@ def thm1(setting: Setting) -> Parts:
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
             probabilities = design(case, False), design(case, True)
-            made = _three_regions(case, probabilities)
-            leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
-            share = shown_share(case, made.probabilities)
+            mechanism = _three_regions(case, probabilities)
+            leaks[name].offer(leak_of(case, mechanism), case.epsilon, case.words)
+            share = shown_share(case, mechanism.probabilities)
             apart = max(apart, abs(theirs.utility(case, probabilities) - share))
     for name, worst in leaks.items():
         yield worst.claim(f"leakage of {name}, worst of {count} chains")

@@ -1,14 +1,8 @@
-"""What a series leaks that is shown record by record: flips, erasures, or any other channel.
+"""Leakage of a series that is shown record by record: flips, erasures, or any other channel.
 
-Every record of a Markov chain is shown through a channel of its own, independently of the others,
-or with a noise chain added to it. The leakage is
-
-    sup  ln Pr[z | x_i = x, x_K] / Pr[z | x_i = x', x_K]
-
-over targets i, values x != x', known records K with values x_K, and outputs z, where the
-conditions can occur. Two states are solved exactly by `joined`, few states by convex hulls
-(`hulls`), more by certified bounds from both sides. What is found is replayed by a plain forward
-pass, which gives the lower end; the upper end carries the rounding errors of its derivation.
+The supremum of the log-ratio of two output laws, over targets, values, known records and outputs.
+Two states are solved exactly, few by convex hulls, more by certified bounds from both sides; a
+plain forward pass replays the attack (docs, theory: flipped series and redaction).
 """
 
 import math

@@ -1,22 +1,8 @@
-"""Few states: the messages that matter are the corners of a convex hull.
+"""Messages of a side of a chain with few states: the corners of a convex hull.
 
-A message is a vector of likelihoods, one for each state, up to a factor. One step inwards is a
-linear map for each output, and the gain of a pair (x, x') is ln m(x) / m(x'), whose largest value
-over a convex hull lies at a corner: so is every later one. Of the messages reachable on a side
-only the corners are carried on. There are few of them, because far outputs move a message less
-and less.
-
-What is dropped is certified, whoever computed the hull: for each dropped message p a combination
-q of kept ones with non-negative weights is written down, and the largest |ln p(y) / q(y)|, delta,
-is measured. Whatever p leads to, q leads to within a factor e^delta in every entry, so no
-log-ratio is missed by more than 2 delta. A step with positive kernel K shrinks such a difference
-by Birkhoff's factor tanh(D / 4), with D the diameter of K, so the errors of many steps do not add
-up. Messages for which no good combination was found are kept. Where a hull is so round that its
-corners are too many, some that lie close together are dropped as well, at a delta of the square
-of their distance or so: the interval is then wider, and still certified.
-
-Rounding. A step is a sum of k products of non-negative numbers: 2 (k + 4) roundings in a log-ratio,
-on top of what is carried, shrunk in the same way.
+Log-ratios of a message are largest at corners, and a step keeps hulls. What is dropped is certified
+by a combination of kept messages within a factor e^delta, which later steps shrink (docs, theory:
+flipped series, more states). A step adds 2 (k + 4) roundings to a log-ratio.
 """
 
 import math

@@ -1,16 +1,8 @@
-"""Markov quilts: how little a record says about others far away, and the noise that follows.
+"""Markov quilts of chains: leakage(i) <= (a + c - 1) tau + e(a, c) for cuts at distances a and c.
 
-A quilt of record i is a pair of records at distances a (left) and c (right), or one of them, or
-none. It cuts off the a + c - 1 records around i. Whoever sees the answer of a tau-DP algorithm
-learns at most tau for each record inside, and about the quilt itself no more than its
-max-influence e, the largest log-ratio of the probabilities of its values for two values of i:
-
-    leakage(i) <= min over quilts of (a + c - 1) tau + e(a, c)           Theorem 4.4 of [wang2016].
-
-Against an attacker who knows nothing else e is unconditional (MQMExact). Against one who knows
-any other records it is conditional on them: a known record beyond the quilt shifts the
-log-ratio, and the worst one lies next to it (docs, theory: quilts). The approximate influences of
-[wang2016] need only the least stationary probability and the spectral gap.
+Theorem 4.4 of [wang2016] with the max-influence e, unconditional against an attacker who knows
+nothing else, conditional on a known record beyond the quilt otherwise. Approximate influences need
+the least stationary probability and the spectral gap alone (docs, theory: quilts).
 """
 
 from collections.abc import Callable, Iterator, Sequence

@@ -1,14 +1,8 @@
-"""A Markov chain whose records are shown, and attacks on one of its records.
+"""Sides of a chain whose records are shown, read outwards; exact for two states.
 
-A *side* of a target is read outwards. On it the attacker has an *option*: the nearest known
-record lies at some distance and has some value, or nothing is known (open) up to the end of the
-series. Given the target's value the two sides are independent of each other, so that
-
-    ln Pr[z | x_i = x, x_K] / Pr[z | x_i = x', x_K] = own + left + right:
-
-``own`` is the log-ratio for the target's own output, and the *gain* of a side is the log-ratio of
-the side's messages with the outputs less the log-ratio without them, because what a known value
-says by itself does not count. What lies beyond the nearest known records cancels.
+A side has an option: the nearest known record at some distance with some value, or nothing known up
+to the end of the series. The loss is own + left + right, and the gain of a side is the log-ratio of
+its messages with the outputs less that without them (docs, theory: the sides are independent).
 """
 
 import math

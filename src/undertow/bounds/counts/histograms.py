@@ -1,18 +1,8 @@
-"""What a noisy histogram leaks on a Markov chain: all its counts at once, with a noise each.
+"""Leakage of a noisy histogram on a Markov chain.
 
-Far answers of a histogram, some bins much too high and all others much too low, are among the worst
-likelihoods of its DP level 2 / scale; where a chain tends to stay as it is, one of them attains the
-exchange rate. Elsewhere the worst algorithm of the level wants other states at every distance from
-the target, which no histogram can give it, and the leakage of the histogram is smaller.
-
-Given the nearest known records (or open ends) up to D steps away, the target's value fixes the law
-of the window's histogram, and the noise makes it enough to look at whole numbers: in each
-coordinate the ratio is Moebius in e^{2y/b} between them. Beyond D steps, conditioning on the record
-z at distance D bounds what is known farther out (docs, theory: noisy histograms):
-
-    loss(a, c; u, v) <= max_z [l_D(z) - l_a(u) + loss(D, c; z, v)]
-
-with l_t(z) = ln P^t(z, x) / P^t(z, x').
+Windows of up to D steps a side are enumerated, at whole answers. The record z at distance D bounds
+what lies beyond, loss(a, c; u, v) <= max_z [l_D(z) - l_a(u) + loss(D, c; z, v)] with
+l_t(z) = ln P^t(z, x) / P^t(z, x') (docs, theory: noisy histograms).
 """
 
 import math

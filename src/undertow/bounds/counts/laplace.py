@@ -1,15 +1,8 @@
-"""Exact leakage of a count with Laplace noise on a Markov chain.
+"""Exact leakage of a count with Laplace noise on a Markov chain, by branch and bound over windows.
 
-Given the nearest known records (or open ends) on either side, the target's value x fixes the law
-of the window's count; the leakage is the largest log-ratio of two such laws after the noise, and
-the noise makes it enough to look at integer answers (the ratio is Moebius in e^{2s/b} between
-them). Windows are many, so each is first bounded by its two sides,
-
-    loss(window) <= |f(x) - f(x')| / b + loss(left) + loss(right),
-
-and only those whose bound exceeds the best value found are evaluated. The far tails of the noise
-give exact values for free; with positive correlation they meet the bound and no window is left.
-All laws are kept as logarithms: a count can be astronomically unlikely and still matter.
+A window is bounded by its two sides, loss <= |f(x) - f(x')| / b + loss(left) + loss(right), and
+only those whose bound exceeds the best value are evaluated, at integer answers. All laws are
+logarithms: an improbable count may still matter (docs, theory: noisy counts).
 """
 
 import math
@@ -523,10 +516,10 @@ class PairWindows:
 EFFORT = 4_000_000_000
 """Multiplications spent on windows before the remaining ones keep their bound."""
 
-_LONG = 20_000
+_LONGEST_WALK = 20_000
 """Most steps of the power iteration behind a lower end (cost)."""
 
-_ROUNDS_WINDOWS = 6
+_HINT_ROUNDS = 6
 """How often a bound that depends on itself is improved."""
 
 _KNOWN, _EMPTY, _OPEN = 0, 1, 2
@@ -750,7 +743,7 @@ class WindowSearch:
         room = length - 1 - position if side else position
         tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))  # (k, k)
         message = weights / weights.max()
-        for _ in range(min(room, _LONG)):
+        for _ in range(min(room, _LONGEST_WALK)):
             moved = tilted @ message
             moved = moved / moved.max()
             settled = np.abs(moved - message).max() <= 4 * ROUNDOFF
@@ -802,7 +795,7 @@ class WindowSearch:
         wave = np.where(np.isnan(wave), 0.0, wave).max(axis=-1)
         wave = np.minimum(wave[self.value], wave[self.other]) + 2 * self.pad  # (P,)
         spread = self.spread[which]  # (P,); inf where the supports have not merged
-        for _ in range(_ROUNDS_WINDOWS):
+        for _ in range(_HINT_ROUNDS):
             beyond = np.where(np.isinf(spread), 0.0, edge) + drift(spread, wave + hint)
             hint = max(0.0, float(np.maximum(inside, beyond).max())) + 4 * self.pad
         self.hints[which] = hint

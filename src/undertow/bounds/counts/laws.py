@@ -353,8 +353,8 @@ class ChainPairs:
     def witness(self, where: int, answer: int) -> Witness:
         """Return the attack of a window at an answer, less what known records contribute."""
         windows, chain = self.windows, self.chain
-        result = windows.witness(where, answer)
-        states = {record: chain.index(value) for record, value in result.known}
+        attack = windows.witness(where, answer)
+        states = {record: chain.index(value) for record, value in attack.known}
         left, right = (int(option) for option in windows.options[where])
         nearest = [
             int(side.value[option])
@@ -362,9 +362,9 @@ class ChainPairs:
             if side.shut[option]
         ]
         own = sum(bool(windows.counted[state]) for state in nearest)
-        known = complete(chain, states, result.target, result.length)
+        known = complete(chain, states, attack.target, attack.length)
         pair = (int(windows.pair[where, 0]), int(windows.pair[where, 1]))
-        return witnessed(chain, result.target, result.length, known, pair, output=answer - own)
+        return witnessed(chain, attack.target, attack.length, known, pair, output=answer - own)
 
 
 def chain_pairs(

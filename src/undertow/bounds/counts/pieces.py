@@ -1,9 +1,8 @@
-"""Exact leakage of a noisy count of any one window of a series that follows a Markov chain.
+"""Exact leakage of a noisy count of one window of a series that follows a Markov chain.
 
-A count of a window is no function of the whole count, the attacker may know records outside the
-window, and the target may lie outside it. The supremum is over the windows of the endless series,
-all targets and all that may be known; a series of any length is a part of the endless one. The
-attack that attains the lower end is evaluated again here by plain sums over the records.
+The attacker may know records outside the window, and the target may lie outside it. The supremum
+is over all windows of the endless series; the attack behind the lower end is evaluated again by
+plain sums over the records (docs, theory: noisy counts of windows).
 """
 
 import math

@@ -1,6 +1,7 @@
 """What a count with noise from a table leaks: exact where all pairs of laws can be enumerated."""
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
@@ -9,16 +10,22 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.counts.laws import CountPairs, chain_pairs, varying_pairs
 from undertow.bounds.levels.sides import Ints
 from undertow.bounds.networks.pairs import network_pairs, parts_of
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
-from undertow.errors import NotSupported
+from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.numerics import Array, up
+from undertow.queries import BaseQuery
 
 __all__ = [
     "BLOCK",
+    "TABLES",
     "PairSource",
+    "TableProver",
     "largest_loss",
     "pair_sources",
     "shifted_law",
@@ -96,7 +103,9 @@ class PairSource(Protocol):
         ...
 
 
-def pair_sources(query: object, model: Model, against: Against, limit: float) -> list[PairSource]:
+def pair_sources(
+    query: BaseQuery, model: Model, against: Against, limit: float
+) -> list[PairSource]:
     """Return all pairs of laws of a count on a model, or refuse with `NotSupported`.
 
     None if no record is uncertain, or none matters. ``limit`` is how large a leakage is looked at.
@@ -105,21 +114,20 @@ def pair_sources(query: object, model: Model, against: Against, limit: float) ->
         raise NotSupported(
             "noise of any shape is proved against 'any' and 'ignorant'; use method='exact'"
         )
-    named = getattr(query, "named", ())
-    counted = tuple(state in named for state in model.states)
+    counted = tuple(state in query.named for state in model.states)
     if len(set(counted)) == 1 and model.family in ("chain", "network"):
         return []  # the answer is the number of records, or 0
     pairs: list[PairSource | None]
     if isinstance(model, MarkovChain):
         pairs = [_chain_source(model, counted, against, limit)]
-    elif model.family == "network":
+    elif isinstance(model, BayesianNetwork | Contagion | Pedigree):
         pairs = [network_pairs(part, counted, against) for part in parts_of(model, against)]
     else:
         raise NotSupported(
             f"noise of any shape needs the law of a count, which {model.describe()} does not "
             "give; use method='exchange'"
         )
-    return [one for one in pairs if one is not None]
+    return [source for source in pairs if source is not None]
 
 
 def _chain_source(
@@ -167,3 +175,26 @@ def table_leakage(
         if loss > lower:
             lower, witness = loss, source.witness(where, answer)
     return Leakage(lower, upper, METHOD, against, witness, (_FOLLOWS,), _CITATION)
+
+
+@dataclass(frozen=True, slots=True)
+class TableProver:
+    """Counts with noise from a table, on every model that gives the law of a count."""
+
+    name: str = METHOD
+
+    def supports(self, problem: Problem) -> bool:
+        """Tell whether the noise is from a table, about one record and on whole series."""
+        return problem.about_one_record and isinstance(problem.mechanism, TabulatedNoise)
+
+    def prove(self, problem: Problem) -> Leakage:
+        """Return the exact leakage, or refuse a model without a law of counts."""
+        if not isinstance(problem.mechanism, TabulatedNoise):
+            raise NotSupported("noise from a table is required")
+        try:
+            return table_leakage(problem.mechanism, problem.model, problem.against)
+        except EffortSpent as error:  # the level of the table needs no pairs of laws
+            raise NotSupported("the pairs of laws need more effort than allowed") from error
+
+
+TABLES = TableProver()

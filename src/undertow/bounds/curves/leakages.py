@@ -17,12 +17,18 @@ import numpy as np
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.counts.gaussian import threshold, window_divergences
 from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
-from undertow.bounds.curves.sweep import Polygon, one_sided_value, polygon_of_lines
+from undertow.bounds.curves.sweep import (
+    Polygon,
+    concave_nodes,
+    one_sided_value,
+    polygon_of_lines,
+)
 from undertow.bounds.gaussian.leakages import Statistic, statistic_of
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
 from undertow.certificate import Leakage, ValidFor, Witness, check_order
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
 from undertow.errors import EffortSpent, NotSupported
+from undertow.guarantees import Guarantee
 from undertow.mechanisms import (
     Gaussian,
     LocalMechanism,
@@ -74,7 +80,7 @@ _NODES = 161
 _ERROR = 1e-9, 1e-13
 """What a value is taken to be too large by, relatively and absolutely: more than it rounds."""
 
-_TIGHT = 1e-6
+_POLYGON_WIDTH = 1e-6
 """Relative width at which the search ends (lower side)."""
 
 
@@ -121,7 +127,7 @@ def _largest(curve: Polygon, kernels: list[Array], a: int, b: int, delta: float)
         low, high = high, 2 * high
         if high > 500:
             return low
-    while high - low > _TIGHT * high:
+    while high - low > _POLYGON_WIDTH * high:
         middle = (low + high) / 2
         low, high = (middle, high) if gains(middle) else (low, middle)
     return low
@@ -151,29 +157,18 @@ def _chords(mu: float) -> Polygon | None:
     u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - spent))
     if len(u) < 3:
         return None
-    return Polygon(*_hull([(0.0, 0.0), *zip(u.tolist(), g.tolist(), strict=True), (1.0, 1.0)]))
-
-
-def _hull(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return the nodes and values of the least concave polygon above points that rise."""
-    kept: list[tuple[float, float]] = []
-    for u, g in points:
-        # a point below the chord of its neighbours goes
-        while len(kept) > 1 and (g - kept[-1][1]) * (kept[-1][0] - kept[-2][0]) >= (
-            kept[-1][1] - kept[-2][1]
-        ) * (u - kept[-1][0]):
-            kept.pop()
-        kept.append((u, g))
-    return [u for u, _ in kept], [g for _, g in kept]
+    places, values = [0.0, *u.tolist(), 1.0], [0.0, *g.tolist(), 1.0]
+    hull = concave_nodes(places, values)
+    return Polygon([places[node] for node in hull], [values[node] for node in hull])
 
 
 Rate = Callable[[float], float]
 """The upper end of what all algorithms of a DP level leak."""
 
-_TIGHT_CLOSED = 1e-12
+_CLOSED_WIDTH = 1e-12
 """Relative width at which the search for the level ends (upper side)."""
 
-_BEYOND = 1e6
+_LARGEST_LEVEL = 1e6
 """Level of a guarantee beyond which none is looked for (upper side)."""
 
 
@@ -237,7 +232,7 @@ def _least(at: Callable[[float], Exchanged], start: float, delta: float) -> Exch
     high = max(start, 1e-12)
     point = at(high)
     low = high / 2
-    while point.delta > delta and math.isfinite(point.epsilon) and high < _BEYOND:
+    while point.delta > delta and math.isfinite(point.epsilon) and high < _LARGEST_LEVEL:
         low, high = high, 1.5 * high
         point = at(high)
     if point.delta > delta or math.isinf(point.epsilon):
@@ -246,7 +241,7 @@ def _least(at: Callable[[float], Exchanged], start: float, delta: float) -> Exch
     if below.delta <= delta:
         return below
     for turn in range(200):
-        if high - low <= _TIGHT_CLOSED * high:
+        if high - low <= _CLOSED_WIDTH * high:
             break
         level = _between(low, high, below.delta, above.delta, delta, turn)
         tried = at(level)
@@ -263,7 +258,7 @@ def _between(low: float, high: float, top: float, bottom: float, delta: float, t
     if turn % 3 == 2 or not 0 < bottom < top < math.inf:
         return middle
     share = (math.log(top) - math.log(delta)) / (math.log(top) - math.log(bottom))
-    aside = 0.4 * _TIGHT_CLOSED * high * (-1 if turn % 2 else 1)
+    aside = 0.4 * _CLOSED_WIDTH * high * (-1 if turn % 2 else 1)
     level = low + share * (high - low) + aside
     return level if low < level < high else middle
 
@@ -309,14 +304,14 @@ def largest_parameter(curve: Callable[[float], Curve], level: float, delta: floa
 Pure = Callable[[Mechanism], Leakage]
 """What proves the pure leakage of a mechanism on the model in question."""
 
-_TIGHT_LEAKAGES = 1e-10
+_WINDOW_WIDTH = 1e-10
 """Relative width at which the search for a level along exact counts ends (both sides)."""
 
 _ETA = 1e-4
 """Share of a level that sides beyond the reach may cost (upper side): they are never the worst, so
 that this is not what a plan pays."""
 
-_ABSURD = 1e6
+_LARGEST_NUMBER = 1e6
 """A level, and a share of a sigma, beyond which nobody looks."""
 
 _POINTS = 12
@@ -349,11 +344,12 @@ def at_delta(
     proof compares two laws of the records, and asks nothing of them.
     """
     if isinstance(mechanism, LocalMechanism | MetricDP):
-        return replace(pure(mechanism), delta=delta, lower=0.0, witness=None)
+        return replace(pure(mechanism).upper_only(), delta=delta)
     curve = mechanism.curve(model.length)
+    unit = mechanism.unit if isinstance(mechanism, PureDP | Guarantee) else "record"
     if not delta:
-        return pure(PureDP(_pure_level(mechanism, curve), getattr(mechanism, "unit", "record")))
-    if getattr(mechanism, "unit", "record") == "person":
+        return pure(PureDP(_pure_level(mechanism, curve), unit))
+    if unit == "person":
         person = pure(PureDP(1.0, "person"))  # refuses a model whose records are persons
         return replace(
             person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=_own_points(curve)
@@ -361,7 +357,7 @@ def at_delta(
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
     answers = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
-        answers.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
+        answers.append(replace(pure(mechanism).upper_only(), delta=delta))
     points, more = closed_points(curve, rate), tuple[str, ...]()
     try:
         if not closed:
@@ -552,7 +548,7 @@ def least(
     def keeps(number: float) -> bool:
         return window_divergences(windows, *place(number), leaders, delta).upper <= delta
 
-    step, width = (1e-6 if close else 0.5), (_TIGHT_LEAKAGES if close else 1e-4)
+    step, width = (1e-6 if close else 0.5), (_WINDOW_WIDTH if close else 1e-4)
     if close and keeps(high):  # look for the first number below that does not
         while low == 0.0 and step < 1:
             below = high * (1 - step)
@@ -560,13 +556,13 @@ def least(
     while True:
         while not keeps(high):
             low, high, step = high, (1 + step) * high, min(0.5, 8 * step)
-            if high > _ABSURD:
+            if high > _LARGEST_NUMBER:
                 raise NotSupported("nothing certified could be found for this noise and delta")
         while high - low > width * high:
             middle = (low + high) / 2
             low, high = (low, middle) if keeps(middle) else (middle, high)
         bracket = window_divergences(windows, *place(high), decide=delta)
-        done, width, step = width == _TIGHT_LEAKAGES, _TIGHT_LEAKAGES, 1e-8
+        done, width, step = width == _WINDOW_WIDTH, _WINDOW_WIDTH, 1e-8
         if bracket.upper <= delta and done:
             attained = (
                 low and window_divergences(windows, *place(low), leaders, delta).lower > delta
@@ -621,7 +617,7 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     upper = GaussianCurve(move.upper).epsilon(delta)
     lower, witness = 0.0, None
     if move.lower > 0 and isinstance(model, MultivariateGaussian):
-        lower = min(_records_least(move.lower, delta), upper)
+        lower = min(_attained_epsilon(move.lower, delta), upper)
         mean, half = [float(m) for m in model.mean], question.spread / 2
         centre, known = mean[move.target], tuple((k, mean[k]) for k in move.known)
         witness = Witness(move.target, model.length, known, centre + half, centre - half)
@@ -632,7 +628,7 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     )  # fmt: skip
 
 
-def _records_least(mu: float, delta: float) -> float:
+def _attained_epsilon(mu: float, delta: float) -> float:
     """Return the leakage of mu-GDP at a delta, rounded down."""
     return max(0.0, down(GaussianCurve(mu).epsilon(delta * (1 + 1e-9)), 64) * (1 - 1e-9))
 

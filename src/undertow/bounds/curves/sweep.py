@@ -39,7 +39,6 @@ __all__ = [
     "Nodes",
     "Options",
     "Polygon",
-    "PolygonLines",
     "PolygonNodes",
     "Samples",
     "ShiftNodes",
@@ -48,6 +47,7 @@ __all__ = [
     "SweptOrder",
     "choose_windows",
     "closed_nodes",
+    "concave_nodes",
     "known_sided_value",
     "lifted",
     "one_sided_value",
@@ -621,7 +621,7 @@ class Samples:
         # the line of slope 0 is 1: no probability is more
         points, tops = np.append(points[::-1], 0.0), np.append(tops[::-1], 1.0)
         option = np.append(option[::-1], 0)
-        keep = _hull(points, tops)
+        keep = _lower_envelope(points, tops)
         return Lines(points[keep], tops[keep], option[keep])
 
 
@@ -672,7 +672,7 @@ def _changes(g: Array, value: Array, points: Array, option: Ints) -> Array:
     return np.array(changes)
 
 
-def _hull(slope: Array, intercept: Array) -> list[int]:
+def _lower_envelope(slope: Array, intercept: Array) -> list[int]:
     """Return the lines on the lower envelope over u >= 0, steepest first."""
     kept: list[int] = []
     for line in range(len(slope)):
@@ -728,24 +728,29 @@ def lifted(nodes: Nodes, lines: Lines) -> Array:
     np.maximum.at(raised, cell + 1, excess)
     if not (raised > 4.0 * ROUNDOFF * value).any():
         return value  # every kink is a node, up to the rounding that the sweep's error covers
-    return _concave(u, np.minimum(value + raised, 1.0))
+    most = np.minimum(value + raised, 1.0)
+    hull = concave_nodes(u.tolist(), most.tolist())
+    return np.maximum(np.interp(u, u[hull], most[hull]), most)
 
 
-def _concave(u: Array, value: Array) -> Array:
-    """Return the least concave function above some values."""
+def concave_nodes(u: Sequence[float], g: Sequence[float]) -> list[int]:
+    """Return the points on the least concave polygon above points (u, g), from left to right.
+
+    >>> concave_nodes([0.0, 0.5, 1.0], [0.0, 0.4, 1.0])
+    [0, 2]
+    """
     hull: list[int] = []
-    xs, ys = u.tolist(), value.tolist()
-    for place in range(len(xs)):
+    for place in range(len(u)):
         while len(hull) > 1:
             i, j = hull[-2], hull[-1]
-            if (ys[j] - ys[i]) * (xs[place] - xs[i]) > (ys[place] - ys[i]) * (xs[j] - xs[i]):
+            if (g[j] - g[i]) * (u[place] - u[i]) > (g[place] - g[i]) * (u[j] - u[i]):
                 break
-            hull.pop()
+            hull.pop()  # below the chord of its neighbours
         hull.append(place)
-    return np.maximum(np.interp(u, u[hull], value[hull]), value)
+    return hull
 
 
-PolygonLines = Sequence[tuple[float, float]]
+SupportLines = Sequence[tuple[float, float]]
 
 FINE = 1e-7
 """Relative excess allowed in the value of a side under a polygon with few edges (upper side)."""
@@ -809,7 +814,7 @@ class Polygon:
         return closed_nodes(self.u, self.g, depth, np.zeros(0) if seeds is None else seeds)
 
 
-def polygon_of_lines(lines: PolygonLines) -> Polygon:
+def polygon_of_lines(lines: SupportLines) -> Polygon:
     """Return the curve of an algorithm that is (e_j, d_j)-DP for every pair of ``lines`` at once.
 
     G(u) = min over j of min(e^{e_j} u + d_j, 1 - e^{-e_j} (1 - d_j - u), 1). Rounded up.

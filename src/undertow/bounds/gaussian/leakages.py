@@ -1,14 +1,8 @@
-"""What noisy statistics of Gaussian records leak: one number, a regression coefficient.
+"""Leakage of noisy statistics of Gaussian records.
 
-For a query w . X with Laplace noise of scale b, target i and known records K, two values of the
-target that differ by M shift the law of w . X, given X_K, by M c with
-
-    c = Cov(w . X, X_i | X_K) / Var(X_i | X_K),
-
-and change nothing else. A shift by M c under Laplace noise of scale b is a leakage of exactly
-M |c| / b: far answers attain it. Several outputs add up; algorithms that are d-private in l1 at
-rate tau leak at most tau M (1 + sum |beta_j|), beta_j the coefficient of X_i for each unknown
-record, and the identity query attains it (Proposition 6.1 of [lange2024]).
+A value of the target shifts w . X, given the known records, by its regression coefficient, and far
+answers attain the shift over the scale; for algorithms that are d-private in l1 the coefficients
+of all unknown records add (Proposition 6.1 of [lange2024]; docs, theory: Gaussian records).
 """
 
 import math
@@ -19,6 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records
 from undertow.bounds.gaussian.search import EFFORT, Factor, Form, gaussian_factor
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace, Mechanism, MetricDP, PureDP
@@ -27,6 +22,7 @@ from undertow.numerics import Array, check_positive, divide_up, down, up
 from undertow.queries import STEPS, Linear, Mean, Query, Sum
 
 __all__ = [
+    "PROVERS",
     "Statistic",
     "class_factor",
     "clipped_attack",
@@ -543,3 +539,9 @@ def _law(model: AnyGaussian) -> str:
 
 def _apart(spread: float) -> str:
     return f"two values of the target differ by at most {spread:g}"
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("gaussian", MultivariateGaussian, leakage),
+    AnswerProver("gaussian class", GaussianClass, leakage),
+)

@@ -1,9 +1,8 @@
 """Exact leakage of noisy counts and histograms on a small network.
 
 Given what an adversary knows, the target's value fixes the law of the answer; the leakage is the
-largest log-ratio of two such laws after the noise. Between lattice points the ratio is a Moebius
-function of e^{2s/b} in each coordinate, so outputs on the lattice suffice, up to the ends of the
-range, beyond which nothing changes (docs, theory: noisy counts).
+largest log-ratio of two such laws after the noise, and outputs on the lattice suffice (docs,
+theory: networks).
 """
 
 import math
@@ -163,7 +162,7 @@ def histogram_tally(states: int, records: int) -> AnswerLattice:
 BLOCK = 2**21
 """Most entries that are looked at together (memory)."""
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Most entries of a table before records become known or unknown (memory: 128 MiB)."""
 
 VANISHING = -640.0
@@ -449,7 +448,7 @@ def _joint(
         mark[np.arange(network.size), list(tally.offsets)] = 1
         factors.append((mark, (place,)))
     kept = (*records, *(len(network.nodes) + number for number in range(len(groups))))
-    return _counted(factors, kept, sizes, length)
+    return _leaf_counts(factors, kept, sizes, length)
 
 
 def _group_law(table: Array, group: Siblings, tally: AnswerLattice, length: int) -> Array:
@@ -471,7 +470,7 @@ def _group_law(table: Array, group: Siblings, tally: AnswerLattice, length: int)
     return np.asarray(named[..., None] * np.moveaxis(powers[rest], 0, -2))
 
 
-def _counted(
+def _leaf_counts(
     factors: list[tuple[Array, tuple[int, ...]]],
     keep: tuple[int, ...],
     sizes: Mapping[int, int],
@@ -494,13 +493,13 @@ def _counted(
         left.remove(variable)
         inside = [factor for factor in factors if variable in factor[1]]
         factors = [factor for factor in factors if variable not in factor[1]]
-        table, axes, steps = _times(inside, sizes, length)
+        table, axes, steps = _product(inside, sizes, length)
         place = axes.index(variable)
         # the variable is summed out
         factors.append((table.sum(axis=place), (*axes[:place], *axes[place + 1 :])))
         operations += steps + sizes[variable]
     _check_entries(math.prod(sizes[axis] for axis in keep) * length)
-    table, axes, steps = _times(factors, sizes, length)
+    table, axes, steps = _product(factors, sizes, length)
     # (kept ..., counts)
     whole = np.zeros((*(sizes[axis] for axis in keep), length), dtype=table.dtype)
     whole[..., : table.shape[-1]] = np.transpose(
@@ -510,13 +509,13 @@ def _counted(
 
 
 def _check_entries(entries: int) -> None:
-    if entries > LARGEST:
+    if entries > MOST_ENTRIES:
         raise NotSupported(
             "too many records depend on each other to go through all their values"
         )  # fmt: skip
 
 
-def _times(
+def _product(
     factors: Sequence[tuple[Array, tuple[int, ...]]], sizes: Mapping[int, int], length: int
 ) -> tuple[Array, tuple[int, ...], int]:
     """Return the product of factors over the union of their axes; counts add up."""

@@ -4,12 +4,10 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
-from typing import cast
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.channels.flips import level_of
+from undertow.adversaries import Against, check_against, check_records, within
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
 from undertow.bounds.metric import refused
@@ -20,7 +18,15 @@ from undertow.bounds.networks.counts import (
     count_tally,
     histogram_tally,
 )
-from undertow.bounds.networks.levels import FOLLOWS, level_leakage, path_leakage, path_of, worst
+from undertow.bounds.networks.levels import (
+    FOLLOWS,
+    distinct_parts,
+    level_leakage,
+    path_leakage,
+    path_of,
+    worst,
+)
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -36,16 +42,16 @@ from undertow.numerics import divide_up, down, log_error, log_ratio, up
 from undertow.queries import BaseQuery, Count, Histogram
 
 __all__ = [
+    "PROVERS",
     "leakage",
-    "lifted",
     "local",
 ]
 
 
-LATTICE = 4_000_000
+MOST_POINTS = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""
 
-TOGETHER = 64
+MOST_TOGETHER = 64
 """Most records whose unknown part is counted exactly when nothing, or not all, is known."""
 
 
@@ -83,7 +89,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
     """
     if isinstance(query, Histogram):
         answers, outputs = (records + 1) ** (model.size - 1), (records + 2) ** model.size
-        if answers * outputs > LATTICE:
+        if answers * outputs > MOST_POINTS:
             raise NotSupported(
                 f"a histogram of {records} records has too many outputs to go through"
             )
@@ -97,19 +103,13 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
 def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
     if against == "informed":
         return _informed(mechanism, model)
-    if against != "any" and model.length <= TOGETHER:
-        return _apart(mechanism, model, model, against)
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        wanted = model.observed[against.target]
-        parts = [part for part in parts if wanted in part.observed]
-    alike: dict[object, BayesianNetwork] = {}
-    for part in parts:
-        alike.setdefault(part.shape(), part)
-    return worst([_apart(mechanism, model, part, against) for part in alike.values()])
+    if against != "any" and model.length <= MOST_TOGETHER:
+        return _part_bracket(mechanism, model, model, against)
+    parts = distinct_parts(model, against)
+    return worst([_part_bracket(mechanism, model, part, against) for part, _ in parts])
 
 
-def _apart(
+def _part_bracket(
     mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
     """Return the leakage about the records of one part, or of the whole network.
@@ -203,40 +203,38 @@ def local(
 ) -> Leakage:
     """Return what flips of every record leak on a network.
 
-    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
-    bound for all algorithms of the flips' DP level is in force.
+    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere refuse,
+    because all algorithms of the flips' DP level bound it.
 
+    >>> from undertow.adversaries import Adversary
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
     >>> leak = local(RandomizedResponse.binary(.25, .25), path, Adversary(0), 2)
     >>> round(leak.lower, 6), round(leak.upper, 6)
     (1.871802, 1.871802)
     """
-    level = level_of(mechanism, model)
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
+            f"{model.describe()}; use a chain, or a ModelSet of chains"
+        )
     if mechanism.inputs != model.size:
         raise InvalidInput(
             f"the mechanism is for {mechanism.inputs} states, the model has {model.size}; they "
             "must agree"
         )
     check_records(against, model.length)
-    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        leaks = [_shown(flips, model, part, against) for part in _wanted(model, against)]
+        parts = distinct_parts(model, against)
+        leaks = [_part_flips(mechanism, model, part, records, against) for part, records in parts]
         if all(leak is not None for leak in leaks):
             return worst([leak for leak in leaks if leak is not None])
-    return leakage(level, model, against).upper_only()
+    raise NotSupported("what flips leak by themselves is known on attractive laws of two states")
 
 
-def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
-    """Return the connected components that the attacker may want a record of."""
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        parts = [part for part in parts if model.observed[against.target] in part.observed]
-    return parts
-
-
-def _shown(
-    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork, against: Against
-) -> Leakage | None:
+def _part_flips(
+    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork,
+    records: list[int], against: Against,
+) -> Leakage | None:  # fmt: skip
     """Return the exact leakage of flips about one attractive part, None where it is not known."""
     matrix = mechanism.matrix
     if not (matrix > 0).all():
@@ -248,8 +246,6 @@ def _shown(
         (max(float(best[0]) + error, 0.0), max(float(best[1]) + error, 0.0)),
         (float(best[0]) - error, float(best[1]) - error),
     )
-    place = {node: number for number, node in enumerate(model.observed)}
-    records = [place[node] for node in part.observed]
     bracket = attractive_leakage(ratios, part, within(against, records))
     if bracket is None:
         return None
@@ -281,3 +277,9 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         lower, upper, "exact", against, witness,
         assumptions=(FOLLOWS,), citation="docs, theory: noisy counts",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("network", BayesianNetwork, leakage),
+    ChannelProver("network, channel", BayesianNetwork, local),
+)

@@ -1,10 +1,8 @@
 """What all algorithms of a DP level can leak on a network.
 
-Replacing one record changes the probability of an output by at most e^epsilon, and so replacing m
-records by at most e^{m epsilon}. Records that stay independent of the target given what is known
-may be averaged over first; m is the number of those that do not, the target included (Theorem 4.2
-of [lange2024]). d-separation finds them: given nothing, a common effect keeps its causes
-apart; once it may be known, they depend on each other.
+At most m epsilon for m records that depend on each other (Theorem 4.2 of [lange2024]), counted by
+d-separation; chains, trees, attractive laws, quilts and linear programs give less where they apply
+(docs, theory: networks).
 """
 
 import math
@@ -45,6 +43,7 @@ __all__ = [
     "Path",
     "Programme",
     "dependent_records",
+    "distinct_parts",
     "level_leakage",
     "path_leakage",
     "path_of",
@@ -208,7 +207,7 @@ def programme_bounds(
             own = laws.sum(axis=1)
             for x, other in permutations(np.flatnonzero(own > 0).tolist(), 2):
                 one, two = (_spread(laws[v] / own[v], v, network.size) for v in (x, other))
-                least, bound = _solved(one, two, epsilon, network.size, 1 + len(unknown))
+                least, bound = _optimum(one, two, epsilon, network.size, 1 + len(unknown))
                 least, bound = least - blur, bound + blur
                 upper = max(upper, min(bound, most))
                 if least > lower:
@@ -251,7 +250,7 @@ def _cells(states: int, records: int) -> tuple[Ints, Ints, Ints]:
     return apart, first, second
 
 
-def _solved(
+def _optimum(
     one: Array, two: Array, epsilon: float, states: int, records: int
 ) -> tuple[float, float]:
     """Return certified ends of ln max c.phi / d.phi."""
@@ -298,17 +297,17 @@ def _upper(
     return up(math.log(up(bound, 8)), 8) + ROUNDOFF * 8.0
 
 
-QUILTS = 4**5
+QUILT_CASES = 4**5
 """Most ways to know other records for which quilts are tried against all attackers (cost)."""
 
-TRIED = 12
+QUILT_RECORDS = 12
 """Most records for which quilts are tried against one who knows none of them (cost)."""
 
 SOLVABLE = 1e-20
 """Least product of probabilities of a network for which programs are solved: solvers drop smaller
 coefficients, and what they then return proves nothing."""
 
-LOWER = 4**8
+COUNT_CASES = 4**8
 """Most cases of a network on which counts are tried for a lower end (cost: a second)."""
 
 PRECISE = 1e-9
@@ -350,13 +349,13 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     if known is not None:
         lower = min(known.lower, upper)
         return replace(known, lower=lower, upper=min(known.upper, upper))
-    lower, witness, notes = _counts(epsilon, network, against)
+    lower, witness, notes = _count_attack(epsilon, network, against)
     group = Leakage(
         min(lower, upper), upper, "group", against, witness,
         assumptions=(f"at most {most} records depend on each other, in any way", *notes),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
-    return _quilted(epsilon, network, _levels_solved(epsilon, network, group))
+    return _best_of_quilts(epsilon, network, _best_of_programmes(epsilon, network, group))
 
 
 def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage | None:
@@ -375,23 +374,37 @@ def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> L
 
 def _by_part(
     network: BayesianNetwork, against: Against,
-    ask: Callable[[BayesianNetwork, Against], Leakage | None],
+    bound: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
     """Return the worst of what is found about each connected part, None where one is not known."""
-    number = {node: record for record, node in enumerate(network.observed)}
-    leaks: dict[object, Leakage] = {}
-    for part in network.parts():
-        records = [number[node] for node in part.observed]
-        if isinstance(against, Adversary) and against.target not in records:
-            continue
-        if part.shape() in leaks:  # what is alike leaks alike
-            continue
-        leak = ask(part, within(against, records))
+    leaks: list[Leakage] = []
+    for part, records in distinct_parts(network, against):
+        leak = bound(part, within(against, records))
         if leak is None:
             return None
         witness = leak.witness and lifted(leak.witness, records, network.length)
-        leaks[part.shape()] = replace(leak, against=against, witness=witness)
-    return worst([*leaks.values()])
+        leaks.append(replace(leak, against=against, witness=witness))
+    return worst(leaks)
+
+
+def distinct_parts(
+    network: BayesianNetwork, against: Against
+) -> list[tuple[BayesianNetwork, list[int]]]:
+    """Return the connected components in question, one of each shape, and their records' numbers.
+
+    Components of one shape leak alike. An explicit adversary asks for the target's alone.
+
+    >>> twins = BayesianNetwork([], {"a": [.9, .1], "b": [.9, .1]})
+    >>> [records for _, records in distinct_parts(twins, "any")]
+    [[0]]
+    """
+    number = {node: record for record, node in enumerate(network.observed)}
+    alike: dict[object, tuple[BayesianNetwork, list[int]]] = {}
+    for part in network.parts():
+        records = [number[node] for node in part.observed]
+        if not isinstance(against, Adversary) or against.target in records:
+            alike.setdefault(part.shape(), (part, records))
+    return [*alike.values()]
 
 
 def worst(leaks: list[Leakage]) -> Leakage:
@@ -405,13 +418,13 @@ def worst(leaks: list[Leakage]) -> Leakage:
 def _tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
     """Return the bound on a tree, or on several: paths are seen to be chains."""
     components = () if against == "informed" else network.components()
-    if not any(_perhaps_path(network, component) for component in components):
+    if not any(_worth_a_path(network, component) for component in components):
         return tree_leakage(epsilon, network, against)
     leak = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
     return tree_leakage(epsilon, network, against) if leak is None else leak
 
 
-def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
+def _worth_a_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
     """Return whether a chain's bounds would be better than a tree's, if it is a path.
 
     Few records of two states are gone through with every known set, and exactly.
@@ -421,14 +434,14 @@ def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
 
 def _one_tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
     """Return the bound on one tree, by that of the chain where it is a path."""
-    path = path_of(network) if _perhaps_path(network, network.places) else None
+    path = path_of(network) if _worth_a_path(network, network.places) else None
     if path is None or not path.quick:
         return tree_leakage(epsilon, network, against)
     leakage = path_leakage(PureDP(epsilon), path, against)
     return leakage if leakage.closed else meet(leakage, tree_leakage(epsilon, network, against))
 
 
-def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
+def _best_of_programmes(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the answer of linear programs over all algorithms where the network is tiny."""
     if rarest(network) < math.log(SOLVABLE):
         return group
@@ -442,18 +455,18 @@ def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> 
     return replace(
         group, upper=bounds.upper, method="exchange",
         assumptions=(
-            "the records follow the stated network",
+            FOLLOWS,
             "linear programs over all algorithms of the level, for every attacker",
         ),
         citation="docs, theory: networks",
     )  # fmt: skip
 
 
-def _quilted(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
+def _best_of_quilts(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the bound of the best quilts where it is smaller and quickly found."""
     against = group.against
-    quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILTS,
-             "ignorant": network.length <= TRIED}  # fmt: skip
+    quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILT_CASES,
+             "ignorant": network.length <= QUILT_RECORDS}  # fmt: skip
     if not isinstance(against, str) or not quick.get(against) or group.closed:
         return group
     if rarest(network) < VANISHING:
@@ -465,7 +478,7 @@ def _quilted(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakag
         return group
     return replace(
         group, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
-        assumptions=("the records follow the stated network", "exact max-influences"),
+        assumptions=(FOLLOWS, "exact max-influences"),
     )  # fmt: skip
 
 
@@ -494,11 +507,11 @@ def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
     )  # fmt: skip
 
 
-def _counts(
+def _count_attack(
     epsilon: float, network: BayesianNetwork, against: Against
 ) -> tuple[float, Witness | None, tuple[str, ...]]:
     """Return the most that a noisy count of this level leaks, with its attack and its states."""
-    if against == "any" and (network.size + 1) ** network.length > LOWER:
+    if against == "any" and (network.size + 1) ** network.length > COUNT_CASES:
         return 0.0, None, ()
     best: tuple[Finding, Witness, tuple[object, ...]] | None = None
     # a count and the count of all other states leak the same: leave the last state out

@@ -9,26 +9,28 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from itertools import permutations
-from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against
 from undertow.bounds.counts.laws import ENTRIES, CountPairs
-from undertow.bounds.graphs import attack_on
+from undertow.bounds.graphs import attack_on, lifted
 from undertow.bounds.networks.counts import (
     LONGEST,
     AnswerLattice,
     CaseTable,
+    Ints,
     JointLaws,
     count_tally,
     found_at,
     spread,
 )
-from undertow.bounds.networks.leakages import TOGETHER, lifted
+from undertow.bounds.networks.leakages import MOST_TOGETHER
+from undertow.bounds.networks.levels import distinct_parts
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
-from undertow.models.networks import BayesianNetwork
+from undertow.models.networks import BayesianNetwork, Contagion
+from undertow.models.pedigrees import Pedigree
 from undertow.numerics import ROUNDOFF, Array
 
 __all__ = ["NetworkPairs", "Part", "network_pairs", "parts_of"]
@@ -55,7 +57,7 @@ class _Cases:
     start: int
     block: CaseTable
     axis: int
-    rows: Any
+    rows: Ints
     pair: tuple[int, int]
 
 
@@ -68,54 +70,48 @@ class NetworkPairs:
 
     def witness(self, where: int, answer: int) -> Witness:
         """Return the attack of a case at an answer, less what known records contribute."""
-        place = max(number for number, cases in enumerate(self.cases) if cases.start <= where)
-        result = self.cases[place]
-        row = int(result.rows[where - result.start])
-        finding = found_at(result.block, result.axis, row, result.pair, 0, 0.0, 0.0)
+        place = max(number for number, each in enumerate(self.cases) if each.start <= where)
+        cases = self.cases[place]
+        row = int(cases.rows[where - cases.start])
+        finding = found_at(cases.block, cases.axis, row, cases.pair, 0, 0.0, 0.0)
         attack = attack_on(
             self.part.network, finding.target, finding.states, dict(finding.known), {}
         )
         return replace(lifted(attack, self.part.records, self.part.length), output=answer)
 
 
-def parts_of(model: Any, against: Against) -> list[Part]:
-    """Return the parts of a network, a pedigree or a household that are looked at apart.
+def parts_of(model: BayesianNetwork | Contagion | Pedigree, against: Against) -> list[Part]:
+    """Return the parts of a network, a pedigree or a household, one of each shape.
 
     The worst attacker knows all records outside a part; one who knows nothing sees a sum over all
     of them, of which the part is one summand: what it alone leaves open is an upper end.
     """
-    kind = model.kind
-    if kind == "contagion":
-        low, high = model.passed
-        model = _settled(low, high) and model.network(low)
-    elif kind == "pedigree":
-        low, high = model.frequencies
-        _settled(low, high)
+    if isinstance(model, Pedigree):
+        frequency = _single_value(*model.frequencies)
         number = {person: place for place, person in enumerate(model.people)}
-        families = {family.shape(): family for family in model.families()}
+        families = {family.shape(): family.network(frequency) for family in model.families()}
         alone = against == "any" or len(model.families()) == 1
-        networks = [family.network(low) for family in families.values()]
         return [
             Part(net, tuple(number[node] for node in net.observed), model.length, alone)
-            for net in networks
+            for net in families.values()
         ]
-    if against != "any" and model.length <= TOGETHER:
-        return [Part(model, tuple(range(model.length)), model.length, whole=True)]
-    place = {node: number for number, node in enumerate(model.observed)}
-    alike = {part.shape(): part for part in model.parts()}
+    network = model.network(_single_value(*model.passed)) if isinstance(model, Contagion) else model
+    if against != "any" and network.length <= MOST_TOGETHER:
+        return [Part(network, tuple(range(network.length)), network.length, whole=True)]
     return [
-        Part(net, tuple(place[node] for node in net.observed), model.length, against == "any")
-        for net in alike.values()
+        Part(net, tuple(records), network.length, against == "any")
+        for net, records in distinct_parts(network, against)
     ]
 
 
-def _settled(low: float, high: float) -> bool:
+def _single_value(low: float, high: float) -> float:
+    """Return the one value of a parameter, or refuse an interval."""
     if low < high:
         raise NotSupported(
             "noise of any shape is planned for one network, found an interval of probabilities; "
             "pass a number, or use method='exact'"
         )
-    return True
+    return low
 
 
 @lru_cache(maxsize=8)
@@ -163,7 +159,7 @@ def _spreads(
 
 def _laws(
     block: CaseTable, axis: int, pair: tuple[int, int], tally: AnswerLattice
-) -> tuple[Array, Array, Any]:
+) -> tuple[Array, Array, Ints]:
     """Return the laws of the count under two values, (cases, counts), where both are possible."""
     tables = [block.given(block.table, axis, value)[0] for value in pair]  # (counts, cases)
     priors = [table.sum(axis=0) for table in tables]  # (cases,)

@@ -7,12 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.graphs import attack_on, possible
+from undertow.bounds.graphs import attack_on, lifted, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.contagions import frequency_bracket
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.leakages import lifted, tally_of
+from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
@@ -21,12 +22,12 @@ from undertow.models.pedigrees import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["leakage"]
+__all__ = ["PROVERS", "leakage"]
 
-ENOUGH = 4
+MOST_FAMILIES = 4
 """Families looked at where one of them is too large for an exact answer anyway."""
 
-UNKNOWING = 48
+UNKNOWING_PEOPLE = 48
 """Most people of a large family whose leakage to one who knows none of them is computed."""
 
 
@@ -65,7 +66,7 @@ def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = 
         if leaks and general <= max(leak.lower for leak in leaks):
             break  # neither this family nor a smaller one can be the worst
         loose = max((leak.upper for leak in leaks if leak.method == "group"), default=0.0)
-        if general <= loose and len(leaks) >= ENOUGH:
+        if general <= loose and len(leaks) >= MOST_FAMILIES:
             break  # nothing can lower the upper end any more
         shape = family.shape()
         if shape not in seen:
@@ -193,7 +194,7 @@ class _Question:
         """Return what an attacker learns who knows nobody of the family, if it is not too large."""
         mechanism = self.mechanism
         shown: tuple[float, Witness | None] = (0.0, None)
-        if isinstance(mechanism, PureDP) or family.length > UNKNOWING:
+        if isinstance(mechanism, PureDP) or family.length > UNKNOWING_PEOPLE:
             return shown
         for frequency in dict.fromkeys(self.model.frequencies):
             network = family.network(frequency)
@@ -257,3 +258,6 @@ _ALONE = BayesianNetwork([], {"one": [0.25, 0.5, 0.25]}, GENOTYPES)
 
 def _words(low: float, high: float) -> str:
     return f"{low:g}" if low == high else f"between {low:g} and {high:g}"
+
+
+PROVERS: tuple[Prover, ...] = (AnswerProver("pedigree", Pedigree, leakage),)

@@ -81,11 +81,11 @@ def _cell(
     iso: str, days: dict[str, "Day"], planned: dict[str, float], year: "BudgetYear"
 ) -> tuple[str, str]:
     """Return the look of a day, and what it says."""
-    found = days.get(iso)
-    if found is not None and found.spent:
-        return "spent", f": released, level {number(found.spent)}"
-    if found is not None:
-        return "reserved", f": reserved, level {number(found.reserved)}"
+    day = days.get(iso)
+    if day is not None and day.spent:
+        return "spent", f": released, level {number(day.spent)}"
+    if day is not None:
+        return "reserved", f": reserved, level {number(day.reserved)}"
     level = planned.get(iso)
     if level is None:
         return "", ""
@@ -131,11 +131,11 @@ def _budget(
     parts.append(path([(left, limit), (right, limit)], "ceiling"))
     parts.append(text(f"budget {number(year.budget)}", left + 4, limit - 6, "ceiling-label"))
     parts.append(text(number(0), left - 6, foot + 4, "tick", "end"))
-    said = f"today: {number(year.spent)}" if math.isfinite(year.spent) else "today: redacted"
-    ahead_ = now[0] + letters(said) + 10 < right
+    label = f"today: {number(year.spent)}" if math.isfinite(year.spent) else "today: redacted"
+    ahead_ = now[0] + letters(label) + 10 < right
     parts.append(tag("circle", cx=places(now[0]), cy=places(now[1]), r="4", class_="after",
                      data_spent=min(year.spent, year.budget), data_budget=year.budget))  # fmt: skip
-    parts.append(text(said, now[0] + (8 if ahead_ else -8), foot + 18, "label",
+    parts.append(text(label, now[0] + (8 if ahead_ else -8), foot + 18, "label",
                       "start" if ahead_ else "end"))  # fmt: skip
     return foot, parts
 

@@ -126,8 +126,8 @@ def plot(
     right = width - (12 if narrow else longest + 48)
     foot = top + (300.0 if not narrow else 220.0)
     x, y = replace(scales[0], start=left, end=right), replace(scales[1], start=foot, end=top)
-    made = Plot(x, y)
-    parts = frame(made, across, up)
+    axes = Plot(x, y)
+    parts = frame(axes, across, up)
     if mark is not None and x.low <= mark.x <= x.high:
         place = x.at(mark.x)
         ahead = place + letters(mark.words) + 8 < right
@@ -136,9 +136,9 @@ def plot(
             text(mark.words, place + (6 if ahead else -6), top + 4, "mark-label",
                  "start" if ahead else "end")
         )  # fmt: skip
-    parts += [_band(line, made) for line in lines if line.band]
+    parts += [_band(line, axes) for line in lines if line.band]
     parts.append(tag("path", d="", class_="crosshair"))
-    parts += [_series(line, made) for line in lines]
+    parts += [_series(line, axes) for line in lines]
     below = foot + 52
     if narrow:
         for row in rows:
@@ -146,21 +146,21 @@ def plot(
             below += _LINE + 3
         below -= 8
     else:
-        parts += _ends(lines, made)
+        parts += _ends(lines, axes)
     return below + keep * _LINE, parts
 
 
-def _band(line: Line, made: Plot) -> Markup:
-    above = [(made.x.at(x), made.y.at(high)) for (x, _), (_, high) in zip(
+def _band(line: Line, axes: Plot) -> Markup:
+    above = [(axes.x.at(x), axes.y.at(high)) for (x, _), (_, high) in zip(
         line.points, line.band, strict=True)]  # fmt: skip
-    under = [(made.x.at(x), made.y.at(low)) for (x, _), (low, _) in zip(
+    under = [(axes.x.at(x), axes.y.at(low)) for (x, _), (low, _) in zip(
         line.points, line.band, strict=True)]  # fmt: skip
     return path([*above, *reversed(under)], f"band {line.kind}", closed=True)
 
 
-def _pieces(line: Line, made: Plot) -> list[list[tuple[float, float]]]:
+def _pieces(line: Line, axes: Plot) -> list[list[tuple[float, float]]]:
     """Return the line cut where it leaves the axes."""
-    x, y = made.x, made.y
+    x, y = axes.x, axes.y
     pieces: list[list[tuple[float, float]]] = []
     ends = [(x.at(a), y.beyond(b)) for a, b in line.points]
     if len(ends) == 1 and y.end <= ends[0][1] <= y.start:
@@ -175,20 +175,20 @@ def _pieces(line: Line, made: Plot) -> list[list[tuple[float, float]]]:
     return pieces
 
 
-def _series(line: Line, made: Plot) -> Markup:
+def _series(line: Line, axes: Plot) -> Markup:
     """Return the line, cut where it leaves the axes, and its points."""
-    x, y = made.x, made.y
+    x, y = axes.x, axes.y
     words = line.words or tuple(f"{number(a)}: {number(b)}" for a, b in line.points)
     dots = [
         tag(
-            "circle", tag("title", f"{line.name}: {said}"), cx=places(x.at(a)), cy=places(y.at(b)),
+            "circle", tag("title", f"{line.name}: {label}"), cx=places(x.at(a)), cy=places(y.at(b)),
             r="3.2" if line.dots else "2.4", class_="dot" if line.dots else "dot hidden",
-            data_x=float(a), data_y=float(b), data_words=said,
+            data_x=float(a), data_y=float(b), data_words=label,
         )
-        for (a, b), said in zip(line.points, words, strict=True)
+        for (a, b), label in zip(line.points, words, strict=True)
         if y.low <= b <= y.high
     ]  # fmt: skip
-    drawn = [path(piece, "line") for piece in _pieces(line, made) if len(piece) > 1]
+    drawn = [path(piece, "line") for piece in _pieces(line, axes) if len(piece) > 1]
     return tag("g", join([*drawn, *dots]), class_=f"series {line.kind}", data_name=line.name)
 
 
@@ -210,16 +210,16 @@ def _cut(
     return ends[0], ends[1]
 
 
-def _ends(lines: Sequence[Line], made: Plot) -> list[Markup]:
+def _ends(lines: Sequence[Line], axes: Plot) -> list[Markup]:
     """Return the names beside where the lines end, moved apart, with a leader and a sample."""
-    tall = made.y.start - made.y.end
-    shown = [(line, _last(line, made)) for line in lines]
-    found = [(line, end) for line, end in shown if end is not None]
-    moved = apart([(made.y.start - end[1]) / tall for _, end in found], _LINE / tall)
+    tall = axes.y.start - axes.y.end
+    shown = [(line, _last(line, axes)) for line in lines]
+    ends = [(line, end) for line, end in shown if end is not None]
+    moved = apart([(axes.y.start - end[1]) / tall for _, end in ends], _LINE / tall)
     parts = []
-    for (line, end), share in zip(found, moved, strict=True):
-        place = made.y.start - share * tall
-        here = made.right + 12
+    for (line, end), share in zip(ends, moved, strict=True):
+        place = axes.y.start - share * tall
+        here = axes.right + 12
         parts.append(
             tag(
                 "g",
@@ -235,8 +235,8 @@ def _ends(lines: Sequence[Line], made: Plot) -> list[Markup]:
     return parts
 
 
-def _last(line: Line, made: Plot) -> tuple[float, float] | None:
-    pieces = _pieces(line, made)
+def _last(line: Line, axes: Plot) -> tuple[float, float] | None:
+    pieces = _pieces(line, axes)
     return pieces[-1][-1] if pieces else None
 
 
@@ -343,7 +343,7 @@ def _chart(
     title: str,
     axes: tuple[str, str],
     unit: str,
-    asked: str,
+    mark_name: str,
     around: float = math.inf,
 ) -> Markup:
     lines = _lines(costs.curves, costs.places, unit)
@@ -351,32 +351,36 @@ def _chart(
     if not values or len(costs.places) < 2:
         raise NotSupported("no method applies at two of these places: there is nothing to draw")
     mark = None
-    if costs.asked is not None:
-        mark = VerticalMark(costs.asked, f"{asked} {number(costs.asked, 3)}")
+    if costs.mark is not None:
+        mark = VerticalMark(costs.mark, f"{mark_name} {number(costs.mark, 3)}")
     low, high = (0.0, max(values) * 1.08) if costs.measure else _range(costs, values, around)
     scales = (
         Scale(costs.places[0], costs.places[-1], 0, 1, log=True),
         Scale(low, high, 0, 1, log=not costs.measure),
     )
-    said = " ".join(
+    description = " ".join(
         f"{line.name}: {number(line.points[0][1], 3)} at {unit} {number(line.points[0][0], 3)}, "
         f"{number(line.points[-1][1], 3)} at {number(line.points[-1][0], 3)}."
         for line in lines
     )
     return picture(
-        name, title, said, lambda width: plot(width, lines, scales, *axes, mark=mark), "lines"
+        name,
+        title,
+        description,
+        lambda width: plot(width, lines, scales, *axes, mark=mark),
+        "lines",
     )
 
 
 def _range(costs: "Costs", values: Sequence[float], around: float) -> tuple[float, float]:
     """Return the values to show: far below those at the limit they vanish, and say nothing."""
     least = min(values)
-    if costs.asked is not None and math.isfinite(around):
+    if costs.mark is not None and math.isfinite(around):
         near = [
             value
             for curve in costs.curves
             for place, value in zip(costs.places, curve.values, strict=True)
-            if value is not None and place <= costs.asked
+            if value is not None and place <= costs.mark
         ]
         least = max(least, min(near) / around) if near else least
     return least / 1.3, max(values) * 1.3

@@ -59,16 +59,18 @@ def correlation_picture(
         shown = min(size, MOST_CELLS + 1)
         table = np.full((shown, shown), gaussian.rho)
         np.fill_diagonal(table, 1.0)
-        said = f"Any two of {size} records are correlated by at most {gaussian.rho:g}."
+        description = f"Any two of {size} records are correlated by at most {gaussian.rho:g}."
     else:
         table = gaussian.correlations
-        said = (
+        description = (
             f"The correlations of {size} records; the largest between two of them is "
             f"{gaussian.largest_correlation:.3g} in absolute value."
         )
     names = [str(record) for record in range(len(table))]
     title = "How strongly records depend on each other"
-    return matrix_picture(table, names, name, title, said, ("record", "record"), records=size)
+    return matrix_picture(
+        table, names, name, title, description, ("record", "record"), records=size
+    )
 
 
 def matrix_picture(
@@ -104,10 +106,10 @@ def matrix_picture(
                 )
             for column in range(size):
                 value = float(table[row, column])
-                said = f"{roles[0]} {names[row]}, {roles[1]} {names[column]}: {value:.4g}"
+                label = f"{roles[0]} {names[row]}, {roles[1]} {names[column]}: {value:.4g}"
                 parts.append(
                     titled(
-                        "rect", said, x=places(left + column * cell + 0.75),
+                        "rect", label, x=places(left + column * cell + 0.75),
                         y=places(top + row * cell + 0.75), width=places(cell - 1.5),
                         height=places(cell - 1.5), rx=places(min(4.0, cell / 8)),
                         class_=f"cell {'negative' if value < 0 else 'positive'}",
@@ -187,11 +189,11 @@ def chain_picture(chain: MarkovChain, name: str = "chain") -> Markup:
     mean = "" if chain.homogeneous else ", on average over all steps"
     title = f"Which state follows which{mean}"
     if chain.size > MOST_DRAWN or chain.size < 2:
-        said = f"From each of {chain.size} states (rows) to each (columns){mean}."
-        return matrix_picture(steps, names, name, title, said, ("from", "to"))
+        description = f"From each of {chain.size} states (rows) to each (columns){mean}."
+        return matrix_picture(steps, names, name, title, description, ("from", "to"))
     shares = chain.initial if chain.homogeneous else chain.marginals(len(chain.transition) + 1)
     shares = shares if shares.ndim == 1 else shares.mean(axis=0)
-    said = " ".join(
+    description = " ".join(
         f"From {names[row]}: "
         + ", ".join(
             f"{_percent(steps[row, column])} to {names[column]}"
@@ -202,7 +204,7 @@ def chain_picture(chain: MarkovChain, name: str = "chain") -> Markup:
         for row in range(chain.size)
     )
     return picture(
-        name, title, said, lambda width: _drawn(steps, shares, names, width), "chain-picture"
+        name, title, description, lambda width: _drawn(steps, shares, names, width), "chain-picture"
     )
 
 
@@ -224,11 +226,11 @@ def _drawn(
             if row == column
             else _arc(centres[row], centres[column], radius, wide, _outside(size, row, column))
         )
-        said = f"from {names[row]} to {names[column]}: {_percent(p, 4)}"
+        label = f"from {names[row]} to {names[column]}: {_percent(p, 4)}"
         arrows.append(
             tag(
                 "g",
-                tag("title", said),
+                tag("title", label),
                 tag("path", d=curve, class_="arrow", stroke_width=places(wide)),
                 tag("path", d=tip, class_="tip"),
                 class_=f"transition c{row}",
@@ -261,8 +263,8 @@ def _drawn(
 
 def _by_weight(steps: Array) -> list[tuple[int, int]]:
     """Return the transitions that happen, the likeliest first: those get their numbers first."""
-    found = [(int(row), int(column)) for row, column in np.argwhere(steps > 0)]
-    return sorted(found, key=lambda cell: -float(steps[cell]))
+    cells = [(int(row), int(column)) for row, column in np.argwhere(steps > 0)]
+    return sorted(cells, key=lambda cell: -float(steps[cell]))
 
 
 def _centres(size: int, width: float, radius: float, loop: float) -> tuple[list[Point], float]:
@@ -443,7 +445,7 @@ def family_picture(
         for child in range(len(tree.names))
         if tree.parents[child]
     ]
-    said = "; ".join(children) + "." if children else "Nobody here is somebody's child."
+    description = "; ".join(children) + "." if children else "Nobody here is somebody's child."
     marks = dict.fromkeys(known, "known") | ({target: "target"} if target else {})
 
     def draw(width: float) -> tuple[float, list[Markup]]:
@@ -461,7 +463,7 @@ def family_picture(
             top += 20
         return top, parts
 
-    return picture(name, "Pedigree", said, draw, "family-picture")
+    return picture(name, "Pedigree", description, draw, "family-picture")
 
 
 def group_picture(size: int, name: str = "group") -> Markup:
@@ -472,7 +474,7 @@ def group_picture(size: int, name: str = "group") -> Markup:
     """
     members = check_count(size, "size", 1)
     drawn = min(members, _CIRCLE)
-    said = f"{members} records with any dependence among them."
+    description = f"{members} records with any dependence among them."
 
     def draw(width: float) -> tuple[float, list[Markup]]:
         radius = 62.0 if drawn < 7 else 84.0
@@ -501,7 +503,7 @@ def group_picture(size: int, name: str = "group") -> Markup:
         words = text(f"any dependence among {members} records{more}", x, foot, "note", "middle")
         return foot + 12, [around, join(ties), join(people), words]
 
-    return picture(name, "Everyone may depend on everyone", said, draw, "group-picture")
+    return picture(name, "Everyone may depend on everyone", description, draw, "group-picture")
 
 
 def _chosen(pedigree: Pedigree) -> tuple[list[_Tree], int]:
@@ -600,11 +602,11 @@ def _tree(
     for person, (x, y) in spots.items():
         words, hidden = tree.names[person], tree.latent[person]
         role = "latent" if hidden else marks.get(words, "")
-        told = {"latent": " (not in the data)", "known": ", known", "target": ", the target"}
+        suffixes = {"latent": " (not in the data)", "known": ", known", "target": ", the target"}
         people.append(
             tag(
                 "g",
-                titled("rect", words + told.get(role, ""), x=places(x - wide / 2),
+                titled("rect", words + suffixes.get(role, ""), x=places(x - wide / 2),
                        y=places(y - pill / 2), width=places(wide), height=places(pill),
                        rx=places(min(pill, wide) / 2), class_=f"node {role}".strip()),
                 _named(words, x, y, role, pill if upright else wide, upright),
@@ -632,15 +634,15 @@ def _places(tree: _Tree, width: float, gap: float, wide: float) -> dict[int, flo
         known = [x for x in wanted if x is not None]
         middle = sum(known) / len(known) if known else width / 2
         # everyone at least a gap apart, the generation as a whole under its parents
-        found: list[float] = []
+        row_places: list[float] = []
         for place, x in enumerate(wanted):
-            here = (found[-1] + gap if found else middle) if x is None else x
-            found.append(max(here, found[-1] + gap) if place else here)
-        pulls = [x - here for x, here in zip(wanted, found, strict=True) if x is not None]
+            here = (row_places[-1] + gap if row_places else middle) if x is None else x
+            row_places.append(max(here, row_places[-1] + gap) if place else here)
+        pulls = [x - here for x, here in zip(wanted, row_places, strict=True) if x is not None]
         shift = sum(pulls) / len(pulls) if pulls else 0.0
-        low, high = found[0] + shift - wide / 2, found[-1] + shift + wide / 2
+        low, high = row_places[0] + shift - wide / 2, row_places[-1] + shift + wide / 2
         shift += max(4.0 - low, 0.0) - max(high - (width - 4.0), 0.0)
-        at |= {person: here + shift for person, here in zip(row, found, strict=True)}
+        at |= {person: here + shift for person, here in zip(row, row_places, strict=True)}
     return at
 
 

@@ -37,14 +37,14 @@ def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") 
     >>> strip.count("<button"), strip.count('aria-pressed="true"')
     (2, 1)
     """
-    made = [tag("li", _cell(cell)) for cell in cells]
-    return tag("ol", join(made), class_="record-strip", aria_label=label)
+    items = [tag("li", _cell(cell)) for cell in cells]
+    return tag("ol", join(items), class_="record-strip", aria_label=label)
 
 
 def _cell(cell: "Cell") -> Markup:
     above = {"target": "?", "known": cell.value}.get(cell.role, "·")
     below = "erased" if cell.erased else cell.output
-    said = {
+    role_words = {
         "target": "the target",
         "known": f"known to be {cell.value}",
         "unknown": "unknown",
@@ -54,7 +54,7 @@ def _cell(cell: "Cell") -> Markup:
     name = cell.label or f"record {cell.record}"
     inside = join(
         [
-            tag("span", f"{name}: {said}{shown}{why}", class_="visually-hidden"),
+            tag("span", f"{name}: {role_words}{shown}{why}", class_="visually-hidden"),
             tag(
                 "span",
                 ellipsis(cell.label or str(cell.record), 16),
@@ -69,7 +69,7 @@ def _cell(cell: "Cell") -> Markup:
         "",
     )
     kind = f"cell {cell.role}{' erased' * cell.erased}"
-    title = f"{name}: {said}{shown}{why}"
+    title = f"{name}: {role_words}{shown}{why}"
     if cell.role == "target":
         return tag("span", inside, class_=kind, title=title)
     return tag(
@@ -89,7 +89,7 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Markup:
     promise = "the plan promises no limit for this attacker"
     if math.isfinite(guess.limit):
         promise = f"the plan allows {chance_below(ends.lower)} to {chance_above(ends.upper)}"
-    said = (
+    description = (
         f"The chance that {guess.whom} is {guess.value} goes {words} "
         f"({guess.prior:.1%} to {guess.posterior:.1%}); {promise}."
     )
@@ -121,7 +121,9 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Markup:
         ]  # fmt: skip
         return y + 74, [part for part in parts if part is not None]
 
-    return picture(name, f"What the attacker thinks of the target: {words}", said, draw, "odds-bar")
+    return picture(
+        name, f"What the attacker thinks of the target: {words}", description, draw, "odds-bar"
+    )
 
 
 def _way(start: float, end: float, y: float) -> Markup | None:

@@ -57,11 +57,11 @@ def tag(name: str, /, *children: "str | None", **attributes: Any) -> Markup:
         raise InvalidInput(f"a chart has no element {name!r}")
     written = []
     for key, value in attributes.items():
-        said = key.rstrip("_").replace("_", "-")
-        if not _NAME.match(said) or said == "style" or said.startswith("on"):
-            raise InvalidInput(f"a chart has no attribute {said!r}: style it by a class")
+        attribute = key.rstrip("_").replace("_", "-")
+        if not _NAME.match(attribute) or attribute == "style" or attribute.startswith("on"):
+            raise InvalidInput(f"a chart has no attribute {attribute!r}: style it by a class")
         if value is not None:
-            written.append(f' {said}="{escape(_plain(value))}"')
+            written.append(f' {attribute}="{escape(_plain(value))}"')
     return Markup(f"<{name}{''.join(written)}>{join(children, '')}</{name}>")
 
 
@@ -175,22 +175,22 @@ class Scale:
         ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.1, 1.0, 10.0])
         """
         if self.log:
-            found = self._decades(most)
-            if len(found) >= 2:
-                return found
+            decades = self._decades(most)
+            if len(decades) >= 2:
+                return decades
         return ticks(self.low, self.high, most, whole=self.whole)
 
     def _decades(self, most: int) -> list[float]:
         first = math.floor(math.log10(self.low))
         last = math.ceil(math.log10(self.high))
         for mantissas, stride in (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
-            found = [
+            candidates = [
                 float(f"{mantissa}e{power}")
                 for power in range(first, last + 1)
                 if power % stride == 0
                 for mantissa in mantissas
             ]
-            inside = [tick for tick in found if self.low <= tick <= self.high]
+            inside = [tick for tick in candidates if self.low <= tick <= self.high]
             if len(inside) <= most:
                 return inside
         return inside[:: max(1, len(inside) // most)]

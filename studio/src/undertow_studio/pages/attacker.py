@@ -24,10 +24,12 @@ from undertow.models.networks import Node
 from undertow.numerics import Array, check_count
 from undertow.queries import State
 from undertow.reporting import words
+from undertow.rounding import stated
 from undertow_studio.charts.models import family_picture
 from undertow_studio.charts.strips import odds_bar, record_strip
 from undertow_studio.code import code_for_witness
 from undertow_studio.odds import Belief, about, allowed, chance_above
+from undertow_studio.pages.release import promise
 from undertow_studio.rendering import in_words
 from undertow_studio.studio import studio_of, work_of
 
@@ -127,14 +129,17 @@ class ValueBelief:
         if math.isinf(self.limit):
             return f"{who} goes {moved}; {self.reason}."
         most = chance_above(self.allowed.upper)
-        return f"{who} goes {moved}; whatever had come out, never above {most}."
+        rarely = ""
+        if self.allowed.delta:
+            rarely = f", except with probability at most {stated(2 * self.allowed.delta)}"
+        return f"{who} goes {moved}; no output raises it above {most}{rarely}."
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        told = asdict(self)
-        told["limit"] = None if math.isinf(self.limit) else self.limit
+        fields = asdict(self)
+        fields["limit"] = None if math.isinf(self.limit) else self.limit
         return {
-            **told, "prior": self.prior, "posterior": self.posterior, "words": self.words(),
+            **fields, "prior": self.prior, "posterior": self.posterior, "words": self.words(),
             "allowed": self.allowed.to_dict(),
         }  # fmt: skip
 
@@ -203,10 +208,10 @@ def largest_change(prior: Array, likelihoods: Array) -> float:
     >>> largest_change(np.array([.5, .5, 0]), np.array([0.0, 1.0, 9.0]))
     1.0
     """
-    found = likelihoods[prior > 0]
-    if len(found) < 2:
+    possible = likelihoods[prior > 0]
+    if len(possible) < 2:
         return 0.0
-    return math.inf if np.isneginf(found).any() else float(found.max() - found.min())
+    return math.inf if np.isneginf(possible).any() else float(possible.max() - possible.min())
 
 
 def covered(plan: Plan[Any], target: int, known: Sequence[int]) -> tuple[float, str]:
@@ -265,12 +270,12 @@ def chains_of(plan: Plan[Any]) -> list[MarkovChain]:
     """Return the chain of a plan, or chains of its class; refuse plans of other kinds of models."""
     members = plan.model.members()
     models = [one for member in members for one in (member.examples(plan.query) or [member])]
-    found = [model for model in models if isinstance(model, MarkovChain)]
-    if not found:
+    chains = [model for model in models if isinstance(model, MarkovChain)]
+    if not chains:
         raise NotSupported(
             f"a strip of records is for chains; this plan is for a {type(plan.model).__name__}"
         )
-    return found
+    return chains
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,8 +323,8 @@ class Strip:
     @property
     def chain(self) -> MarkovChain:
         """The law of the records."""
-        found = chains_of(self.plan)
-        return found[self.which % len(found)]
+        chains = chains_of(self.plan)
+        return chains[self.which % len(chains)]
 
     @property
     def fixed(self) -> tuple[int, ...]:
@@ -382,14 +387,14 @@ class Strip:
         if self.fixed:  # beyond the strip all is known
             whole, last = self.plan.length or 0, self.first + self.length - 1
             known += [r for r in range(whole) if not self.first <= r <= last]
-        found = guess_of(self.plan, self.target, wanted, prior, likelihoods, known, chain.states)
-        if self.part and not self.fixed and math.isfinite(found.limit):
-            return without_limit(found, "the plan is made for an answer about the whole series")
-        return found
+        belief = guess_of(self.plan, self.target, wanted, prior, likelihoods, known, chain.states)
+        if self.part and not self.fixed and math.isfinite(belief.limit):
+            return without_limit(belief, "the plan is made for an answer about the whole series")
+        return belief
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the records as they are drawn; of a long strip those around the target."""
-        made = []
+        cells = []
         half = LONGEST // 2
         low = max(self.first, min(self.target - half, self.first + self.length - LONGEST))
         for record in range(low, min(self.first + self.length, low + LONGEST)):
@@ -398,7 +403,7 @@ class Strip:
                 role = "target"
             erased = record in self.outputs and self.outputs[record] is None
             shown = self.outputs.get(record)
-            made.append(
+            cells.append(
                 Cell(
                     record,
                     role,
@@ -408,7 +413,7 @@ class Strip:
                     why=self._why(record),
                 )
             )
-        return tuple(made)
+        return tuple(cells)
 
     def _why(self, record: int) -> str:
         """Return why a record goes, or that it is known in any case."""
@@ -492,7 +497,7 @@ def _weigh_outputs(strip: "Strip", chain: MarkovChain, model: Hidden) -> tuple[A
     known. Hidden states of one state of the record stand next to each other.
     """
     last = strip.first + strip.length - 1
-    found = []
+    passes = []
     for seen in (False, True):
         ahead = np.array(model.law(strip.first))  # (hidden,): up to a factor that cancels
         scale = 0.0
@@ -505,8 +510,8 @@ def _weigh_outputs(strip: "Strip", chain: MarkovChain, model: Hidden) -> tuple[A
         for record in range(last, strip.target, -1):
             back = model.step(record - 1) @ (back * _evidence(strip, chain, model, record, seen))
             back, scale = _rescale(back, scale)
-        found.append((model.records(ahead * back), scale))
-    (plain, low), (joint, high) = found
+        passes.append((model.records(ahead * back), scale))
+    (plain, low), (joint, high) = passes
     if not plain.sum() > 0:
         raise InvalidInput("what is known of these records cannot be, under the model")
     with np.errstate(divide="ignore", invalid="ignore"):
@@ -516,67 +521,67 @@ def _weigh_outputs(strip: "Strip", chain: MarkovChain, model: Hidden) -> tuple[A
 
 def _evidence(strip: "Strip", chain: MarkovChain, model: Hidden, record: int, seen: bool) -> Array:
     """Return what is known and shown of one record, as a weight of each hidden state."""
-    told = np.ones(len(model.owner))
+    weights = np.ones(len(model.owner))
     if record in strip.known:
-        told = told * (model.owner == chain.index(strip.known[record]))
+        weights = weights * (model.owner == chain.index(strip.known[record]))
     if seen and record in strip.rates:
-        told = told * np.exp(np.asarray(strip.rates[record]))[model.owner]
+        weights = weights * np.exp(np.asarray(strip.rates[record]))[model.owner]
     if not seen or record not in strip.outputs:
-        return told
+        return weights
     shown = strip.outputs[record]
     channel = strip.plan.mechanism
     if shown is None:
         if model.erased is None:
             raise InvalidInput("flips erase no record")
-        return np.asarray(told * model.emission[model.erased[record]])
+        return np.asarray(weights * model.emission[model.erased[record]])
     names = channel.names(chain.states)
     if shown not in names:
         raise InvalidInput(f"no record is shown as {shown!r}; it is one of {names}")
-    told = told * model.emission[names.index(shown)]
+    weights = weights * model.emission[names.index(shown)]
     if model.erased is not None:  # shown: not erased
-        told = told * (1 - model.emission[model.erased[record]])
-    return np.asarray(told)
+        weights = weights * (1 - model.emission[model.erased[record]])
+    return np.asarray(weights)
 
 
-def _weigh_answer(strip: "Strip", chain: MarkovChain, made: Totals) -> tuple[Array, Array]:
+def _weigh_answer(strip: "Strip", chain: MarkovChain, counted: Totals) -> tuple[Array, Array]:
     """Weigh a noisy answer: the law of (state of the target, total) meets the law of the noise."""
-    before = _side_totals(strip, chain, made, range(strip.first, strip.target), 1)
+    before = _side_totals(strip, chain, counted, range(strip.first, strip.target), 1)
     after = _side_totals(
-        strip, chain, made, range(strip.first + strip.length - 1, strip.target, -1), -1
+        strip, chain, counted, range(strip.first + strip.length - 1, strip.target, -1), -1
     )
-    joint = np.zeros((chain.size, strip.length * max(made.adds) + 1))  # (state, total)
-    for state, add in enumerate(_contributions(strip, made, strip.target)):
+    joint = np.zeros((chain.size, strip.length * max(counted.adds) + 1))  # (state, total)
+    for state, add in enumerate(_contributions(strip, counted, strip.target)):
         both = np.convolve(before[state], after[state])
         joint[state, add : add + len(both)] = both
     law = joint.sum(axis=1)
     if not law.sum() > 0:
         raise InvalidInput("what is known of these records cannot be, under the model")
     answer = strip.answer
-    if made.pair and not isinstance(answer, tuple):  # the other number is what is left of them
+    if counted.pair and not isinstance(answer, tuple):  # the other number is what is left of them
         answer = (strip.length - (answer or 0.0), answer or 0.0)
-    units = made.units([answer], strip.length)
-    weights = made.log_weights(units, joint.shape[1] - 1)[0]  # (totals,)
+    units = counted.units([answer], strip.length)
+    weights = counted.log_weights(units, joint.shape[1] - 1)[0]  # (totals,)
     peak = float(weights.max())
     # (states,): ln E[noise law | state of the target, known]
-    told = joint @ np.exp(weights - peak)
+    likelihoods = joint @ np.exp(weights - peak)
     with np.errstate(divide="ignore", invalid="ignore"):
-        logs = np.where(law > 0, np.log(told) - np.log(law), -np.inf)
+        logs = np.where(law > 0, np.log(likelihoods) - np.log(law), -np.inf)
     return law / law.sum(), logs
 
 
 def _side_totals(
-    strip: "Strip", chain: MarkovChain, made: Totals, records: range, way: int
+    strip: "Strip", chain: MarkovChain, counted: Totals, records: range, way: int
 ) -> Array:  # fmt: skip
     """Return for each state of the target the total of one side, (k, totals), up to one factor.
 
     To the left jointly with the law of the target, to the right given it.
     """
-    most = len(records) * max(made.adds)
+    most = len(records) * max(counted.adds)
     table = np.zeros((chain.size, most + 1))
     table[:, 0] = chain.law(strip.first) if way > 0 else 1.0
     for record in records:
         grown = np.zeros_like(table)
-        for state, add in enumerate(_contributions(strip, made, record)):
+        for state, add in enumerate(_contributions(strip, counted, record)):
             known = strip.known.get(record)
             if known is None or chain.index(known) == state:
                 grown[state, add:] = table[state, : most + 1 - add]
@@ -587,11 +592,11 @@ def _side_totals(
     return np.asarray(table / table.max())
 
 
-def _contributions(strip: "Strip", made: Totals, record: int) -> tuple[int, ...]:
+def _contributions(strip: "Strip", counted: Totals, record: int) -> tuple[int, ...]:
     """Return what each state of a record adds to the answer: nothing outside the window."""
     if strip.window is None or strip.window[0] <= record < strip.window[1]:
-        return made.adds
-    return tuple(0 for _ in made.adds)
+        return counted.adds
+    return tuple(0 for _ in counted.adds)
 
 
 def _rescale(message: Array, scale: float) -> tuple[Array, float]:
@@ -692,10 +697,10 @@ def _witness_strip(plan: Plan[Any], witness: Witness) -> Strip:
         return replace(strip, outputs=dict(witness.outputs))
     chain = strip.chain
     if counted:
-        made = totals(plan.noise, chain.states, strip.length)
+        sums = totals(plan.noise, chain.states, strip.length)
         # the certificate's answer leaves out what the known records add
         more = sum(
-            made.adds[chain.index(state)]
+            sums.adds[chain.index(state)]
             for record, state in chosen.items()
             if witness.window is None or witness.window[0] <= record < witness.window[1]
         )
@@ -721,8 +726,8 @@ def _is_count(plan: Plan[Any], sets: Iterable[tuple[State, ...]]) -> bool:
         return False
     counted = frozenset(named)
     rest = frozenset(plan.states) - counted
-    found = {frozenset(states) for states in sets}
-    return found in ({counted}, {rest})
+    families = {frozenset(states) for states in sets}
+    return families in ({counted}, {rest})
 
 
 def _extreme_answer(plan: Plan[Any], strip: Strip, sets: dict[int, tuple[State, ...]]) -> Strip:
@@ -745,13 +750,13 @@ MOST_CELLS = 2**18
 
 def network_of(plan: Plan[Any], which: int = 0) -> BayesianNetwork:
     """Return the network of a plan for a family; of an interval of frequencies either end."""
-    found = [m for m in plan.model.examples(plan.query) if isinstance(m, BayesianNetwork)]
-    if not found:
+    networks = [m for m in plan.model.examples(plan.query) if isinstance(m, BayesianNetwork)]
+    if not networks:
         raise NotSupported(
             f"relatives are those of a Pedigree or a BayesianNetwork; this plan is for a "
             f"{type(plan.model).__name__}"
         )
-    return found[which % len(found)]
+    return networks[which % len(networks)]
 
 
 @dataclass(frozen=True, slots=True)
@@ -828,12 +833,12 @@ class Relatives:
     def cells(self) -> tuple[Cell, ...]:
         """Return the people as they are drawn; the record is a person's place in the model."""
         order = list(self.plan.model.order() or network_of(self.plan, self.which).observed)
-        made = []
+        cells = []
         for person in self.people:
             role: Role = "known" if person in self.known else "unknown"
             if person == self.target:
                 role = "target"
-            made.append(
+            cells.append(
                 Cell(
                     order.index(person),
                     role,
@@ -841,7 +846,7 @@ class Relatives:
                     label=str(person),
                 )
             )
-        return tuple(made)
+        return tuple(cells)
 
     def _weighed(self) -> tuple[Array, Array]:
         """Return the prior of the target and ln Pr[answer | its state, known], (k,) each."""
@@ -857,18 +862,18 @@ class Relatives:
         prior = joint.reshape(size, -1).sum(axis=1)
         if self.answer is None:
             return prior, np.zeros(size)
-        made = totals(self.plan.noise, self.plan.states, len(self.people))
-        adds = np.array(made.adds)
+        counted = totals(self.plan.noise, self.plan.states, len(self.people))
+        adds = np.array(counted.adds)
         count = np.zeros((), dtype=np.int64)
         for axis in range(joint.ndim):  # what all of them add up to, by their values
             count = count + adds.reshape([-1 if a == axis else 1 for a in range(joint.ndim)])
-        count = count + sum(made.adds[self.plan.model.index(s)] for s in self.known.values())
+        count = count + sum(counted.adds[self.plan.model.index(s)] for s in self.known.values())
         most = len(self.people) * int(adds.max())
-        weights = made.log_weights(made.units([self.answer], len(self.people)), most)[0]
+        weights = counted.log_weights(counted.units([self.answer], len(self.people)), most)[0]
         peak = float(weights.max())
-        told = (joint * np.exp(weights - peak)[count]).reshape(size, -1).sum(axis=1)
+        likelihoods = (joint * np.exp(weights - peak)[count]).reshape(size, -1).sum(axis=1)
         with np.errstate(divide="ignore", invalid="ignore"):
-            return prior, np.where(prior > 0, np.log(told) - np.log(prior), -np.inf)
+            return prior, np.where(prior > 0, np.log(likelihoods) - np.log(prior), -np.inf)
 
 
 def relatives_of(plan: Plan[Any], target: Node | None = None) -> Relatives:
@@ -897,16 +902,16 @@ def worst_relatives(plan: Plan[Any]) -> Relatives | None:
     family = Relatives(plan, order[witness.target])
     people = set(family.people)
     known = {order[record]: state for record, state in witness.known if order[record] in people}
-    made = totals(plan.noise, plan.states, len(people))
+    counted = totals(plan.noise, plan.states, len(people))
     # the certificate's answer leaves out what the known people add; without one, all or nobody
-    more = sum(made.adds[plan.model.index(state)] for state in known.values())
-    extremes = (len(people) * max(made.adds), 0)
+    more = sum(counted.adds[plan.model.index(state)] for state in known.values())
+    extremes = (len(people) * max(counted.adds), 0)
     answers = extremes if witness.output is None else (witness.output + more,)
     for answer in answers:
-        found = replace(family, known=known, answer=float(answer))
-        moved = attained(found.guess(witness.value), witness.value, witness.other)
+        attack = replace(family, known=known, answer=float(answer))
+        moved = attained(attack.guess(witness.value), witness.value, witness.other)
         if moved >= plan.leakage.lower - CLOSE:
-            return found
+            return attack
     return None
 
 
@@ -917,19 +922,19 @@ Subject = Strip | Relatives
 async def attacker(request: Request, name: str) -> Response:
     """Show what an attacker believes, and the worst that can happen."""
     studio, work = studio_of(request), work_of(request, name)
-    plan, asked = studio.plan(work), request.query_params
+    plan, choices = studio.plan(work), request.query_params
     content: dict[str, Any] = {"wrong": "", "subject": None, "guess": None}
     try:
-        subject = _subject(plan, asked)
+        subject = _subject(plan, choices)
         if subject is not None:
-            value = _value(plan, asked.get("value", ""), subject)
+            value = _value(plan, choices.get("value", ""), subject)
             content |= _shown(plan, subject, value)
     except UndertowError as error:
         content["wrong"] = in_words(error)
     return studio.page(
-        "attacker", work=work, plan=plan, bound=words.promise(plan), whose=words.audience(plan),
-        worst=_worst(plan), **content, states=list(map(str, plan.states)),
-        code=code_for_witness(work, plan),
+        "attacker", work=work, plan=plan, whose=words.audience(plan),
+        promise=promise(plan)["promise"], worst=_worst(plan), **content,
+        states=list(map(str, plan.states)), code=code_for_witness(work, plan),
     )  # fmt: skip
 
 
@@ -954,40 +959,40 @@ def _shown(plan: "Plan[Any]", subject: Subject, value: Any) -> dict[str, Any]:
     }  # fmt: skip
 
 
-def _subject(plan: "Plan[Any]", asked: Mapping[str, str]) -> Subject | None:
+def _subject(plan: "Plan[Any]", choices: Mapping[str, str]) -> Subject | None:
     """Return the records under attack as the address says, None where there is no such view."""
     subject: Subject
     if plan.leakage.secret.window > 1:
         return None
     if plan.model.family == "network":
         order = list(plan.model.order() or relatives_of(plan).people)
-        target = order[_number(asked.get("target", "0"), len(order))]
+        target = order[_number(choices.get("target", "0"), len(order))]
         subject = relatives_of(plan, target)
     else:
         try:
             subject = strip_of(plan)
         except NotSupported:
             return None
-        target = asked.get("target", "")
+        target = choices.get("target", "")
         if target:
             wanted = _number(target, subject.first + subject.length)
             subject = replace(subject, known={}, target=wanted)
             for end in subject.fixed:
                 subject = subject.knowing(end, plan.states[0])
-    for pair in asked.get("known", "").split():
+    for pair in choices.get("known", "").split():
         record, _, state = pair.partition(":")
         who, states = _named(plan, subject, record), plan.states
         if who != subject.target:
             subject = subject.knowing(who, states[_number(state, len(states))])
-    if asked.get("toggle"):
-        subject = subject.toggled(_named(plan, subject, asked["toggle"]))
-    return _seen(plan, subject, asked)
+    if choices.get("toggle"):
+        subject = subject.toggled(_named(plan, subject, choices["toggle"]))
+    return _seen(plan, subject, choices)
 
 
-def _seen(plan: "Plan[Any]", subject: Subject, asked: Mapping[str, str]) -> Subject:
+def _seen(plan: "Plan[Any]", subject: Subject, choices: Mapping[str, str]) -> Subject:
     """Return the records with what came out: an answer, or what a series shows."""
     if plan.task == "answer":
-        text = asked.get("answer", "")
+        text = choices.get("answer", "")
         try:
             answer = float(text) if text else None
         except ValueError:
@@ -997,7 +1002,7 @@ def _seen(plan: "Plan[Any]", subject: Subject, asked: Mapping[str, str]) -> Subj
         return replace(subject, answer=answer)
     if isinstance(subject, Relatives):
         return subject
-    states, text = plan.states, asked.get("shows", "0")
+    states, text = plan.states, choices.get("shows", "0")
     shown = states[_number(text, len(states))]
     gone = {record for record, output in subject.outputs.items() if output is None}
     records = range(subject.first, subject.first + subject.length)
@@ -1012,8 +1017,8 @@ def _worst(plan: "Plan[Any]") -> str:
         return ""
     people = list(plan.model.order())
     if people and witness.histories is None and not witness.outputs:
-        told = " and ".join(f"{people[record]} is {state}" for record, state in witness.known)
-        knows = f"knows that {told}" if told else "knows nothing of the others"
+        facts = " and ".join(f"{people[record]} is {state}" for record, state in witness.known)
+        knows = f"knows that {facts}" if facts else "knows nothing of the others"
         return (
             f"The worst case: someone asks about {people[witness.target]}, {knows}, and waits for "
             f"an answer that tells {witness.value} from {witness.other} best."

@@ -35,7 +35,7 @@ from undertow.queries import AnyQuery, LocalQuery, Task
 from undertow_studio.charts.lines import cost_chart, leakage_chart
 from undertow_studio.code import code_for_plan
 from undertow_studio.pages.release import promise
-from undertow_studio.questions import AskedQuestion
+from undertow_studio.questions import Question
 from undertow_studio.studio import see, studio_of, work_of
 
 __all__ = [
@@ -84,7 +84,7 @@ class Costs:
 
     places: tuple[float, ...]
     curves: tuple[CostLine, ...]
-    asked: float | None = None
+    mark: float | None = None
     measure: str = ""
 
     def table(self) -> tuple[tuple[str, ...], tuple[tuple[float | None, ...], ...]]:
@@ -147,8 +147,8 @@ def local_lines(
             whom = against if method.guards(against) else "ignorant"
             try:
                 plan = calibrate(query, model, place, whom, method=method.name, accept=drawn)
-                found = dict(plan.measures).get(name, math.nan)
-                values[method.name].append(1 - found if kept else found)
+                share = dict(plan.measures).get(name, math.nan)
+                values[method.name].append(1 - share if kept else share)
             except NotSupported:
                 values[method.name].append(math.nan)
         if tick is not None:
@@ -161,7 +161,7 @@ def local_lines(
     return replace(curves_of(curves, limit, query.task), measure=words)
 
 
-def curves_of(curves: ErrorCurves, asked: float | None = None, task: Task = "answer") -> Costs:
+def curves_of(curves: ErrorCurves, mark: float | None = None, task: Task = "answer") -> Costs:
     """Return error curves as lines, those that coincide as one."""
     drawn: list[tuple[list[str], np.ndarray[Any, Any]]] = []
     for name, values in curves.errors.items():
@@ -188,7 +188,7 @@ def curves_of(curves: ErrorCurves, asked: float | None = None, task: Task = "ans
             )
             for names, values in drawn
         ),
-        asked,
+        mark,
     )
 
 
@@ -202,15 +202,15 @@ def beside(model: AnyModel, places: Sequence[float]) -> list[CostLine]:
             except MethodRefused:
                 continue
             values = tuple(level + more for level in places)
-            said = "as printed in the paper; not certified here"
-            curves.append(CostLine(f"{name} (published)", "published", "any", values, said))
+            basis = "as printed in the paper; not certified here"
+            curves.append(CostLine(f"{name} (published)", "published", "any", values, basis))
     most = model.dependent_records() or model.length
     if most is not None and 1 < most < math.inf:
         values = tuple(level * most for level in places)
-        said = f"holds for any dependence among {most} records"
-        curves.append(CostLine("any dependence", "certified", "any", values, said))
-    said = "what the level would leak if no record told anything about another"
-    curves.append(CostLine("if records were independent", "plain", "any", tuple(places), said))
+        basis = f"holds for any dependence among {most} records"
+        curves.append(CostLine("any dependence", "certified", "any", values, basis))
+    basis = "what the level would leak if no record told anything about another"
+    curves.append(CostLine("if records were independent", "plain", "any", tuple(places), basis))
     return curves
 
 
@@ -253,7 +253,7 @@ def leakage_view(
     model: AnyModel,
     levels: Iterable[float] | None = None,
     against: Against = "any",
-    asked: float | None = None,
+    mark: float | None = None,
     tick: Callable[[], object] | None = None,
 ) -> Costs:
     """Return the leakage against the DP level: certified, as published, and as naively thought.
@@ -269,11 +269,11 @@ def leakage_view(
     >>> [(curve.name, curve.basis) for curve in found.curves][:2]
     [('knows any other records', 'certified'), ('knows nothing', 'certified')]
     """
-    places = tuple(grid(asked or 0.5, 15, 1.5) if levels is None else levels)
+    places = tuple(grid(mark or 0.5, 15, 1.5) if levels is None else levels)
     if any(second <= first for first, second in pairwise(places)):
         raise InvalidInput("a curve needs DP levels in increasing order")
     wanted: list[Against] = [against] if against == "ignorant" else [against, "ignorant"]
-    found: dict[int, list[float | None]] = {which: [] for which in range(len(wanted))}
+    leakages: dict[int, list[float | None]] = {which: [] for which in range(len(wanted))}
     for level in places:
         for which, whom in enumerate(wanted):
             try:
@@ -281,18 +281,18 @@ def leakage_view(
             except NotSupported:
                 if which == 0:
                     raise
-                found[which].append(None)
+                leakages[which].append(None)
                 continue
-            found[which].append(finite(value))
+            leakages[which].append(finite(value))
         if tick is not None:
             tick()
     curves = [
-        CostLine(_knows(whom), "certified", named(whom), tuple(found[which]), _CERTIFIED)
+        CostLine(_knows(whom), "certified", named(whom), tuple(leakages[which]), _CERTIFIED)
         for which, whom in enumerate(wanted)
-        if any(value is not None for value in found[which])
+        if any(value is not None for value in leakages[which])
     ]
     curves += beside(model, places)
-    return Costs(places, tuple(curves), asked)
+    return Costs(places, tuple(curves), mark)
 
 
 def error_view(
@@ -325,12 +325,12 @@ def error_view(
         places = grid(limit, 7) if limits is None else tuple(limits)
         return local_lines(query, model, places, limit, against, methods, tick)
     places = grid(limit) if limits is None else tuple(limits)
-    found = error_curves(
+    errors = error_curves(
         query,
         model, places, against, methods, tick,
         delta=delta, releases=releases, secret=secret,
     )  # fmt: skip
-    return curves_of(found, limit)
+    return curves_of(errors, limit)
 
 
 def cost_table(
@@ -353,28 +353,28 @@ def cost_table(
     >>> [(row.method, row.best) for row in rows]
     [('exchange', True), ('group', False)]
     """
-    told: Callable[[Row], object] | None = None
+    report: Callable[[Row], object] | None = None
     if each is not None:
         stream = each
 
-        def told(row: Row) -> object:
+        def report(row: Row) -> object:
             return stream(_row(row, query))
 
-    table = compare(query, model, limit, against, methods=methods, each=told, **more)
+    table = compare(query, model, limit, against, methods=methods, each=report, **more)
     best = table.best
     return tuple(_row(row, query, best is not None and row.plan is best) for row in table), table
 
 
 def _row(row: Row, query: AnyQuery | LocalQuery, best: bool = False) -> CostRow:
-    method, told = METHODS[query.task][row.method], row.to_dict()
+    method, fields = METHODS[query.task][row.method], row.to_dict()
     amount = row.scale if row.scale is not None else row.sigma
     leak = row.leakage
     return CostRow(
         method=row.method,
         words=method.summary,
         citation=method.citation,
-        basis=told["basis"],
-        protects=told["protects"],
+        basis=fields["basis"],
+        protects=fields["protects"],
         meets=row.meets,
         noise=row.noise,
         amount=amount,
@@ -415,33 +415,33 @@ class CostLines:
     reasons: tuple[str, ...]
 
 
-def compute_methods(asked: AskedQuestion, model: AnyModel) -> tuple[CostRow, ...]:
+def compute_methods(question: Question, model: AnyModel) -> tuple[CostRow, ...]:
     """Return all methods side by side."""
-    model = asked.model(model)
-    more = {name: told for name, told in asked.arguments().items() if name == "secret"}
-    rows, _ = cost_table(asked.query(model), model, asked.limit, asked.attacker(), **more)
+    model = question.model(model)
+    more = {name: value for name, value in question.arguments().items() if name == "secret"}
+    rows, _ = cost_table(question.query(model), model, question.limit, question.attacker(), **more)
     return rows
 
 
-def compute_lines(asked: AskedQuestion, model: AnyModel, level: float) -> CostLines:
+def compute_lines(question: Question, model: AnyModel, level: float) -> CostLines:
     """Return leakage against DP level, and error against the limit for every method."""
-    model = asked.model(model)
+    model = question.model(model)
     reasons: list[str] = []
     leaks = errors = None
     try:
         levels = grid(min(max(level, 0.01), 20.0), _LEVELS, 1.5)
         with inside("leakage against DP level"):
             tick = _Counted("levels", len(levels))
-            leaks = leakage_view(model, levels, asked.attacker(), levels[_LEVELS // 2], tick)
+            leaks = leakage_view(model, levels, question.attacker(), levels[_LEVELS // 2], tick)
     except NotSupported as reason:
         reasons.append(str(reason))
     try:
-        if not asked.local:
-            limits, query = grid(asked.limit, _LIMITS), asked.query(model)
+        if not question.local:
+            limits, query = grid(question.limit, _LIMITS), question.query(model)
             with inside("error against the limit"):
                 errors = error_view(
-                    query, model, asked.limit, asked.attacker(), limits,
-                    tick=_Counted("limits", len(limits)), secret=asked.secret(),
+                    query, model, question.limit, question.attacker(), limits,
+                    tick=_Counted("limits", len(limits)), secret=question.secret(),
                 )  # fmt: skip
     except NotSupported as reason:
         reasons.append(str(reason))
@@ -464,10 +464,10 @@ class _Counted:
 async def costs(request: Request, name: str) -> Response:
     """Show the plan; its methods and lines follow."""
     studio, work = studio_of(request), work_of(request, name)
-    asked, plan = _asked(studio.asked(work), work.plan), studio.plan(work)
+    question, plan = _shown_question(studio.question(work), work.plan), studio.plan(work)
     return studio.page(
-        "costs", work=work, asked=asked, limit=plan.limit, **promise(plan),
-        code=code_for_plan(work, studio.model(work), asked),
+        "costs", work=work, question=question, limit=plan.limit, **promise(plan),
+        code=code_for_plan(work, studio.model(work), question),
     )  # fmt: skip
 
 
@@ -480,37 +480,42 @@ async def limit(request: Request, name: str) -> Response:
         wanted = float(str(form.get("limit", "")))
     except ValueError:
         raise InvalidInput("the limit on leakage is a number") from None
-    asked = replace(studio.asked(work), limit=wanted)
-    return see(studio.works.change(work, asked=asked, plan=None), "costs")
+    question = replace(studio.question(work), limit=wanted)
+    return see(studio.works.change(work, question=question, plan=None), "costs")
 
 
 @router.get("/w/{name}/methods")
 async def methods(request: Request, name: str) -> Response:
     """Show all methods side by side."""
     studio, work = studio_of(request), work_of(request, name)
-    asked, model = studio.asked(work), studio.model(work)
-    key = ("methods", work.model_name, asked)
-    rows = studio.need(key, compute_methods, asked, model, later=True)
+    question, model = studio.question(work), studio.model(work)
+    key = ("methods", work.model_name, question)
+    rows = studio.need(key, compute_methods, question, model, later=True)
     measured = list(dict.fromkeys(one for row in rows for one in row.measures))
-    return studio.page("methods", work=work, rows=rows, measured=measured, asked=asked)
+    return studio.page("methods", work=work, rows=rows, measured=measured, question=question)
 
 
 @router.get("/w/{name}/lines")
 async def lines(request: Request, name: str) -> Response:
     """Show leakage against DP level, and error against the limit."""
     studio, work = studio_of(request), work_of(request, name)
-    asked, model, plan = studio.asked(work), studio.model(work), studio.plan(work)
-    key = ("lines", work.model_name, asked)
-    found = studio.need(key, compute_lines, asked, model, plan.dp_epsilon, later=True)
-    drawn = [_drawn(leakage_chart, found.leakage), _drawn(cost_chart, found.errors)]
+    question, model, plan = studio.question(work), studio.model(work), studio.plan(work)
+    key = ("lines", work.model_name, question)
+    cost_lines = studio.need(key, compute_lines, question, model, plan.dp_epsilon, later=True)
+    drawn = [_drawn(leakage_chart, cost_lines.leakage), _drawn(cost_chart, cost_lines.errors)]
     return studio.page(
-        "lines", work=work, found=found, leakage=drawn[0], errors=drawn[1], reasons=found.reasons
+        "lines",
+        work=work,
+        found=cost_lines,
+        leakage=drawn[0],
+        errors=drawn[1],
+        reasons=cost_lines.reasons,
     )
 
 
-def _asked(asked: AskedQuestion, plan: "Plan[Any] | None") -> AskedQuestion:
+def _shown_question(question: Question, plan: "Plan[Any] | None") -> Question:
     """Return the question as it is shown beside a plan that was brought along."""
-    return asked if plan is None else replace(asked, limit=plan.limit)
+    return question if plan is None else replace(question, limit=plan.limit)
 
 
 def _drawn(chart: Any, costs: Costs | None) -> Any:

@@ -14,7 +14,7 @@ from undertow.models.sets import AnyModel
 from undertow_studio.code import code_for_model
 from undertow_studio.examples import EXAMPLES, example
 from undertow_studio.pages.depends import picture_of
-from undertow_studio.questions import asked_of
+from undertow_studio.questions import question_of
 from undertow_studio.rendering import in_words
 from undertow_studio.studio import Studio, Work, see, studio_of, work_of
 from undertow_studio.tables import PrivateTable, Reading, columns_of, guess
@@ -113,8 +113,8 @@ async def begin_plan(request: Request) -> Response:
     except UndertowError as error:
         return _start(studio, in_words(error), 422)
     title = f"A plan: {plan.query.words()}"
-    asked = asked_of(plan)
-    work = studio.works.begin(title, "plan", model=plan.model, plan=plan, asked=asked)
+    question = question_of(plan)
+    work = studio.works.begin(title, "plan", model=plan.model, plan=plan, question=question)
     return see(work, "release")
 
 
@@ -200,7 +200,7 @@ async def read(request: Request, name: str) -> Response:
     except UndertowError as error:
         return await _ask(studio, work, given, in_words(error), 422)
     if work.model is not None and work.origin in _STATED:  # its model was there before the table
-        page = "release" if work.asked is not None else "depends"
+        page = "release" if work.question is not None else "depends"
         return see(studio.works.change(work, reading=reading), page)
     parts: dict[str, Any] = {"reading": reading, "model": None}
     if form.get("model") == "ledger":
@@ -210,9 +210,9 @@ async def read(request: Request, name: str) -> Response:
 
 
 def _reading(given: dict[str, str]) -> Reading:
-    told: dict[str, Any] = {one: given[one] or None for one in _FIELDS}
+    fields: dict[str, Any] = {one: given[one] or None for one in _FIELDS}
     named = tuple(part.strip() for part in given["states"].split(",") if part.strip())
-    return Reading(**told, states=named)
+    return Reading(**fields, states=named)
 
 
 def _try(work: Work, reading: Reading) -> None:
@@ -227,8 +227,8 @@ def _try(work: Work, reading: Reading) -> None:
 def _known(work: Work) -> dict[str, str] | None:
     if work.reading is None:
         return None
-    found = {one: getattr(work.reading, one) or "" for one in _FIELDS}
-    return found | {"states": ",".join(work.reading.states)}
+    fields = {one: getattr(work.reading, one) or "" for one in _FIELDS}
+    return fields | {"states": ",".join(work.reading.states)}
 
 
 async def _ask(
@@ -236,13 +236,13 @@ async def _ask(
 ) -> Response:
     if work.source is None:
         return see(work, "data")
-    found = await run_in_threadpool(columns_of, work.source)
+    columns = await run_in_threadpool(columns_of, work.source)
     return studio.page(
         "read",
         status,
         work=work,
-        columns=list(found),
-        given=given or guess(found),
+        columns=list(columns),
+        given=given or guess(columns),
         wrong=wrong,
         stated=work.model is not None and work.origin in _STATED,
     )
@@ -386,23 +386,23 @@ def _weights(form: Form, size: int) -> list[list[float]]:
 def _real(form: Form, name: str, usual: float) -> float:
     text = str(form.get(name, "")).strip()
     try:
-        found = float(text) if text else usual
+        value = float(text) if text else usual
     except ValueError:
         raise InvalidInput("a number is required") from None
-    if not abs(found) <= 1e9:
+    if not abs(value) <= 1e9:
         raise InvalidInput("a number of ordinary size is required")
-    return found
+    return value
 
 
 def _share(form: Form, name: str, usual: float) -> float:
-    found = _real(form, name, usual)
-    if not 0 <= found <= 1:
+    value = _real(form, name, usual)
+    if not 0 <= value <= 1:
         raise InvalidInput("a probability lies between 0 and 1")
-    return found
+    return value
 
 
 def _whole(form: Form, name: str, usual: int, least: int, most: int) -> int:
-    found = _real(form, name, usual)
-    if found != int(found) or not least <= found <= most:
+    value = _real(form, name, usual)
+    if value != int(value) or not least <= value <= most:
         raise InvalidInput(f"a whole number from {least} to {most} is required")
-    return int(found)
+    return int(value)

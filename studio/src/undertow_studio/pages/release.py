@@ -275,19 +275,19 @@ def compute_dry_run(
         doing("reading the shape of the table")
         book = account.open(plan)
         ready = prepare(plan, reading.open(source), book)
-        asked = foretell(ready.entry, book)
-    if asked is None:
+        forecast = foretell(ready.entry, book)
+    if forecast is None:
         raise UndertowError("there is no account to spend from")
-    known = asked.recorded
-    spends = f"a DP level of {above(asked.spends)}"
+    known = forecast.recorded
+    spends = f"a DP level of {above(forecast.spends)}"
     if known:
         spends = "nothing: this release is recorded, and its answer is given again"
-    now, then = asked.left, asked.left_after
+    now, then = forecast.left, forecast.left_after
     left = "" if now is None or then is None else f"{below(now, 4)} now, {below(then, 4)} after it"
     return Dry(
         plan.query.words(), scope.records(ready.shape.rows, ready.shape.persons),
         scope.proved_for(ready.proof, plan.length, ready.table.bounds()), spends, left, known,
-        asked.entry.release_id,
+        forecast.entry.release_id,
     )  # fmt: skip
 
 
@@ -307,9 +307,9 @@ def compute_release(
         out = draw(ready, book, source=origin)
     doing("writing the report")
     report = out.report()
-    found, rows = report.facts.numbers, report.facts.rows()
+    numbers, rows = report.facts.numbers, report.facts.rows()
     return Released(
-        tuple((one.label(), one.shown(), above(one.within, 4)) for one in found),
+        tuple((one.label(), one.shown(), above(one.within, 4)) for one in numbers),
         plan.query.words(), plan.guarantee(*out.conditions), scope.records(out.rows, out.persons),
         out.release_id, out.entry or "", scope.drawn(out.made), out.replayed, report.html(),
         report.to_json() + "\n", report.text(), csv_bytes(rows, list(rows[0])),
@@ -379,25 +379,25 @@ async def released(request: Request, name: str) -> Response:
     job = studio.jobs.known(key)
     if job is None:
         return see(work, "release")
-    found = studio.need(key, *call) if job.status in ("waiting", "running", "done") else None
-    if found is None:
+    result = studio.need(key, *call) if job.status in ("waiting", "running", "done") else None
+    if result is None:
         studio.fail(job)
     studio.jobs.forget(_year_key(work, studio.plan(work)))
     studio.jobs.forget(_dry(studio, work)[0])  # it speaks of what was left before
     plan = studio.plan(work)
     whose = words.audience(plan)
-    return studio.page("released", work=work, released=found, plan=plan, whose=whose)
+    return studio.page("released", work=work, released=result, plan=plan, whose=whose)
 
 
 @router.get("/w/{name}/report.{ending}")
 async def report(request: Request, name: str, ending: str) -> Response:
     """Return the report of a release, or its numbers, as a file."""
     studio, work = studio_of(request), work_of(request, name)
-    found = _released(studio, work)
-    if found is None:
+    result = _released(studio, work)
+    if result is None:
         raise InvalidInput("nothing was released here yet: there is no report")
     content: dict[str, str | bytes] = {
-        "html": found.html, "json": found.json, "txt": found.text, "csv": found.csv,
+        "html": result.html, "json": result.json, "txt": result.text, "csv": result.csv,
     }  # fmt: skip
     if ending not in content:
         raise InvalidInput(f"a report is a file in {', '.join(content)}")
@@ -415,8 +415,8 @@ async def plan_file(request: Request, name: str) -> Response:
 async def code_file(request: Request, name: str, ending: str) -> Response:
     """Return the commands or the Python of the whole path as a file."""
     studio, work = studio_of(request), work_of(request, name)
-    found = code_for_release(work, studio.plan(work), studio.settings)
-    text = {"sh": found[0].text, "py": found[1].text}.get(ending)
+    parts = code_for_release(work, studio.plan(work), studio.settings)
+    text = {"sh": parts[0].text, "py": parts[1].text}.get(ending)
     if text is None:
         raise InvalidInput("code is a file in sh or py")
     return _file(text + "\n", "text/plain", f"release.{ending}")
@@ -436,12 +436,14 @@ async def statement(request: Request, name: str) -> Response:
 
 def promise(plan: "Plan[Any]") -> dict[str, Any]:
     """Return what a plan promises, and what that rests on, for templates."""
-    said, alone = words.promise(plan), premise(plan)
+    guarantee, alone = words.promise(plan), premise(plan)
+    if not alone:  # a premise says itself what the guarantee rests on
+        guarantee = f"if the records follow the model, {guarantee}"
     curator = plan.task == "answer"
     return {
         "plan": plan,
         "whose": words.audience(plan),
-        "promise": said[:1].upper() + said[1:] + ".",
+        "promise": guarantee[:1].upper() + guarantee[1:] + ".",
         "means": [
             f"{alone[:1].upper()}{alone[1:]}{means[:1].lower()}{means[1:]}" if alone else means
             for means in (one.words() for one in beliefs(plan.leakage.upper, plan.delta))
@@ -488,8 +490,8 @@ def _released(studio: Studio, work: Work) -> Released | None:
         plan = studio.plan(work)
     except (InvalidInput, NotSupported):
         return None
-    found: Released | None = studio.done(("release", work.model_name, plan.fingerprint()))
-    return found
+    result: Released | None = studio.done(("release", work.model_name, plan.fingerprint()))
+    return result
 
 
 def _dry(studio: Studio, work: Work) -> tuple[Any, tuple[Any, ...]]:

@@ -1,4 +1,4 @@
-"""Doors in and out: what other libraries guarantee, and a plan as a measurement of OpenDP."""
+"""Integrations: guarantees of other libraries, and a plan as a measurement of OpenDP."""
 
 import math
 import sys
