@@ -1,9 +1,8 @@
-"""Who attacks: how much of the other records the attacker knows.
+"""Adversaries: the records that an attacker knows beside the target.
 
 ``"any"`` knows any set of other records (Bayesian differential privacy), ``"ignorant"`` none
 (Pufferfish as in [wang2016]), ``"informed"`` all of them (plain differential privacy). An
-`Adversary` is one explicit target and set of known records. What it must not learn is a
-`undertow.secrets.Secret`.
+`Adversary` is one explicit target and set of known records; `undertow.secrets` has the secrets.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
