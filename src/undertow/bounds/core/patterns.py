@@ -20,6 +20,7 @@ from undertow.numerics import Array
 from undertow.progress import spend
 
 __all__ = [
+    "WIDTH",
     "Codes",
     "Pattern",
     "PatternGuide",
@@ -149,13 +150,14 @@ class PatternSearch:
     """A stationary law of one kernel, and what can be seen at each signed distance of a target.
 
     ``look`` returns None beyond the series, the target's own outputs at 0. ``ends(side, distance)``
-    are the messages (m,), and their codes, of what may follow beyond a distance: by default nothing
-    is looked at there.
+    are the messages (2, m), with outputs and without, and the codes of what may follow beyond a
+    distance: by default nothing is looked at there. ``width`` attempts are kept at each distance.
     """
 
     law: LoweredLaw
     look: Callable[[int], list[Symbol] | None]
     ends: Ends | None = None
+    width: int = WIDTH
 
     def search(self, reach: int, pair: tuple[int, int] | None = None) -> Pattern | None:
         """Return the best pattern of up to ``reach`` records a side, None if nothing is revealed.
@@ -185,12 +187,11 @@ class PatternSearch:
 
     def _closed(self, side: int, distance: int, products: Array, codes: list[Codes]) -> _Attempts:
         """Return attempts with their messages, each with all that may follow."""
-        nothing = [(np.ones(self.law.size), ())]
+        nothing: list[tuple[Array, Codes]] = [(np.ones((2, self.law.size)), ())]
         ends = nothing if self.ends is None else self.ends(side, distance)
-        plain = products[:, 1].sum(axis=2)  # (b, m)
         return _joined([
             _Attempts(
-                products, np.stack([products[:, 0] @ message, plain], axis=1),
+                products, np.einsum("bvst,vt->bvs", products, message),
                 [(*before, *more) for before in codes],
             )
             for message, more in ends
@@ -219,7 +220,7 @@ class PatternSearch:
             closed = self._closed(side, distance, further, codes)
             scores = self._scores(side, closed, rivals, pairs)
             ways = scores.reshape(-1, len(codes)).max(axis=0)  # the better end of each
-            order = np.argsort(-ways, kind="stable")[:WIDTH].tolist()
+            order = np.argsort(-ways, kind="stable")[: self.width].tolist()
             products, codes = further[order], [codes[place] for place in order]
             kept.append(closed.chosen(scores, RIVALS))
         every = _joined(kept)

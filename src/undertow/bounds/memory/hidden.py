@@ -495,9 +495,10 @@ def _pattern_search(
 
     def ends(side: int, distance: int) -> list[tuple[Array, Codes]]:
         records = left(side, distance)
-        shown: tuple[Array, Codes] = shown_message(steps[side], records), (~0,) * records
-        nothing: tuple[Array, Codes] = np.ones(law.size), ()
-        return [shown] if whole and room is not None else [shown, nothing]
+        ones = np.ones(law.size)
+        shown = np.stack([shown_message(steps[side], records), ones])
+        ends: list[tuple[Array, Codes]] = [(shown, (~0,) * records)]
+        return ends if whole and room is not None else [*ends, (np.stack([ones, ones]), ())]
 
     return PatternSearch(law, look, ends)
 

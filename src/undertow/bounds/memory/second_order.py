@@ -612,10 +612,13 @@ def _pattern_search(
     tilt = view.weights[0, chosen[0]][law.symbols]
     steps = {-1: law.reversed().kernels[0] * tilt, 1: law.kernels[0] * tilt}
     sizes = {-1: target, 1: records - 1 - target}
+    ones = np.ones(law.size)
     # all records of the answer weigh in, those beyond a pattern too
     return PatternSearch(
         law, look,
-        lambda side, far: [(shown_message(steps[side], max(sizes[side] - far, 0)), ())],
+        lambda side, far: [
+            (np.stack([shown_message(steps[side], max(sizes[side] - far, 0)), ones]), ())
+        ],
     )  # fmt: skip
 
 
