@@ -16,7 +16,7 @@ from benchmarks.flips import one_core
 from benchmarks.rows import Row, beside, grown, show
 from undertow.auditing.attackers import answer_posteriors
 from undertow.auditing.inference import posteriors, viterbi
-from undertow_papers.rates import success_rate
+from undertow_papers.chakrabarti2022.rates import success_rate
 
 PART = "Attackers"
 RECORDS = 1_000_000

@@ -27,7 +27,7 @@ import undertow as ut
 from undertow.auditing.attackers import Guess, Scenario
 from undertow.auditing.attacking import attack
 from undertow.auditing.inference import posteriors
-from undertow.diagnostics.robustness import robustness
+from undertow.diagnostics import robustness
 from undertow.errors import NotSupported
 from undertow.figures.canvas import figure_bytes
 from undertow.figures.costs import draw_robustness

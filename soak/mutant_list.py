@@ -73,7 +73,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/exchange.py",
-        "goal = best + GAP * max(1.0, best) / 2",
+        "goal = best + width * max(1.0, best) / 2",
         "goal = best",
         f"{CHAINS} {LAWS}",
     ),
@@ -152,7 +152,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laplace.py",
-        "drift(wave, spread + told)",
+        "drift(wave, spread + hint)",
         "drift(wave, spread / 2)",
         STUBBORN,
     ),
@@ -250,8 +250,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/networks/counts.py",
-        "top = max(found, key=lambda finding: finding.value)",
-        "top = min(found, key=lambda finding: finding.value)",
+        "top = max(findings, key=lambda finding: finding.value)",
+        "top = min(findings, key=lambda finding: finding.value)",
         NETWORKS,
     ),
     (
@@ -342,8 +342,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     # --- dependence, second order, published -----------------------------------------------------
     (
         "undertow/bounds/dependent.py",
-        "found = (high - low).max(axis=-1)",
-        "found = (high - low).min(axis=-1)",
+        "largest = (high - low).max(axis=-1)",
+        "largest = (high - low).min(axis=-1)",
         SEPARATION,
     ),
     (
@@ -395,7 +395,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         PUBLISHED,
     ),
     (
-        "undertow_papers/published_series.py",
+        "undertow_papers/chakrabarti2022/formulas.py",
         "inner -= 2 * (1 - q - r - q * r) * kept * flipped",
         "inner -= 2 * (1 - q - r + q * r) * kept * flipped",
         LOCAL_PAPERS,
@@ -409,8 +409,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/channels/redaction.py",
-        "found = replace(found, upper=max(found.upper, upper))",
-        "found = replace(found, upper=min(found.upper, upper))",
+        "bracket = replace(bracket, upper=max(bracket.upper, upper))",
+        "bracket = replace(bracket, upper=min(bracket.upper, upper))",
         REDACTION,
     ),
     (

@@ -10,6 +10,7 @@ import pytest
 
 import undertow
 from tests.test_docs import PAGES, ROOT, Block, run_python
+from undertow import diagnostics, integrations, models
 
 NOTEBOOKS = sorted(path.name for path in (ROOT / "notebooks").glob("*.ipynb"))
 # Pages that are lists or records of something, and so have no next step.
@@ -72,6 +73,8 @@ def test_every_public_object_has_a_page():
     listed = (ROOT / "docs" / "api.md").read_text("utf-8")
     named = set(re.findall(r"^\.\. auto(?:class|function):: (\S+)$", listed, re.MULTILINE))
     assert set(undertow.__all__) - named == {"__version__"}
+    for module in (diagnostics, integrations, models):
+        assert {f"{module.__name__}.{name}" for name in module.__all__} <= named
 
 
 def test_there_are_three_notebooks():
@@ -99,3 +102,39 @@ def test_no_page_declares_public_what_it_releases(page):
         {one or other for one, other in pattern.findall(text)} for pattern in (FITTED, RELEASED)
     )
     assert not fitted & released
+
+
+PLACE = re.compile(r"`((?:[\w.-]+/)+[\w-]+\.(?:c|json|py|toml|txt))`")
+GROUPS = ("undertow.attackers", "undertow.commands")  # entry points
+DOTTED = re.compile(r"`(undertow(?:_papers|_studio)?(?:\.\w+)+)(?:\([^`]*\))?`")
+HOMES = (ROOT, ROOT / "src", ROOT / "src" / "undertow")
+
+
+def missing_names(text):
+    """Yield the files, modules and attributes that a text names and that do not exist."""
+    for place in PLACE.findall(text):
+        if not any((home / place).exists() for home in HOMES):
+            yield place
+    names = {*DOTTED.findall(text)} - {*GROUPS}
+    yield from (name for name in sorted(names) if value_of(name) is None)
+
+
+def value_of(name):
+    """Return the module or the attribute of a dotted name, None if there is none."""
+    home, _, last = name.rpartition(".")
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        return getattr(value_of(home), last, None) if home else None
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_file_and_object_that_a_page_names_exists(page):
+    assert not list(missing_names((ROOT / page).read_text("utf-8")))
+
+
+def test_a_name_that_does_not_exist_is_noticed():
+    assert list(missing_names("`bounds/nowhere.py` and `undertow.nothing.at_all`")) == [
+        "bounds/nowhere.py",
+        "undertow.nothing.at_all",
+    ]

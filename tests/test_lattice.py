@@ -135,8 +135,8 @@ def test_what_a_person_plan_refuses():
         ut.calibrate(ut.Count(1), CHAIN, 1.0, secret=ut.Person())
     with pytest.raises(MethodRefused, match="leave method"):
         ut.calibrate(ut.Count(1), DAY, 1.0, method="exact", secret=ut.Person())
-    with pytest.raises(InvalidInput, match="'record' or 'person'"):
-        ut.calibrate(ut.Count(1), DAY, 1.0, unit="family")  # type: ignore[call-overload]
+    with pytest.raises(InvalidInput, match=r"Window\(12\), Person\(\)"):
+        ut.calibrate(ut.Count(1), DAY, 1.0, secret="family")  # type: ignore[call-overload]
     plan = ut.calibrate(ut.Count(1), DAY, 1.0, secret=ut.Person())
     assert isinstance(ut.release(plan, [1] * 20).value, int)  # fewer records are covered
     with pytest.raises(InvalidInput, match="at most 24 records of a person, and one has 25"):

@@ -207,3 +207,10 @@ def test_the_oldest_versions_tried_are_the_floors():
         assert requirement.specifier.contains(version.version)
         if requirement.name != "typing-extensions":  # the test tools ask for a newer one
             assert version.version.startswith(floor.version), requirement.name
+
+
+@pytest.mark.parametrize("other", ["papers", "studio"])
+def test_the_other_distributions_pin_the_version_of_the_core(other):
+    project = tomllib.loads((ROOT / other / "pyproject.toml").read_text("utf-8"))["project"]
+    assert project["version"] == undertow.__version__
+    assert f"undertow=={undertow.__version__}" in project["dependencies"]

@@ -37,7 +37,7 @@ def interrupted(work, after):
 QUESTIONS: dict[str, tuple[Any, Any, dict[str, Any]]] = {
     "any": (ut.PureDP(0.5), ut.MarkovChain(THREE), {}),
     "ignorant": (ut.PureDP(0.5), ut.MarkovChain(THREE), {"against": "ignorant"}),
-    "window": (ut.PureDP(0.5), ut.MarkovChain(THREE), {"protect": ut.Window(3)}),
+    "window": (ut.PureDP(0.5), ut.MarkovChain(THREE), {"secret": ut.Window(3)}),
     "start": (ut.PureDP(2.0), ut.MarkovChain(THREE, start=[0.2, 0.2, 0.6], length=30), {}),
     "steps": (ut.PureDP(1.0), ut.MarkovChain([THREE, THREE], start=[0.5, 0.5, 0]), {}),
     "zeros": (ut.PureDP(1.0), ut.MarkovChain([[0, 1], [0.5, 0.5]], length=9), {}),

@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import subprocess
+import tomllib
 from functools import cache
 from pathlib import Path
 
@@ -21,6 +22,9 @@ ABSOLUTE = re.compile(
 ENTRY = re.compile(r"^@\w+\{([^,\s]+),", re.MULTILINE)
 KEY = r"[a-z]+(?:19|20)\d\d[a-z]?"
 CITATION = re.compile(rf"\[({KEY}(?:[,;] *{KEY})*)\]")
+THEORY = re.compile(
+    r"docs,\s+(?P<page>theory(?:-[a-z]+)?)(?::\s+(?P<names>[A-Za-z0-9][\w -]*(?:, [\w -]+)*))?"
+)
 PUBLIC = [name for name in undertow.__all__ if not name.startswith("_")]
 
 
@@ -88,14 +92,70 @@ def missing_places():
             yield f"ARCHITECTURE.md names {name}"
 
 
+def wrong_order():
+    """Say where ARCHITECTURE.md has another import order than the linter checks."""
+    text = (ROOT / "ARCHITECTURE.md").read_text("utf-8")
+    stated = next(block for block in text.split("```") if block.startswith("text\nerrors <"))
+    written = [layer.strip() for layer in stated.removeprefix("text").split("<")]
+    settings = tomllib.loads((ROOT / "pyproject.toml").read_text("utf-8"))
+    contracts = settings["tool"]["importlinter"]["contracts"]
+    (layers,) = (contract["layers"] for contract in contracts if contract["id"] == "layers")
+    checked = [re.sub("[()]", "", layer) for layer in reversed(layers)]
+    if written != checked:
+        yield f"ARCHITECTURE.md orders {written}, pyproject.toml {checked}"
+
+
+def theory_sections():
+    """Return the headings and bold leads of each theory page, in lower case."""
+    sections = {}
+    for page in (ROOT / "docs").glob("theory*.md"):
+        text = page.read_text("utf-8").lower()
+        leads = re.findall(r"^\*\*([^*]+)\*\*", text, re.MULTILINE)
+        sections[page.stem] = {*re.findall(r"^#+ (.+)$", text, re.MULTILINE), *leads}
+    return sections
+
+
+def wrong_theory(text):
+    """Yield the citations of the theory pages in a text that no section answers to.
+
+    They read "docs, theory", "docs, theory: noisy counts" or "docs, theory-engine: E2, E3".
+    """
+    sections = theory_sections()
+    every = {one for page in sections.values() for one in page}
+    for cited in THEORY.finditer(text):
+        page, names = cited["page"], cited["names"]
+        known = every if page == "theory" and names else sections.get(page)
+        if known is None:
+            yield cited[0]
+            continue
+        for name in re.split(r",\s*(?:and )?", names or ""):
+            words = re.compile(rf"\b{re.escape(name.strip().lower())}\b")
+            if not any(words.search(section) for section in known):
+                yield cited[0]
+
+
+def test_citations_of_the_theory_resolve():
+    wrong = {
+        f"{path.relative_to(ROOT)}: {cited}"
+        for path in ROOT.glob("**/src/**/*.py")
+        if not {".venv", "build"} & {*path.relative_to(ROOT).parts}
+        for cited in wrong_theory(path.read_text("utf-8"))
+    }
+    assert not wrong
+    assert list(wrong_theory("(docs, theory-engine: E2, E99)"))
+    assert list(wrong_theory("(docs, theory-nowhere)"))
+    assert list(wrong_theory("docs, theory: no such section."))
+    assert not list(wrong_theory("(docs, theory-engine: E2, E3); docs, theory: noisy counts."))
+
+
 def wrong_citations():
     """Keys that are cited and unknown, listed and never cited, or out of order."""
     entries = ENTRY.findall((ROOT / "docs/references.bib").read_text("utf-8"))
     cited = {
         key: page.relative_to(ROOT).as_posix()
-        for pattern in ("*.md", "docs/**/*.md", "src/**/*.py")
+        for pattern in ("*.md", "docs/**/*.md", "**/src/**/*.py")
         for page in ROOT.glob(pattern)
-        if "_build" not in page.parts
+        if not {"_build", ".venv", "build"} & {*page.relative_to(ROOT).parts}
         for found in CITATION.finditer(page.read_text("utf-8"))
         for key in re.findall(KEY, found[1])
     }
@@ -117,7 +177,7 @@ def undocumented():
 
 
 def test_the_files_keep_the_rules():
-    found = [*unsorted_names(), *missing_places()]
+    found = [*unsorted_names(), *missing_places(), *wrong_order()]
     assert not [*found, *wrong_citations(), *absolute_paths()]
     assert MODULES
     assert any(map(exported, MODULES))

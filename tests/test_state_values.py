@@ -64,7 +64,7 @@ def test_changing_readings_within_their_states_changes_no_answer(query):
 def test_frames_and_lists_agree_on_missing_and_foreign_records(query, missing):
     from undertow.data.readers.lists import one_series
 
-    asked = BINS.valued(query.counted)
+    asked = BINS.valued(query.exact_query)
     records = ["low", None, "high", "no such state", "mid", "high"]
     frame = ut.Data(pl.DataFrame({"x": records}), value="x")
     listed = one_series(records).answers(asked, BINS.states, missing)

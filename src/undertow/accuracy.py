@@ -123,8 +123,8 @@ def _moved(mechanism: Any, numbers: int) -> tuple[Array, float]:
     law[: most + 1], law[-most:] = half, half[:0:-1]
     wave = np.fft.fft(law).real  # symmetric, so real; (frequencies,)
     stretched = wave[(np.arange(span) * (numbers - 1)) % span]  # of (k - 1) Z_j
-    found = np.fft.ifft(stretched * wave ** (numbers - 1)).real
-    side = np.maximum(found[: span // 2], 0.0)
+    masses = np.fft.ifft(stretched * wave ** (numbers - 1)).real
+    side = np.maximum(masses[: span // 2], 0.0)
     side[0] /= 2
     return freeze(side / (2 * side.sum())), step
 

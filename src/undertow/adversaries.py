@@ -27,7 +27,7 @@ Named = Literal["any", "ignorant", "informed"]
 
 @dataclass(frozen=True, slots=True)
 class Adversary:
-    """One attacker: wants record ``target``, knows the records ``known`` (0-based).
+    """One attacker, who knows the records ``known`` and attacks record ``target`` (0-based).
 
     Leakage against it is the worst case over the values of the known records.
 
@@ -60,7 +60,7 @@ Against = Named | Adversary
 
 
 def check_against(against: object) -> Against:
-    """Return ``against`` if it names an adversary.
+    """Return ``against``, or refuse it if it is no adversary.
 
     >>> check_against("any")
     'any'

@@ -98,7 +98,7 @@ class Witness:
 
     @property
     def lived(self) -> tuple[tuple[State, ...], tuple[State, ...]]:
-        """What is compared, as two histories: of one record, or of each of a window.
+        """The two histories that are compared: of one record, or of a window.
 
         >>> Witness(target=0, length=2, known=(), value="a", other="b").lived
         (('a',), ('b',))
@@ -226,7 +226,7 @@ class Leakage:
         return replace(self, assumptions=(*self.assumptions, *new)) if new else self
 
     def upper_only(self) -> "Leakage":
-        """Return the upper end alone, for a mechanism that the witness is no attack on.
+        """Return the upper end alone, for a mechanism to which the witness does not apply.
 
         A bound on all algorithms of a DP level holds for each of them; its lower end need not.
 
@@ -246,7 +246,7 @@ class Leakage:
 
     @property
     def unfinished(self) -> bool:
-        """Whether its search ended with the effort spent: more effort may narrow it."""
+        """Whether the search ended with its effort spent: more effort may narrow the interval."""
         return SPENT in self.assumptions
 
     @property
@@ -257,7 +257,7 @@ class Leakage:
         return self.upper - self.lower <= 4 * GAP * max(1.0, self.upper)
 
 
-def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
+def worst(brackets: Sequence[Leakage], note: str | None = None, models: int = 0) -> Leakage:
     """Return the worst of the leakages under several models, one of which is true.
 
     The largest lower end with its witness, the largest upper end, the narrowest shape. ``models``
@@ -270,20 +270,20 @@ def worst(found: Sequence[Leakage], note: str | None = None, models: int = 0) ->
     """
     # one of the models is true: all keep below the largest upper end, and the attack on the
     # largest lower end succeeds if its model is the true one
-    largest = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    several = (models or len(found)) > 1 and largest.against != "informed"
-    unsure = several or any(UNSURE in leak.assumptions for leak in found)
+    largest = max(brackets, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(brackets, key=lambda leak: leak.lower)
+    several = (models or len(brackets)) > 1 and largest.against != "informed"
+    unsure = several or any(UNSURE in leak.assumptions for leak in brackets)
     return replace(
         largest, lower=shown.lower, witness=shown.witness,
         assumptions=(
-            f"one of the {models or len(found)} models of the set is true",
+            f"one of the {models or len(brackets)} models of the set is true",
             *(() if note is None else (note,)),
-            *dict.fromkeys(a for leak in found for a in leak.assumptions if a != UNSURE),
+            *dict.fromkeys(a for leak in brackets for a in leak.assumptions if a != UNSURE),
             *((UNSURE,) if unsure else ()),
         ),
-        valid_for=min((leak.valid_for for leak in found), key=WIDTHS.index),
-        curve=_together([leak.curve for leak in found]),
+        valid_for=min((leak.valid_for for leak in brackets), key=WIDTHS.index),
+        curve=_together([leak.curve for leak in brackets]),
     )  # fmt: skip
 
 
@@ -308,7 +308,7 @@ def _together(
 
 
 def check_order(lower: Leakage, upper: Leakage) -> None:
-    """Refuse two proofs of one quantity of which one must be wrong."""
+    """Refuse two intervals of one quantity that do not intersect."""
     if lower.lower > upper.upper:
         raise Contradiction(
             f"{lower.method} proves a leakage of at least {lower.lower}, {upper.method} of at "
@@ -380,8 +380,8 @@ def depth(tree: Any) -> int:
         deep += 1
         level = [
             part
-            for found in level
-            for part in (found.values() if isinstance(found, dict) else found)
+            for container in level
+            for part in (container.values() if isinstance(container, dict) else container)
         ]
         if deep > DEEPEST:
             break

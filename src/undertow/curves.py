@@ -106,7 +106,7 @@ class Curve:
         return high
 
     def corners(self) -> tuple[float, ...]:
-        """Return the levels at which a list of pairs says something, () for a smooth curve."""
+        """Return the levels of a list of pairs, () for a smooth curve."""
         return ()
 
     def after(self, level: float) -> "Curve":
@@ -153,7 +153,7 @@ class PointCurve(Curve):
 
 @dataclass(frozen=True, slots=True)
 class GaussianCurve(Curve):
-    """mu-GDP: as hard as telling N(0, 1) from N(mu, 1) [dong2022].
+    """Curve of mu-GDP: distinguishing N(0, 1) from N(mu, 1) [dong2022].
 
     delta(e) = Phi(mu/2 - e/mu) - e^e Phi(-mu/2 - e/mu) [balle2018], in logarithms, whose error is
     added.
@@ -211,7 +211,7 @@ class ConcentratedCurve(Curve):
         object.__setattr__(self, "rho", check_positive(self.rho, "rho"))
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of the best order that was found, rounded up."""
+        """Return the least delta over orders, rounded up."""
         if epsilon < 0:
             return 1.0
         rho = self.rho
@@ -257,8 +257,8 @@ class DiscreteGaussianCurve(Curve):
         first = math.floor(up(centre - self.step / 2)) + 1
         # any threshold gives a *lower* value of the supremum; the best is this or the next whole
         # number, where rounding may have moved the centre across one
-        found = [self._at(epsilon, first + shift) for shift in (-1, 0, 1)]
-        return max(found)
+        candidates = [self._at(epsilon, first + shift) for shift in (-1, 0, 1)]
+        return max(candidates)
 
     def _at(self, epsilon: float, first: int) -> float:
         """Return Pr[Z >= first] - e^epsilon Pr[Z >= first + step], rounded up."""
@@ -294,13 +294,13 @@ class GivenCurve(Curve):
     function: Callable[[float], float]
 
     def delta(self, epsilon: float) -> float:
-        """Return what the function says, if it is a probability."""
-        found = float(self.function(epsilon))
-        if not 0 <= found <= 1:
+        """Return the value of the function, or refuse one that is no probability."""
+        value = float(self.function(epsilon))
+        if not 0 <= value <= 1:
             raise InvalidInput(
-                f"a profile must return a delta between 0 and 1, found {found} at {epsilon:g}"
+                f"a profile must return a delta between 0 and 1, found {value} at {epsilon:g}"
             )
-        return found
+        return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -318,7 +318,7 @@ class ShiftedCurve(Curve):
     level: float
 
     def delta(self, epsilon: float) -> float:
-        """Return the guarantee's delta at what the pure level leaves of epsilon, rounded down."""
+        """Return the guarantee's delta at epsilon less the pure level (rounded down)."""
         left = epsilon - self.level
         return 1.0 if left < 0 else self.curve.delta(max(0.0, down(left)))
 
@@ -342,7 +342,7 @@ class ReplacedCurve(Curve):
     curve: Curve
 
     def delta(self, epsilon: float) -> float:
-        """Return the delta of the best split that was found, rounded up."""
+        """Return the least delta over splits, rounded up."""
         if not epsilon:
             return min(1.0, up(2 * self.curve.delta(0.0)))
         low, high = 0.0, epsilon
@@ -352,9 +352,9 @@ class ReplacedCurve(Curve):
                 rest = max(0.0, math.nextafter(epsilon - part, 0.0)) if part else epsilon
                 rest = part if part == epsilon / 2 else rest
                 far = self.curve.delta(rest)
-                found = self.curve.delta(part) + (exp(part) * far if far else 0.0)
-                if found < best:
-                    best, at = found, part
+                value = self.curve.delta(part) + (exp(part) * far if far else 0.0)
+                if value < best:
+                    best, at = value, part
             width = (high - low) / 16
             low, high = max(0.0, at - width), min(epsilon, at + width)
         return min(1.0, up(best, 8))
@@ -380,9 +380,9 @@ class LargestCurve(Curve):
         return max(curve.delta(epsilon) for curve in self.curves)
 
     def corners(self) -> tuple[float, ...]:
-        """Return the levels of all curves, if each says something at certain levels only."""
-        found = [curve.corners() for curve in self.curves]
-        return tuple(sorted({level for own in found for level in own})) if all(found) else ()
+        """Return the levels of all curves, if each is a list of pairs."""
+        lists = [curve.corners() for curve in self.curves]
+        return tuple(sorted({level for own in lists for level in own})) if all(lists) else ()
 
 
 def points(pairs: Sequence[tuple[float, float]]) -> PointCurve:

@@ -69,7 +69,7 @@ class UndertowError(Exception):
 
 
 class InvalidInput(UndertowError, ValueError):  # noqa: N818  (errors are named for what happened)
-    """An argument is not what it must be."""
+    """An argument has a wrong type or value."""
 
 
 class InvalidModel(InvalidInput):
@@ -81,7 +81,7 @@ class UnknownState(InvalidInput):
 
 
 class RecordsDiffer(InvalidInput):
-    """The records at hand are not of the kind that the model is about.
+    """The records differ from those that the model describes.
 
     ``differences`` are triples: what differs, what the model says, what the data say.
     """
@@ -108,7 +108,7 @@ class NotSupported(UndertowError):  # noqa: N818
 
 
 class MethodRefused(NotSupported):
-    """The named method does not prove what was asked of it."""
+    """The named method does not prove the requested leakage."""
 
 
 class IncompleteSeries(MethodRefused):
@@ -119,7 +119,7 @@ class Infeasible(MethodRefused):
     """The method needs a larger epsilon; every one above ``smallest`` will do."""
 
     def __init__(self, message: str, smallest: float) -> None:
-        """Keep the infimum of the feasible epsilons."""
+        """Store the infimum of the feasible epsilons."""
         super().__init__(message)
         self.smallest = smallest
 
@@ -133,7 +133,7 @@ class EffortSpent(NotSupported):
 
 
 class NoPublicForm(NotSupported):
-    """What was made of a fit to private records without noise is the curator's alone."""
+    """A result of a fit to private records without noise has no public form."""
 
 
 class NothingToProtect(NotSupported):
@@ -144,7 +144,7 @@ class FailedChecks(UndertowError):  # noqa: N818
     """The records speak against the model: checks in ``names`` failed, and were not accepted."""
 
     def __init__(self, message: str, names: tuple[str, ...]) -> None:
-        """Keep the names of the failed checks."""
+        """Store the names of the failed checks."""
         super().__init__(message)
         self.names = names
 
@@ -157,7 +157,7 @@ class BudgetExceeded(LedgerError):  # noqa: N818
     """A release no longer fits the limit; ``left`` is the DP level that still would."""
 
     def __init__(self, message: str, left: float) -> None:
-        """Keep what is left."""
+        """Store the remaining level."""
         super().__init__(message)
         self.left = left
 

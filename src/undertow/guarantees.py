@@ -1,13 +1,13 @@
-"""Guarantees: any algorithm that keeps one, whoever wrote it; nothing here draws a random number.
+"""Privacy guarantees of algorithms: pure, approximate, zCDP, GDP, profiles.
 
 Each class stands for *all* algorithms that keep its guarantee for one replaced record, and says so
 by a curve: the delta that it implies for each epsilon (`undertow.curves`).
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import KW_ONLY, dataclass, fields, replace
-from importlib.util import find_spec
-from typing import Any, ClassVar, Literal
+from collections.abc import Sequence
+from dataclasses import KW_ONLY, dataclass, fields
+from importlib import import_module
+from typing import Any, ClassVar, Literal, Protocol, runtime_checkable
 
 from undertow.curves import (
     ConcentratedCurve,
@@ -20,7 +20,7 @@ from undertow.curves import (
     points,
 )
 from undertow.errors import InvalidInput, NotSupported
-from undertow.numerics import LARGEST_LEVEL, check_amount, check_choice, check_epsilon, up
+from undertow.numerics import LARGEST_LEVEL, check_amount, check_choice, check_epsilon
 
 __all__ = [
     "GDP",
@@ -31,9 +31,7 @@ __all__ = [
     "Profile",
     "PureDP",
     "Unit",
-    "from_opendp",
-    "from_tumult",
-    "require_opendp",
+    "check_unit",
 ]
 
 Unit = Literal["record", "person"]
@@ -42,13 +40,17 @@ Neighbours = Literal["replace", "add-remove"]
 """Which data sets a guarantee compares: one record replaced, or one added or removed."""
 
 
-def _check_unit(unit: object) -> None:
+def check_unit(unit: object) -> None:
+    """Refuse a unit that is neither a record nor a person.
+
+    >>> check_unit("record")
+    """
     check_choice(unit, "unit", ("record", "person"))
 
 
 @dataclass(frozen=True, slots=True)
 class PureDP:
-    """Any epsilon-differentially private algorithm, whoever wrote it.
+    """Any epsilon-differentially private algorithm.
 
     Pr[s | x] <= e^epsilon Pr[s | x'] for every output s whenever x' replaces one record of x
     (``unit="record"``) or all records of one person (``unit="person"``). A guarantee for
@@ -66,7 +68,7 @@ class PureDP:
     def __post_init__(self) -> None:
         """Check the level and the unit."""
         object.__setattr__(self, "epsilon", check_epsilon(self.epsilon))
-        _check_unit(self.unit)
+        check_unit(self.unit)
 
     def level_upper(self, length: int | None = None) -> float:
         """Return epsilon."""
@@ -89,13 +91,14 @@ class PureDP:
         >>> PureDP.from_opendp(noisy_count)
         PureDP(epsilon=0.5, unit='record')
         """
-        found = from_opendp(measurement, unit)
-        if not isinstance(found, PureDP):
+        from_opendp = import_module("undertow.integrations").from_opendp  # above: loads OpenDP
+        guarantee: PureDP | Guarantee = from_opendp(measurement, unit)
+        if not isinstance(guarantee, PureDP):
             raise NotSupported(
                 f"the measurement guarantees {measurement.output_measure}, which is not pure "
                 "differential privacy; use undertow.integrations.from_opendp, and a delta"
             )
-        return found
+        return guarantee
 
 
 _COMMON = {"unit": "record", "neighbours": "replace"}
@@ -104,7 +107,7 @@ _COMMON = {"unit": "record", "neighbours": "replace"}
 
 @dataclass(frozen=True, slots=True, repr=False)
 class _Approximate:
-    """A guarantee that is no pure level: it has a leakage at a delta above 0 only."""
+    """Base class of guarantees with a delta: their leakage exists at a delta above 0 only."""
 
     kind: ClassVar[str]
 
@@ -114,17 +117,17 @@ class _Approximate:
 
     def __post_init__(self) -> None:
         """Check the unit and the neighbours."""
-        _check_unit(self.unit)
+        check_unit(self.unit)
         check_choice(self.neighbours, "neighbours", ("replace", "add-remove"))
 
     def __repr__(self) -> str:
         """Return the guarantee as it is written: its own numbers, then what is not by default."""
         own = [each for each in fields(self) if each.name not in _COMMON]
-        said = [f"{each.name}={getattr(self, each.name)!r}" for each in own]
+        shown = [f"{each.name}={getattr(self, each.name)!r}" for each in own]
         for name, usual in _COMMON.items():
-            found = getattr(self, name)
-            said += [] if found == usual else [f"{name}={found!r}"]
-        return f"{type(self).__name__}({', '.join(said)})"
+            value = getattr(self, name)
+            shown += [] if value == usual else [f"{name}={value!r}"]
+        return f"{type(self).__name__}({', '.join(shown)})"
 
     def one_step(self) -> Curve:
         """Return the curve of the guarantee between its own neighbours."""
@@ -215,6 +218,14 @@ class GDP(_Approximate):
         return GaussianCurve(self.mu if self.neighbours == "replace" else 2 * self.mu)
 
 
+@runtime_checkable
+class LossDistribution(Protocol):
+    """A privacy loss distribution, as in the package ``dp_accounting``."""
+
+    def get_delta_for_epsilon(self, epsilon: float) -> float:
+        """Return the delta at a level."""
+
+
 @dataclass(frozen=True, slots=True, repr=False)
 class Profile(_Approximate):
     """Any algorithm with a given privacy profile, such as an accountant returns for DP-SGD.
@@ -236,16 +247,16 @@ class Profile(_Approximate):
     def __post_init__(self) -> None:
         """Check the profile."""
         _Approximate.__post_init__(self)
-        found = self.profile
-        if hasattr(found, "get_delta_for_epsilon") or callable(found):
+        curve = self.profile
+        if isinstance(curve, LossDistribution) or callable(curve):
             return
-        if isinstance(found, str) or not isinstance(found, Sequence):
+        if isinstance(curve, str) or not isinstance(curve, Sequence):
             raise InvalidInput(
                 "a profile is a list of pairs (epsilon, delta), a function of epsilon, or a "
-                f"privacy loss distribution; found {type(found).__name__}"
+                f"privacy loss distribution; found {type(curve).__name__}"
             )
         try:
-            pairs = points([(epsilon, delta) for epsilon, delta in found]).pairs
+            pairs = points([(epsilon, delta) for epsilon, delta in curve]).pairs
         except (TypeError, ValueError) as error:
             if isinstance(error, InvalidInput):
                 raise
@@ -258,184 +269,10 @@ class Profile(_Approximate):
         """Return the curve along the profile."""
         if isinstance(self.profile, tuple):
             return PointCurve(self.profile)
-        losses = getattr(self.profile, "get_delta_for_epsilon", None)
-        function: Callable[[float], float] = losses or self.profile
-        return GivenCurve(function)
+        if isinstance(self.profile, LossDistribution):
+            return GivenCurve(self.profile.get_delta_for_epsilon)
+        return GivenCurve(self.profile)
 
 
 Guarantee = ApproximateDP | ZCDP | GDP | Profile
-"""What is known of an algorithm that is not purely private."""
-
-_DISTANCES: dict[str, Neighbours] = {
-    "SymmetricDistance": "add-remove",
-    "InsertDeleteDistance": "add-remove",
-    "ChangeOneDistance": "replace",
-    "HammingDistance": "replace",
-}
-
-
-def require_opendp() -> None:
-    """Refuse what needs OpenDP, an optional dependency, where it is not installed."""
-    if find_spec("opendp") is None:
-        raise NotSupported(
-            "this needs OpenDP, which is not installed; run: pip install 'undertow[opendp]'"
-        )
-
-
-def from_opendp(measurement: Any, unit: Unit = "record") -> PureDP | Guarantee:
-    """Return the guarantee of an OpenDP measurement, query or context for one replaced record.
-
-    Pure, approximate, zCDP and profile measurements. Under the symmetric and the insert-delete
-    distance a replaced record is one removed and one added: the level of a pure measurement is
-    that of distance 2, the other guarantees are taken at distance 1 and their curves composed
-    (``neighbours="add-remove"``). Under change-one and Hamming it is distance 1. A query of a
-    ``Context`` is resolved first. A ``Context`` stands for all that it will ever answer: its loss
-    at its own unit, once where that covers a replaced record (two contributions or more, or a
-    change), twice where it is one contribution.
-
-    What such a guarantee leaks under a model that has states is known for measurements that read
-    the states of records alone: map records to states first, as `Data.sequences` does.
-
-    ``unit="person"`` takes the unit of a ``Context`` to be all records of a person, and replacing
-    them as removing and adding them. For a measurement map the person's largest contribution
-    yourself and pass ``PureDP(measurement.map(d_in), unit="person")``, or `ZCDP` and so on.
-
-    >>> import opendp.prelude as dp
-    >>> dp.enable_features("contrib")
-    >>> space = dp.vector_domain(dp.atom_domain(T=int)), dp.symmetric_distance()
-    >>> from_opendp(dp.t.make_count(*space) >> dp.m.then_gaussian(scale=4.0))
-    ZCDP(rho=0.03125, neighbours='add-remove')
-    >>> context = dp.Context.compositor(
-    ...     data=[1, 2], privacy_unit=dp.unit_of(contributions=1), privacy_loss=dp.loss_of(1.0),
-    ...     split_evenly_over=2, domain=space[0])
-    >>> from_opendp(context), from_opendp(context.query().count().laplace())
-    (PureDP(epsilon=2.0, unit='record'), PureDP(epsilon=1.0, unit='record'))
-    """
-    _check_unit(unit)
-    require_opendp()
-    at: int | None = None
-    if hasattr(measurement, "accountant") and hasattr(measurement, "d_in"):  # a Context
-        measurement, at = measurement.accountant, measurement.d_in
-    elif hasattr(measurement, "resolve") and not hasattr(measurement, "map"):  # one of its queries
-        measurement = measurement.resolve()
-    try:
-        metric, measure = str(measurement.input_metric), str(measurement.output_measure)
-        privacy_map = measurement.map
-    except AttributeError as error:
-        raise InvalidInput(
-            "an OpenDP Measurement, a Context or one of its queries is required, found "
-            f"{type(measurement).__name__}"
-        ) from error
-    if unit != "record" and at is None:
-        raise NotSupported(
-            "how many records a person contributes is not part of an OpenDP measurement; pass "
-            "PureDP(measurement.map(d_in), unit='person'), or ZCDP and so on, with the d_in of "
-            "one person"
-        )
-    neighbours = _DISTANCES.get(metric.partition("(")[0])
-    if neighbours is None:
-        raise NotSupported(
-            f"its input metric {metric} does not say what a replaced record is; chain the query "
-            "before the noise so that the input metric is a distance between data sets, or pass "
-            "PureDP(measurement.map(sensitivity)), or ZCDP and so on"
-        )
-    if at is not None and at >= 2 and unit == "record":
-        neighbours = "replace"  # one removed and one added are within the context's own distance
-    if measure == "MaxDivergence":
-        if at is None:
-            return PureDP(float(privacy_map(2 if neighbours == "add-remove" else 1)))
-        return PureDP(float(privacy_map(at)) * (2 if neighbours == "add-remove" else 1), unit)
-    make = _MEASURES.get(measure)
-    if make is None:
-        raise NotSupported(
-            f"the measurement guarantees {measure}, of which no leakage is known; use one with "
-            f"MaxDivergence or {', '.join(_MEASURES)}"
-        )
-    found = make(privacy_map(1 if at is None else at), neighbours)
-    return found if unit == "record" else replace(found, unit=unit)
-
-
-_CHANGES = ("AddOneRow", "AddMaxRows", "AddMaxRowsInMaxGroups", "AddRowsWithID")
-"""The protected changes of Tumult Analytics: one row, several, or all of an identifier."""
-
-
-def from_tumult(
-    budget: Any, protected_change: Any = "AddOneRow", unit: Unit = "record"
-) -> PureDP | Guarantee:
-    """Return the guarantee of a Tumult Analytics budget for one replaced record, or person.
-
-    The budget is a ``PureDPBudget``, ``ApproxDPBudget`` or ``RhoZCDPBudget``, the protected change
-    an ``AddOneRow``, ``AddMaxRows(n)``, ``AddMaxRowsInMaxGroups`` or ``AddRowsWithID``, or its
-    name. Tumult protects rows that are added or removed; a replaced record is one removed and one
-    added, so it counts twice, whatever the change. So does a replaced person
-    (``unit="person"``), where the change covers all rows of one: not ``AddOneRow``. With several
-    rows the internal metric of Tumult might let a replaced record count once; that is no part of
-    what it promises, and not used. Nothing of Tumult is imported; floats are rounded up.
-
-    >>> class PureDPBudget:  # as in tmlt.analytics
-    ...     epsilon = 0.5
-    >>> from_tumult(PureDPBudget()), from_tumult(PureDPBudget(), "AddRowsWithID", unit="person")
-    (PureDP(epsilon=1.0..., unit='record'), PureDP(epsilon=1.0..., unit='person'))
-    """
-    _check_unit(unit)
-    change = protected_change if isinstance(protected_change, str) else _named(protected_change)
-    if change not in _CHANGES:
-        raise InvalidInput(
-            f"a protected change of Tumult is one of {', '.join(_CHANGES)}, found {change!r}"
-        )
-    if unit == "person" and change == "AddOneRow":
-        raise InvalidInput(
-            "AddOneRow protects one row, not all rows of a person; plan with unit='record', or "
-            "use AddRowsWithID or AddMaxRows in Tumult"
-        )
-    more: Any = {"unit": unit, "neighbours": "add-remove"}
-    try:
-        match _named(budget):
-            case "PureDPBudget":
-                return PureDP(2 * up(float(budget.epsilon)), unit)
-            case "ApproxDPBudget" if not float(budget.delta):
-                return PureDP(2 * up(float(budget.epsilon)), unit)
-            case "ApproxDPBudget":
-                return ApproximateDP(up(float(budget.epsilon)), up(float(budget.delta)), **more)
-            case "RhoZCDPBudget":
-                return ZCDP(up(float(budget.rho)), **more)
-    except (AttributeError, TypeError) as error:
-        raise InvalidInput(
-            f"a {_named(budget)} without its numbers was found; pass the budget itself"
-        ) from error
-    raise InvalidInput(
-        "a PureDPBudget, ApproxDPBudget or RhoZCDPBudget of Tumult is required, found "
-        f"{_named(budget)}"
-    )
-
-
-def _named(found: object) -> str:
-    """Return the name of an object's class, or of a class itself."""
-    return found.__name__ if isinstance(found, type) else type(found).__name__
-
-
-def _zcdp(found: Any, neighbours: Neighbours) -> Guarantee:
-    return ZCDP(float(found), neighbours=neighbours)
-
-
-def _approximate(found: Any, neighbours: Neighbours) -> Guarantee:
-    epsilon, delta = found
-    return ApproximateDP(float(epsilon), float(delta), neighbours=neighbours)
-
-
-def _approximate_zcdp(found: Any, neighbours: Neighbours) -> Guarantee:
-    rho, delta = (float(each) for each in found)
-    inner = ConcentratedCurve(rho)
-    return Profile(lambda level: min(1.0, up(inner.delta(level) + delta)), neighbours=neighbours)
-
-
-def _smoothed(found: Any, neighbours: Neighbours) -> Guarantee:
-    return Profile(lambda level: min(1.0, up(float(found.delta(level)))), neighbours=neighbours)
-
-
-_MEASURES: dict[str, Callable[[Any, Neighbours], Guarantee]] = {
-    "ZeroConcentratedDivergence": _zcdp,
-    "Approximate(MaxDivergence)": _approximate,
-    "Approximate(ZeroConcentratedDivergence)": _approximate_zcdp,
-    "SmoothedMaxDivergence": _smoothed,
-}
+"""Guarantees with a delta."""

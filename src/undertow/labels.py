@@ -31,6 +31,9 @@ Names = tuple[Hashable, ...]
 _LIBRARIES = ("pandas", "polars", "pyarrow", "modin", "cudf")
 """Libraries whose frames and series carry labels."""
 
+_INDEXED = ("pandas", "modin", "cudf")
+"""Those of them whose rows carry labels, too."""
+
 _KINDS = ("DataFrame", "Series", "Table", "ChunkedArray")
 """Their types that hold numbers under labels."""
 
@@ -45,7 +48,22 @@ def labelled(values: Any) -> bool:
     False
     """
     kind = type(values)
-    return kind.__name__ in _KINDS and kind.__module__.partition(".")[0] in _LIBRARIES
+    return kind.__name__ in _KINDS and _library(values) in _LIBRARIES
+
+
+def _library(values: Any) -> str:
+    """Return the name of the package that defines the type of some values."""
+    return type(values).__module__.partition(".")[0]
+
+
+def _column_names(values: Any) -> Names:
+    """Return the names of the columns of a Polars frame or an Arrow table, () of a series."""
+    match type(values).__name__:
+        case "DataFrame":
+            return _plain(values.columns)
+        case "Table":
+            return _plain(values.column_names)
+    return ()
 
 
 def labels_of(values: Any) -> tuple[Names | None, Names | None]:
@@ -55,9 +73,9 @@ def labels_of(values: Any) -> tuple[Names | None, Names | None]:
     >>> labels_of(pd.DataFrame([[.9, .1], [.3, .7]], index=["a", "b"], columns=["b", "a"]))
     (('a', 'b'), ('b', 'a'))
     """
-    if hasattr(values, "index") and not callable(values.index):  # pandas
+    if _library(values) in _INDEXED:
         rows = _plain(values.index)
-        columns = _plain(values.columns) if hasattr(values, "columns") else None
+        columns = _plain(values.columns) if type(values).__name__ == "DataFrame" else None
         if _numbered(rows) and (columns is None or _numbered(columns)):
             return None, None
         if columns is not None and _numbered(rows) and not _other_order(columns, rows):
@@ -65,8 +83,7 @@ def labels_of(values: Any) -> tuple[Names | None, Names | None]:
         if columns is not None and _numbered(columns) and not _other_order(rows, columns):
             return rows, None
         return rows, columns
-    listed = getattr(values, "column_names", getattr(values, "columns", ()))
-    columns = _plain(listed)
+    columns = _column_names(values)
     if columns in ((), tuple(f"column_{place}" for place in range(len(columns)))):
         return None, None
     return None, columns
@@ -76,7 +93,7 @@ def values_of(values: Any) -> Any:
     """Return the numbers of a frame or a series without their labels, anything else as it is."""
     if not labelled(values):
         return values
-    if hasattr(values, "column_names"):  # an Arrow table
+    if _library(values) == "pyarrow" and type(values).__name__ == "Table":
         return np.array([column.to_pylist() for column in values.columns]).T
     return values.to_numpy()
 

@@ -1,7 +1,6 @@
-"""Descriptions of local randomisation, record by record; nothing here draws a random number.
+"""Descriptions of mechanisms: noise on an answer, and channels from a record to its output.
 
-A channel takes the state of one record to an output. Flips show another state in its place,
-erasures show nothing.
+Nothing here draws a random number.
 """
 
 import math
@@ -42,7 +41,6 @@ from undertow.queries import (
     AnyQuery,
     BaseQuery,
     Redacted,
-    Selection,
     Series,
     State,
     Task,
@@ -81,7 +79,7 @@ __all__ = [
 
 
 class Channel:
-    """What every local randomisation says about itself."""
+    """Base class of channels, which randomise record by record."""
 
     __slots__ = ()
 
@@ -383,14 +381,16 @@ def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] |
         return None
     if isinstance(names, str) or not hasattr(type(names), "__iter__"):
         raise InvalidInput("outputs must be a list with a name for each column of the channel")
-    found = tuple(names)
+    outputs = tuple(names)
     try:
-        different = len(set(found))
+        different = len(set(outputs))
     except TypeError as error:
         raise InvalidInput("outputs must be strings, numbers or other hashables") from error
-    if len(found) != columns or different != columns:
-        raise InvalidInput(f"{columns} outputs need {columns} different names, found {len(found)}")
-    return found
+    if len(outputs) != columns or different != columns:
+        raise InvalidInput(
+            f"{columns} outputs need {columns} different names, found {len(outputs)}"
+        )
+    return outputs
 
 
 BITS = 128
@@ -438,10 +438,10 @@ class TabulatedNoise:
 
     def __post_init__(self) -> None:
         """Check the query and the table."""
-        found: object = self.query
-        if not isinstance(found, BaseQuery) or not found.named:
+        query: object = self.query
+        if not isinstance(query, BaseQuery) or not query.named:
             raise InvalidInput(
-                f"tabulated noise is for a Count, found {type(found).__name__}; use Laplace or "
+                f"tabulated noise is for a Count, found {type(query).__name__}; use Laplace or "
                 "DiscreteLaplace"
             )
         object.__setattr__(self, "weights", tuple(check_listed(self.weights, "weights")))
@@ -486,11 +486,11 @@ class TabulatedNoise:
         """Refuse: a table has one amount."""
         raise NotSupported("noise with a table of probabilities cannot be scaled; plan again")
 
-    def said(self) -> str:
-        """Return the noise for people.
+    def describe(self) -> str:
+        """Describe the noise in words.
 
         >>> from undertow.queries import Count
-        >>> TabulatedNoise(Count("active"), -1, (2**126, 2**127, 2**126), 0.25).said()
+        >>> TabulatedNoise(Count("active"), -1, (2**126, 2**127, 2**126), 0.25).describe()
         'tabulated, 3 probabilities from -1 to 1, geometric beyond, mean 0'
         """
         mean = round(self.mean(), 4)
@@ -511,19 +511,21 @@ class TabulatedNoise:
     def exact(self, place: int) -> Fraction:
         """Return Pr[Z = place], exactly."""
         inside = min(max(place, self.first), self.last)
-        found = Fraction(self.weights[inside - self.first], 2**BITS)
+        probability = Fraction(self.weights[inside - self.first], 2**BITS)
         if inside in (self.first, self.last):
             ratio = Fraction(self.ratio)
-            found *= (1 - ratio) * ratio ** abs(place - inside)
-        return found
+            probability *= (1 - ratio) * ratio ** abs(place - inside)
+        return probability
 
     def law(self, low: int, high: int) -> Array:
         """Return Pr[Z = low .. high], each with a relative error of high - low + 8 roundings."""
         places = np.arange(low, high + 1)
         inside = np.clip(places, self.first, self.last)
-        found = np.array([weight / 2**BITS for weight in self.weights])  # correctly rounded
-        found[[0, -1]] *= 1 - self.ratio  # exact: a multiple of 2^-FINE
-        return np.asarray(found[inside - self.first] * self.ratio ** np.abs(places - inside))
+        probabilities = np.array([weight / 2**BITS for weight in self.weights])  # correctly rounded
+        probabilities[[0, -1]] *= 1 - self.ratio  # exact: a multiple of 2^-FINE
+        return np.asarray(
+            probabilities[inside - self.first] * self.ratio ** np.abs(places - inside)
+        )
 
     def dp_epsilon(self, length: int | None = None) -> float:
         """Return the largest |ln Pr[Z = z] / Pr[Z = z + 1]|, the level of the count.
@@ -672,20 +674,20 @@ class _Noisy:
 
     def __post_init__(self) -> None:
         """Check the query and the amount of noise."""
-        found: object = self.query
-        if not isinstance(found, BaseQuery) or found.task != "answer":
+        query: object = self.query
+        if not isinstance(query, BaseQuery) or query.task != "answer":
             raise InvalidInput(
                 "the first argument must be a query such as Count('active'), found "
-                f"{type(found).__name__}"
+                f"{type(query).__name__}"
             )
-        if found.selects:
+        if query.selects:
             raise InvalidInput(
-                f"{type(found).__name__} releases states, and noise is added to numbers; it is "
+                f"{type(query).__name__} releases states, and noise is added to numbers; it is "
                 "answered by Selection(TopK(k), scale=...)"
             )
-        if self.whole and not found.integral:
+        if self.whole and not query.integral:
             raise InvalidInput(
-                f"discrete noise needs an integer answer; {type(found).__name__} is real, "
+                f"discrete noise needs an integer answer; {type(query).__name__} is real, "
                 f"use {type(self).__name__.removeprefix('Discrete')}, or a Count or Histogram"
             )
         object.__setattr__(self, self.measure, check_amount(self.amount, f"noise {self.measure}"))
@@ -698,19 +700,19 @@ class _Noisy:
     @property
     def amount(self) -> float:
         """How much noise there is: its scale, or its sigma."""
-        found: float = getattr(self, self.measure)
-        return found
+        amount: float = getattr(self, self.measure)
+        return amount
 
     def with_amount(self, amount: float) -> Self:
         """Return the same noise in another amount."""
         changed: Any = {self.measure: amount}
         return replace(self, **changed)
 
-    def said(self) -> str:
-        """Return the noise for people, its amount rounded up.
+    def describe(self) -> str:
+        """Describe the noise in words, its amount rounded up.
 
         >>> from undertow.queries import Count
-        >>> Gaussian(Count("active"), sigma=16.5).said()
+        >>> Gaussian(Count("active"), sigma=16.5).describe()
         'Gaussian, sigma 16.5'
         """
         return f"{self.words}, {self.measure} {above(self.amount)}"
@@ -964,6 +966,135 @@ class DiscreteGaussian(_Normal):
 
 _FINE = 1e5
 """Standard deviations up to which whole numbers are summed one by one; beyond, they are dense."""
+
+
+@dataclass(frozen=True, slots=True)
+class Selection:
+    """The most frequent states by permute-and-flip, k rounds of it, each without those before.
+
+    In a round the states left are gone through in a random order, and one whose count is d below
+    the largest is taken with probability exp(-d / scale), else passed over [mckenna2020]. The DP
+    level is (k + 1) / scale; ``expected_error`` is the largest expected shortfall of the count of a
+    selected state, whatever the counts (docs, theory: selections and transitions).
+
+    >>> selection = Selection(TopK(2, among=4), scale=6.0)
+    >>> selection.dp_epsilon(), round(selection.expected_error(), 3), selection.quantile(.05)
+    (0.5, 2.644, 20.0)
+    """
+
+    kind: ClassVar[str] = "permute-and-flip"
+    words: ClassVar[str] = "permute-and-flip"
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
+    """It is asked for like Laplace noise: without any delta."""
+
+    task: ClassVar[Task] = "answer"
+    whole: ClassVar[bool] = True
+
+    query: TopK
+    scale: float
+
+    def __post_init__(self) -> None:
+        """Check the query and the scale."""
+        query: object = self.query
+        if not isinstance(query, TopK):
+            raise InvalidInput(
+                f"a selection answers TopK(k), found {type(query).__name__}; numbers get noise, "
+                "Laplace or DiscreteLaplace"
+            )
+        object.__setattr__(self, "scale", check_amount(self.scale, "noise scale"))
+
+    @property
+    def length(self) -> None:
+        """None: a selection is for series of any length."""
+        return
+
+    @property
+    def amount(self) -> float:
+        """The scale."""
+        return self.scale
+
+    def with_amount(self, amount: float) -> Self:
+        """Return the same selection at another scale."""
+        return replace(self, scale=amount)
+
+    def describe(self) -> str:
+        """Describe the randomisation in words, its scale rounded up.
+
+        >>> Selection(TopK(2, among=4), scale=6.0).describe()
+        'permute-and-flip, 2 rounds, scale 6'
+        """
+        rounds = "" if self.query.k == 1 else f" {self.query.k} rounds,"
+        return f"{self.words},{rounds} scale {above(self.scale)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.scale}
+
+    def dp_epsilon(self, length: int | None = None) -> float:
+        """Return (k + 1) / scale, the level against an attacker who knows all other records."""
+        return self.query.sensitivity(length) / self.scale
+
+    def level_upper(self, length: int | None = None) -> float:
+        """Return the DP level, rounded up."""
+        return up(self.dp_epsilon(length))
+
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve that is 0 from the DP level on."""
+        return PointCurve(((self.level_upper(length), 0.0),))
+
+    def expected_error(self) -> float:
+        """Return the largest expected shortfall of the count of a selected state."""
+        return _worst_shortfall(self._states(), self.scale)
+
+    def quantile(self, beta: float) -> float:
+        """Return the least whole alpha with Pr[shortfall > alpha] <= beta, whatever the counts."""
+        states = self._states()
+        low, high = 0, 1
+        while _tail(high + 1, states, self.scale) > beta:
+            high *= 2
+        while low < high:
+            middle = (low + high) // 2
+            small = _tail(middle + 1, states, self.scale) <= beta
+            low, high = (low, middle) if small else (middle + 1, high)
+        return float(low)
+
+    def variance(self) -> float:
+        """Refuse: states are released, and no numbers."""
+        raise NotSupported(
+            "a selection releases states, which have no variance; its expected_error and accuracy "
+            "say how far their counts fall short"
+        )
+
+    def _states(self) -> int:
+        if self.query.among is None:
+            raise InvalidInput(
+                "how far a selection falls short depends on the number of states to choose from; "
+                "plan it for a model, or say TopK(k, among=4)"
+            )
+        return self.query.among
+
+
+def _tail(short: float, states: int, scale: float) -> float:
+    """Return T(short), rounded to nearest; for tiny ones (m - 1) p / 2, which is a little more."""
+    p = math.exp(-short / scale)
+    if states * p < 1e-6:
+        return (states - 1) * p / 2
+    untaken = -math.expm1(states * math.log1p(-p)) if p < 1 else 1.0
+    return max(0.0, 1 - untaken / (states * p))
+
+
+_DENSE = 2**12
+"""Shortfalls that are tried at most; beyond, they are taken as dense."""
+
+
+@lru_cache(maxsize=256)
+def _worst_shortfall(states: int, scale: float) -> float:
+    """Return max over whole a >= 1 of a T(a): from 1 + ln m scales on the tail only falls."""
+    reach = scale * (math.log(states) + 4) + 2
+    shortfalls = np.arange(1.0, reach + 1) if reach <= _DENSE else np.linspace(1.0, reach, _DENSE)
+    return max(float(short) * _tail(float(short), states, scale) for short in shortfalls)
+
 
 Scaled = Laplace | DiscreteLaplace | Selection
 """Noise of a scale, or a selection at one, with a pure DP level."""

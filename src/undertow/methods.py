@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from undertow.certificate import ValidFor
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
-    from undertow.planning.questions import Question, Way
+    from undertow.planning.questions import Question, Solver
     from undertow.queries import Task
 
 __all__ = [
@@ -41,7 +41,7 @@ erasures of states."""
 
 @dataclass(frozen=True, slots=True)
 class Scope:
-    """What the proofs of a method are about.
+    """The scope of the proofs of a method.
 
     Parameters
     ----------
@@ -68,16 +68,16 @@ class Scope:
 
 @dataclass(frozen=True, slots=True)
 class Method:
-    """A method of calibration: what it randomises with, and what its proofs are about.
+    """A method of calibration: its solvers by kind of noise, and the scope of its proofs.
 
     Parameters
     ----------
     summary, citation
         The method in words that follow "rests on", and where its proof is.
     solvers
-        The solver for each kind of noise that the method knows: a `planning.questions.Way`, or its
-        name in `undertow.planning`, imported when first used; one for all models together, or one
-        for each family, with that of ``other`` for the rest.
+        The solver for each kind of noise that the method calibrates: a `planning.questions.Solver`,
+        or its name in `undertow.planning`, imported when first used; one for all models together,
+        or one for each family, with that of ``other`` for the rest.
     scope
         What its proofs are about.
     certified
@@ -107,7 +107,7 @@ class Method:
     task: "Task"
     summary: str
     citation: str
-    solvers: "Mapping[NoiseKind, str | Way | Mapping[str, str | Way]]"
+    solvers: "Mapping[NoiseKind, str | Solver | Mapping[str, str | Solver]]"
     scope: Scope = Scope()
     certified: bool = True
     tight: bool = False
@@ -133,7 +133,7 @@ class Method:
         """Whether its noise has a table of probabilities."""
         return "table" in self.solvers
 
-    def solver(self, shape: str) -> "str | Way | Mapping[str, str | Way] | None":
+    def solver(self, shape: str) -> "str | Solver | Mapping[str, str | Solver] | None":
         """Return the solver for a shape of noise, None if the method has none."""
         if shape != "laplace":
             return self.solvers.get("gaussian")
@@ -158,7 +158,7 @@ class Method:
         return self.refusal(question) is None
 
     def check(self, question: "Question[Any]") -> None:
-        """Refuse a question that the method does not accept, and say which methods do."""
+        """Refuse a question that the method does not accept, naming methods that do."""
         reason = self.refusal(question)
         if reason is not None:
             raise MethodRefused(reason)
@@ -174,7 +174,7 @@ class Method:
         return next((reason for reason in reasons if reason is not None), None)
 
     def _noise_refusal(self, question: "Question[Any]") -> str | None:
-        """Return why the method knows no such noise, so many times; None if it does."""
+        """Return why the method does not calibrate this noise for that many releases, if so."""
         if question.releases > 1 and not self.scope.releases:
             return (
                 f"'{self.name}' is about one answer; {question.releases} releases are accounted by "
@@ -190,7 +190,7 @@ class Method:
         )
 
     def _secret_refusal(self, question: "Question[Any]") -> str | None:
-        """Return why the method cannot hide what is secret, None if it can."""
+        """Return why the method cannot hide the secret, None if it can."""
         window = question.secret.window
         if window > 1 and not self.scope.windows:
             return (
@@ -235,7 +235,7 @@ _ANY_SHAPE = Scope(valid_for="any")
 
 _LISTED = (
     Method("exact", "answer", "the leakage of this very answer", "docs, theory: noisy counts",
-           {"laplace": {"chain": "histograms.EXACT", "gaussian": "gaussian.EXACT",
+           {"laplace": {"chain": "chains.EXACT", "gaussian": "gaussian.EXACT",
                         "network": "networks.EXACT"}, "gaussian": "approximate.EXACT"},
            Scope(("chain", "gaussian", "network"), valid_for="windows"), tight=True,
            wider="exchange"),
@@ -359,7 +359,7 @@ def method_names() -> list[str]:
 
 
 def methods_for(model: "AnyModel", task: "Task" = "answer") -> list[str]:
-    """Return the names of the methods that have something to say about a model.
+    """Return the names of the methods with a solver for a model.
 
     >>> from undertow import Groups
     >>> methods_for(Groups(3)), methods_for(Groups(3), "flip")

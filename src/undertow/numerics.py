@@ -130,7 +130,7 @@ class Keyed:
     """Its name in files."""
 
     def _key(self) -> tuple[object, ...]:
-        """Return what tells two descriptions of a kind apart."""
+        """Return the values by which two descriptions of a kind are compared."""
         raise NotImplementedError
 
     def __eq__(self, other: object) -> bool:
@@ -187,7 +187,7 @@ def ndtr_error(x: Array | float) -> Array:
 
 
 def exp(exponent: float) -> float:
-    """Return e^exponent, inf where that is no float.
+    """Return e^exponent, inf if it overflows.
 
     >>> exp(0.0), exp(1e6)
     (1.0, inf)
@@ -332,7 +332,7 @@ def check_count(value: int, name: str, least: int, most: int | None = None) -> i
 
 
 def check_choice(value: Any, name: str, choices: Iterable[str]) -> str:
-    """Return ``value`` if it is one of some words.
+    """Return ``value`` if it is one of the given words.
 
     >>> check_choice("record", "unit", ("record", "person"))
     'record'
@@ -383,7 +383,7 @@ def random_generator(seed: Seed) -> np.random.Generator:
 
 
 def shown(value: Any) -> str:
-    """Return an argument as a refusal shows it: its text if that is short, else its type.
+    """Return an argument as errors show it: its text if short, else its type.
 
     >>> shown("x"), shown([1] * 100)
     ("'x'", 'list')

@@ -1,4 +1,4 @@
-"""The frozen plan: what will be released, how, and what that was proved to leak."""
+"""The frozen plan: query, mechanism, certified leakage, and its file."""
 
 import base64
 import binascii
@@ -7,7 +7,7 @@ import json
 import math
 import os
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from importlib import import_module
 from pathlib import Path
@@ -44,7 +44,6 @@ from undertow.mechanisms import (
     noisy,
 )
 from undertow.methods import METHODS, is_certified
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
     Check,
@@ -58,9 +57,11 @@ from undertow.models.fitting.checks import (
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
     AnyQuery,
+    BaseQuery,
     BinaryHistogram,
     Count,
     Histogram,
@@ -133,7 +134,7 @@ class Suggested:
 
     @classmethod
     def by(cls, checks: "Sequence[Check]", own: float) -> "Suggested":
-        """Return what checks say of a leakage that is at most ``own`` if the model is true.
+        """Return the leakages that checks suggest, where it is at most ``own`` under the model.
 
         >>> from undertow.models.fitting.checks import Check
         >>> Suggested.by([Check("order", "failed", "", leakage=(1.5, 2.0))], 1.0)
@@ -146,7 +147,7 @@ class Suggested:
 
     @classmethod
     def of(cls, plan: "Plan[Any]") -> "Suggested":
-        """Return what the checks of a plan say of what it leaks.
+        """Return the leakages that the checks of a plan suggest.
 
         A plan for whole persons, and one against an attacker who knows all other records, hold
         whatever the dependence among records.
@@ -155,18 +156,18 @@ class Suggested:
         return cls.by(plan.checks if depends else (), plan.leakage.upper)
 
     def worse(self, own: float) -> bool:
-        """Return whether more is known, or feared, than a leakage of at most ``own``."""
+        """Return whether the leakage may exceed ``own``."""
         return not self.bounded or self.most > own
 
     def unbounded(self) -> tuple[str, ...]:
-        """Return that there is no bound, and what an attack attains, as clauses."""
+        """Return clauses on the missing bound, and on the leakage that an attack attains."""
         attack = (
             f"an attack on what the records suggest attains a leakage of {below(self.attained)}"
         )
         return (*[UNBOUNDED] * (not self.bounded), *[attack] * (self.attained > 0))
 
     def beyond(self, limit: float) -> tuple[str, ...]:
-        """Return what is known beyond a limit, as clauses; nothing where the limit is a bound.
+        """Return the leakages beyond a limit, as clauses; none where the limit is a bound.
 
         >>> Suggested(2.0).beyond(1.0)
         ('under what the records suggest instead of the model it is a factor 7.39 (leakage 2)',)
@@ -179,7 +180,7 @@ class Suggested:
 
 
 def premise(plan: "Plan[Any]") -> str:
-    """Return what must stand before a number that holds under the plan's model alone.
+    """Return the premise of a number that holds under the plan's model alone.
 
     "" where no failed check is known to cost more.
     """
@@ -188,7 +189,7 @@ def premise(plan: "Plan[Any]") -> str:
 
 
 def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ...]:
-    """Return what was found when a model was held against records, as clauses.
+    """Describe the outcome of the checks of a model, as clauses.
 
     >>> from undertow.models.fitting.checks import Check
     >>> checked((Check("order", "failed", ""), Check("time", "not tested", "")), ["order"])
@@ -200,11 +201,15 @@ def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ..
         return ("the model was not checked against records",)
     broken = [check.name for check in failed(checks)]
     untested = [check.name for check in checks if check.outcome == "not tested"]
-    taken = [name for name in broken if name in accepted]
-    left = [name for name in broken if name not in accepted]
+    approved = [name for name in broken if name in accepted]
+    others = [name for name in broken if name not in accepted]
     clauses = (
-        (taken, "the check {} failed and was accepted", "the checks {} failed and were accepted"),
-        (left, "the check {} failed", "the checks {} failed"),
+        (
+            approved,
+            "the check {} failed and was accepted",
+            "the checks {} failed and were accepted",
+        ),
+        (others, "the check {} failed", "the checks {} failed"),
         (untested, "{} was not tested", "{} were not tested"),
     )
     return tuple(
@@ -215,7 +220,7 @@ def checked(checks: "Sequence[Check]", accepted: Sequence[str]) -> tuple[str, ..
 
 
 def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
-    """Return what a leakage under a model says of the checks of that model, as assumptions.
+    """Return the assumptions of a leakage about the checks of its model.
 
     >>> from undertow.models.fitting.checks import Check
     >>> doubts([Check("order", "failed", "")])
@@ -230,17 +235,17 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
 
 
 def _checks(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return which checks failed and were accepted, and what was not tested."""
+    """Return which checks failed and were accepted, and which were not tested."""
     return checked(plan.checks, plan.accepted) if plan.unit == "record" else ()
 
 
 def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return what is known of the records that the model was fitted to."""
+    """Return the clause on the records that the model was fitted to."""
     return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
 
 
 def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return what the proof assumes about missing records."""
+    """Return the assumption of the proof about missing records."""
     if plan.missing == "any":
         return ("assumes that which values are missing depends on no record",)
     if plan.missing != "none":
@@ -250,7 +255,7 @@ def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
 
 
 def _values(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return what stands for the readings within a state, and how far off that may be."""
+    """Return the clause on the number of a state and its distance from readings."""
     query: Any = plan.query
     error = reading_error(plan)
     if query.values is None or error == 0:
@@ -273,7 +278,7 @@ def reading_error(plan: "Plan[Any]") -> float | None:
 
 
 def exact_answer(plan: "Plan[Any]") -> str:
-    """Return what an error bar is about: the truth, or what stands for it, in words."""
+    """Describe the answer that an error bar is about: the truth, or its stand-in."""
     query: Any = plan.query
     stands = query.values is not None and reading_error(plan) != 0
     return "the answer on the numbers of the states" if stands else "the truth"
@@ -282,7 +287,7 @@ def exact_answer(plan: "Plan[Any]") -> str:
 def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
     """Return how far rounding readings to the numbers of states moves an answer, in words.
 
-    None where no number stands for a state. Without ``rows`` it is told for each record.
+    None where states have no numbers. Without ``rows`` it is per record.
     """
     query: Any = plan.query
     if query.values is None:
@@ -292,15 +297,15 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
         return "how far readings are from their state's number is not known"
     if rows is None:
         return f"rounding a reading to its state's number moves it by at most {above(error)}"
-    moved = above(query.carried(error, rows)) if error else "0"
+    moved = above(query.answer_shift(error, rows)) if error else "0"
     return f"rounding readings to their state's number moves the answer by at most {moved}"
 
 
 def _records(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return what the model says that its records are."""
-    said = str(plan.model.records)
+    """Return the clauses on the records of the model."""
+    records = str(plan.model.records)
     accepted = "the model may be fitted to the very records that are released, which was accepted"
-    clauses = (said, accepted * (SAME_RECORDS in plan.accepted))
+    clauses = (records, accepted * (SAME_RECORDS in plan.accepted))
     return tuple(clause for clause in clauses if clause)
 
 
@@ -321,7 +326,7 @@ MEASURES = {
     "window bound": 1.0,
     "optimum": 1.0,
 }
-"""What a local plan may say about itself, and the most that each can be."""
+"""The measures of a local plan, and the largest value of each."""
 
 
 # --- the file -------------------------------------------------------------------------------------
@@ -374,10 +379,10 @@ def checksum(body: dict[str, Any]) -> str:
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    entries = dict(pairs)
+    if len(entries) < len(pairs):
         raise InvalidPlan("the plan file names a field twice, so that it means two things")
-    return found
+    return entries
 
 
 def _finite(digits: str) -> float:
@@ -424,8 +429,8 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
             raise InvalidPlan(
                 f"noise of that {kind.measure} has no finite error bars; measure in other units"
             )
-        made: Any = kind
-        return made(query, amount)  # type: ignore[no-any-return]
+        build: Any = kind
+        return build(query, amount)  # type: ignore[no-any-return]
     channel = body["channel"]
     kind = channel.get("kind") if isinstance(channel, dict) else None
     if kind == "flips":
@@ -442,43 +447,67 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
     raise InvalidPlan("a channel is of kind 'flips', 'xor' or 'redaction'; found another")
 
 
+def _read_count(description: Any) -> Count:
+    fields(description, "a count", ("kind", "states"))
+    if not isinstance(description["states"], list):
+        raise InvalidPlan("a count needs a list of states")
+    return Count(names(description["states"], "states"))
+
+
+def _read_histogram(description: Any) -> Histogram:
+    fields(description, "a histogram", ("kind",), ("totalled",))
+    return Histogram(description.get("totalled", False))
+
+
+def _read_binary_histogram(description: Any) -> BinaryHistogram:
+    fields(description, "a histogram of two states", ("kind", "counted", "rest"))
+    return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
+
+
+def _read_top_k(description: Any) -> TopK:
+    fields(description, "the most frequent states", ("kind", "k", "among"))
+    return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
+
+
+def _read_transitions(description: Any) -> Transitions:
+    fields(description, "a table of transitions", ("kind",))
+    return Transitions()
+
+
+def _read_total(description: Any) -> Sum | Mean:
+    kind: type[Sum] | type[Mean] = Sum if description["kind"] == Sum.kind else Mean
+    fields(description, f"a {kind.kind}", ("kind", "lower", "upper", "values", "steps"))
+    lower, upper = (number(description[end], end) for end in ("lower", "upper"))
+    steps = whole(description["steps"], "steps of the lattice", 2**53)
+    return kind(lower, upper, _values_from_list(description), steps)
+
+
+def _read_linear(description: Any) -> Linear:
+    fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
+    spread = number(description["spread"], "spread")
+    least = _maybe(description["lower"], "lower")
+    return Linear(numbers(description["weights"]), spread, least, _values_from_list(description))
+
+
+QUERIES: dict[str, Callable[[dict[str, Any]], BaseQuery]] = {
+    Count.kind: _read_count,
+    Histogram.kind: _read_histogram,
+    BinaryHistogram.kind: _read_binary_histogram,
+    TopK.kind: _read_top_k,
+    Transitions.kind: _read_transitions,
+    Sum.kind: _read_total,
+    Mean.kind: _read_total,
+    Linear.kind: _read_linear,
+}
+"""The readers of the queries of plan files, by kind: a new query has one line here."""
+
+
 def _query_from_dict(description: Any) -> Any:
+    """Return the query of a plan file."""
     kind = description.get("kind") if isinstance(description, dict) else None
-    match kind:
-        case "count":
-            fields(description, "a count", ("kind", "states"))
-            if not isinstance(description["states"], list):
-                raise InvalidPlan("a count needs a list of states")
-            return Count(names(description["states"], "states"))
-        case "histogram":
-            fields(description, "a histogram", ("kind",), ("totalled",))
-            return Histogram(description.get("totalled", False))
-        case "binary-histogram":
-            fields(description, "a histogram of two states", ("kind", "counted", "rest"))
-            return BinaryHistogram(*(_state(description[of], of) for of in ("counted", "rest")))
-        case "top-k":
-            fields(description, "the most frequent states", ("kind", "k", "among"))
-            return TopK(*(whole(description[of], of, 2**31) for of in ("k", "among")))
-        case "transitions":
-            fields(description, "a table of transitions", ("kind",))
-            return Transitions()
-        case "sum" | "mean":
-            fields(description, f"a {kind}", ("kind", "lower", "upper", "values", "steps"))
-            lower, upper = (number(description[end], end) for end in ("lower", "upper"))
-            steps = whole(description["steps"], "steps of the lattice", 2**53)
-            return (Sum if kind == "sum" else Mean)(
-                lower, upper, _values_from_list(description), steps
-            )
-        case "linear":
-            fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
-            spread = number(description["spread"], "spread")
-            least = _maybe(description["lower"], "lower")
-            return Linear(
-                numbers(description["weights"]), spread, least, _values_from_list(description)
-            )
-    raise InvalidPlan(
-        "a question is a count, histogram, top-k, transitions, sum, mean or linear; found another"
-    )
+    if not isinstance(kind, str) or kind not in QUERIES:
+        raise InvalidPlan(f"a question is a {', '.join(QUERIES)}; found another")
+    return QUERIES[kind](description)
 
 
 def _state(value: Any, what: str) -> State:
@@ -506,16 +535,16 @@ def _maybe(value: Any, name: str) -> float | None:
 
 
 def measures_from_dict(description: Any) -> tuple[tuple[str, float], ...]:
-    """Return what a local plan says about itself.
+    """Read the measures of a local plan.
 
     >>> measures_from_dict({"utility": 0.5})
     (('utility', 0.5),)
     """
-    found = fields(description, "the measures of a plan", (), tuple(MEASURES))
-    for name, value in found.items():
+    measures = fields(description, "the measures of a plan", (), tuple(MEASURES))
+    for name, value in measures.items():
         if not 0 <= number(value, name) <= MEASURES[name]:
             raise InvalidPlan(f"{name} must lie between 0 and {MEASURES[name]:g}")
-    return tuple((name, float(value)) for name, value in found.items())
+    return tuple((name, float(value)) for name, value in measures.items())
 
 
 # --- the certificate ------------------------------------------------------------------------------
@@ -579,10 +608,10 @@ def _curve(pairs: Any) -> tuple[tuple[float, float], ...]:
     """Return pairs of an epsilon and a delta, each number finite and not below 0."""
     if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
         raise InvalidPlan("a curve is a list of pairs of an epsilon and a delta")
-    found = tuple((number(e, "epsilon"), number(d, "delta")) for e, d in pairs)
-    if any(e < 0 or not 0 <= d <= 1 for e, d in found):
+    points = tuple((number(e, "epsilon"), number(d, "delta")) for e, d in pairs)
+    if any(e < 0 or not 0 <= d <= 1 for e, d in points):
         raise InvalidPlan("a curve has an epsilon below 0, or a delta that is no probability")
-    return found
+    return points
 
 
 def _against(named: Any) -> Against:
@@ -771,7 +800,7 @@ def sign(text: str, private_key: str | Path) -> str:
 
 
 def check_private(path: str | Path) -> str:
-    """Return the public key of a private key file, or say what is wrong with the file."""
+    """Check a private key file, and return its public key."""
     return _public_text(_read_private(Path(path)))
 
 
@@ -781,37 +810,37 @@ def check_signature(text: str, trusted: Iterable[str]) -> str:
 
 
 def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
-    """Return the key that signed the content of a plan file, None where nobody did.
+    """Return the key that signed the content of a plan file, None without a signature.
 
     A wrong signature is refused always, none or a stranger's where ``trusted`` is given.
     """
     from cryptography.exceptions import InvalidSignature
     from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PublicKey
 
-    found = body.get("signature")
+    content = body.get("signature")
     if "signature" not in body:
         if trusted is not None:
             raise InvalidPlan("the plan is not signed, and only plans of trusted keys are accepted")
         return None
-    read: dict[str, Any] = found if isinstance(found, dict) else {}
-    plain = set(read) == {"algorithm", "public_key", "signature"}
-    if not plain or not all(isinstance(part, str) for part in read.values()):
+    signature: dict[str, Any] = content if isinstance(content, dict) else {}
+    plain = set(signature) == {"algorithm", "public_key", "signature"}
+    if not plain or not all(isinstance(part, str) for part in signature.values()):
         raise InvalidPlan("the plan's signature is malformed; sign it again")
-    if read["algorithm"] != "ed25519":
+    if signature["algorithm"] != "ed25519":
         raise InvalidPlan("the plan's signature is of an unknown kind; sign it again")
     try:
-        key = public_key(read["public_key"])
+        key = public_key(signature["public_key"])
     except InvalidInput as error:
         raise InvalidPlan(f"the plan's signature says nothing: {error}") from error
     try:
         public = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix(PREFIX)))
-        public.verify(_bytes(read["signature"]), _message(body))
+        public.verify(_bytes(signature["signature"]), _message(body))
     except (InvalidSignature, ValueError) as error:
         raise InvalidPlan(
             "the plan's signature does not match its content: it was edited after it was signed; "
             "ask its maker for the plan again"
         ) from error
-    if trusted is not None and key not in {public_key(known) for known in trusted}:
+    if trusted is not None and key not in {public_key(each) for each in trusted}:
         raise InvalidPlan(
             f"the plan is signed by {key}, which is not among the trusted keys; trust it, or ask "
             "for a plan by somebody who is"
@@ -928,9 +957,9 @@ class Plan(Generic[M]):
     @property
     def noise(self) -> Noise:
         """The noise of a curator's plan; refuses the plan of a series."""
-        found: Any = self.mechanism
+        mechanism: Any = self.mechanism
         if self.task == "answer":
-            return found  # type: ignore[no-any-return]
+            return mechanism  # type: ignore[no-any-return]
         raise NotSupported(
             "this plan randomises a series record by record, it answers no query with noise; use "
             "sanitize(plan, data)"
@@ -938,7 +967,7 @@ class Plan(Generic[M]):
 
     @property
     def query(self) -> AnyQuery | LocalQuery:
-        """What is asked."""
+        """The query."""
         return self.mechanism.query
 
     @property
@@ -1001,8 +1030,8 @@ class Plan(Generic[M]):
     def rho(self) -> float:
         """The zCDP parameter of one release, rounded up: of a DP level, level^2 / 2 [bun2016]."""
         if self.noise.measure == "sigma":
-            found: Any = self.noise
-            return float(found.rho_upper(self.length))
+            noise: Any = self.noise
+            return float(noise.rho_upper(self.length))
         return up(self.noise.level_upper(self.length) ** 2 / 2)
 
     def stream(self, *, strict: bool = False, insecure_seed: int | None = None) -> "Stream":
@@ -1087,12 +1116,12 @@ class Plan(Generic[M]):
         own, suggested = self.leakage.upper, Suggested.of(self)
         if not suggested.worse(own):
             return f"{self._gain()} {self._moved(own)}"
-        alone, said = f"{self._gain()} {self._moved(own)}", [*suggested.unbounded()]
+        alone, clauses = f"{self._gain()} {self._moved(own)}", [*suggested.unbounded()]
         if suggested.most > own:
             most = f"{self._gain()} {self._moved(suggested.most)}"
-            said.append(f"under what the records suggest instead, {most}")
+            clauses.append(f"under what the records suggest instead, {most}")
             alone = self._moved(own)
-        return "; ".join([*said, f"if the model were true, {alone}"])
+        return "; ".join([*clauses, f"if the model were true, {alone}"])
 
     def _gain(self) -> str:
         """Return who can learn what, and from how many releases."""
@@ -1102,7 +1131,7 @@ class Plan(Generic[M]):
         return f"{several}{who} can raise the odds {what}"
 
     def _moved(self, upper: float) -> str:
-        """Return what a leakage means: how far the odds move."""
+        """Describe a leakage by how far the odds move."""
         if not self.delta:
             return f"by at most a factor {odds(upper)} (leakage {above(upper)})"
         return (
@@ -1111,7 +1140,7 @@ class Plan(Generic[M]):
         )
 
     def __repr__(self) -> str:
-        """Return the plan in one line: what is asked, on what kind of model, for what guarantee."""
+        """Return the plan in one line: query, kind of model, guarantee."""
         secret = self.leakage.secret
         return (
             f"Plan({self.query!r} on {type(self.model).__name__}, limit={self.limit:g}, "
@@ -1131,7 +1160,7 @@ class Plan(Generic[M]):
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
             ("protects", _protected(self)),
             ("model", self.model.describe()),
-            *(("checked", check.said()) for check in self.checks),
+            *(("checked", check.summary()) for check in self.checks),
         ]
         width = max(len(label) for label, _ in rows)
         return "\n".join(f"{label:<{width}}  {words}" for label, words in rows)
@@ -1161,8 +1190,8 @@ class Plan(Generic[M]):
             **({"accepted": list(self.accepted)} if self.accepted else {}),
             **({} if self.missing == _UNSAID[self.task] else {"missing": self.missing}),
         }
-        for said in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
-            text(said, "the note of a model set, like every assumption,")
+        for assumption in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
+            text(assumption, "the note of a model set, like every assumption,")
         for state in (*self.states, *_named_states(self)):
             if not isinstance(state, str | int | float):
                 raise InvalidInput(
@@ -1229,7 +1258,7 @@ _UNITS = {
 
 
 def _protected(plan: Plan[Any]) -> str:
-    """Return what is protected, in words."""
+    """Describe the secret in words."""
     window = plan.leakage.secret.window
     if window == 1:
         return _UNITS[plan.unit]
@@ -1237,11 +1266,11 @@ def _protected(plan: Plan[Any]) -> str:
 
 
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
-    """Yield the noise and how far off it puts an answer, or what a local plan keeps."""
+    """Yield the noise and the error of an answer, or the measures of a local plan."""
     if plan.task != "answer":
         yield "keeps", ", ".join(f"{name} {value:.4g}" for name, value in plan.measures)
         return
-    yield "noise", plan.noise.said()
+    yield "noise", plan.noise.describe()
     error = f"{plan.expected_error:.4g} expected"
     if plan.query.selects:
         yield (

@@ -1,23 +1,20 @@
-"""What every question about records says of itself, and where a real answer may lie."""
+"""Queries: what is released of the records, how far a record moves it, and its lattice."""
 
 import math
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
-from functools import lru_cache
 from itertools import pairwise
 from numbers import Real
 from typing import Any, ClassVar, Literal, Self
 
 import numpy as np
 
-from undertow.curves import Curve, PointCurve
 from undertow.errors import InvalidInput, NothingToProtect, NotSupported, UnknownState
 from undertow.numerics import (
     Array,
     Keyed,
-    check_amount,
     check_count,
     check_flag,
     check_number,
@@ -25,7 +22,6 @@ from undertow.numerics import (
     freeze,
     up,
 )
-from undertow.rounding import above
 
 __all__ = [
     "STEPS",
@@ -40,7 +36,6 @@ __all__ = [
     "Mean",
     "Query",
     "Redacted",
-    "Selection",
     "Series",
     "State",
     "Sum",
@@ -65,7 +60,7 @@ Task = Literal["answer", "flip", "redact"]
 
 
 class BaseQuery:
-    """What every query says about itself; the answers here are those of most of them."""
+    """Base class of queries; the defaults are those of most of them."""
 
     __slots__ = ()
 
@@ -105,7 +100,7 @@ class BaseQuery:
 
     @property
     def values(self) -> tuple[tuple[State, float], ...] | None:
-        """The number of each state, where records are added up; None where nobody said."""
+        """The number of each state, where records are added up; None where it is not stated."""
         return None
 
     def valued(self, states: Sequence[State], cuts: Sequence[float] = ()) -> Any:
@@ -115,13 +110,13 @@ class BaseQuery:
         """
         return self
 
-    def carried(self, error: float, rows: int) -> float:
+    def answer_shift(self, error: float, rows: int) -> float:
         """Return how far the answer moves, if each record moves by at most ``error``."""
         return 0.0
 
     @property
-    def counted(self) -> Any:
-        """The question whose exact answer is randomised: itself, but for a selection."""
+    def exact_query(self) -> Any:
+        """The query whose exact answer is randomised: itself, but for a selection."""
         return self
 
     @property
@@ -152,29 +147,31 @@ class BaseQuery:
         """Return the names of the numbers of the answer, () where there is one without a name."""
         return ()
 
-    def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
-        """Return the noisy numbers with those that follow from them and the number of records."""
+    def complete_numbers(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
+        """Complete the noisy numbers with those that follow from the number of records."""
         return numbers
 
-    def settled(self) -> str | None:
-        """Return in words what becomes of the noisy numbers, None where they are told as drawn."""
+    def adjustment(self) -> str | None:
+        """Describe what is done to the noisy numbers, None where they are released as drawn."""
         return None
 
-    def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
-        """Return the released whole numbers as a person gets them: alone, or by their names."""
+    def label_answer(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
+        """Label released integers with their names; return a bare integer for one number."""
         names = self.cells(states)
         return dict(zip(names, numbers, strict=True)) if names else numbers[0]
 
-    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
-        """Return the numbers of what was told, each with its name."""
-        return list(told.items()) if self.cells(states) else [(None, told)]
+    def labelled_numbers(
+        self, answer: Any, states: Sequence[State]
+    ) -> list[tuple[State | None, Any]]:
+        """List the numbers of a labelled answer, each with its name."""
+        return list(answer.items()) if self.cells(states) else [(None, answer)]
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         raise NotImplementedError
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -214,7 +211,7 @@ class BaseQuery:
         return records * Fraction(self.sensitivity_upper(length))
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return what so many steps of the lattice over so many records stand for, exactly."""
+        """Return the exact answer of a sum of lattice steps over so many records."""
         raise NotImplementedError
 
     def lattice(self) -> "Lattice":
@@ -421,8 +418,8 @@ def farthest(values: Values, cuts: Sequence[float], ends: Ends) -> float | None:
         max(abs(number - one), abs(number - other))
         for number, (one, other) in zip(numbers, bins, strict=True)
     )
-    found = float(most)
-    return found if Fraction(found) >= most else up(found)
+    distance = float(most)
+    return distance if Fraction(distance) >= most else up(distance)
 
 
 def _edges(cuts: Sequence[float], ends: Ends) -> list[float]:
@@ -482,7 +479,7 @@ class Count(BaseQuery):
         return (self.named,)
 
     def words(self) -> str:
-        """Return the question for people.
+        """Describe the query in words.
 
         >>> Count(["walk", "run"]).words()
         "number of records in 'walk' or 'run'"
@@ -490,7 +487,7 @@ class Count(BaseQuery):
         return "number of records in " + " or ".join(map(repr, self.states))
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         return {"kind": self.kind, "states": list(self.states)}
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -566,17 +563,17 @@ class Histogram(BaseQuery):
         return tuple(states)
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         return "number of records in each state"
 
-    def settled(self) -> str | None:
-        """Return what becomes of the noisy numbers."""
+    def adjustment(self) -> str | None:
+        """Describe the move to the public total, where there is one."""
         if not self.totalled:
             return None
         return "the noisy numbers are moved to the nearest that add up to the number of records"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         return {"kind": self.kind, **({"totalled": True} if self.totalled else {})}
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -608,7 +605,7 @@ class BinaryHistogram(Count):
     plan says in which of them missing records are.
 
     >>> query = BinaryHistogram("active", rest="idle")
-    >>> query.sensitivity(), query.completed([7], 100, ("idle", "active"))
+    >>> query.sensitivity(), query.complete_numbers([7], 100, ("idle", "active"))
     (1.0, [93, 7])
     """
 
@@ -642,21 +639,21 @@ class BinaryHistogram(Count):
         """Return both states, in the model's order."""
         return tuple(states) or (self.rest, *self.states)
 
-    def completed(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
-        """Return the noisy count, and what it leaves of all records, in the model's order."""
+    def complete_numbers(self, numbers: list[int], rows: int, states: Sequence[State]) -> list[int]:
+        """Return the noisy count and the number of all other records, in the model's order."""
         (count,) = numbers
         return [count if cell in self.states else rows - count for cell in self.cells(states)]
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         return f"number of records in {self.states[0]!r} and in {self.rest!r}, which has all others"
 
-    def settled(self) -> str | None:
-        """Return what becomes of the noisy number."""
+    def adjustment(self) -> str | None:
+        """Describe how the other count follows from the noisy one."""
         return f"what {self.states[0]!r} leaves of the number of records is {self.rest!r}"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         return {"kind": self.kind, "counted": self.states[0], "rest": self.rest}
 
 
@@ -697,10 +694,10 @@ class Transitions(BaseQuery):
         """
         return tuple(f"{before} to {after}" for before in states for after in states)
 
-    def told(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
+    def label_answer(self, numbers: Sequence[int], states: Sequence[State]) -> Any:
         """Return the table as a dictionary: from, then to.
 
-        >>> Transitions().told([1, 2, 1, 0], ("a", "b"))
+        >>> Transitions().label_answer([1, 2, 1, 0], ("a", "b"))
         {'a': {'a': 1, 'b': 2}, 'b': {'a': 1, 'b': 0}}
         """
         size = len(states)
@@ -710,17 +707,19 @@ class Transitions(BaseQuery):
             for state, row in zip(states, rows, strict=True)
         }
 
-    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
-        """Return the numbers of the table row by row, each with its name."""
-        flat = [told[before][after] for before in states for after in states]
+    def labelled_numbers(
+        self, answer: Any, states: Sequence[State]
+    ) -> list[tuple[State | None, Any]]:
+        """List the numbers of the table row by row, each with its name."""
+        flat = [answer[before][after] for before in states for after in states]
         return list(zip(self.cells(states), flat, strict=True))
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         return "number of times that each state is followed by each"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         return {"kind": self.kind}
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -728,12 +727,7 @@ class Transitions(BaseQuery):
         return 4.0
 
     def euclidean(self, length: int | None = None) -> float:
-        """Return the square root of 6, rounded up.
-
-        Four different pairs move by one each (2). The two that go are the same where the record
-        and both its neighbours agree, and then the two that come differ: one moves by 2 and two by
-        1. The mirror case is alike, and both at once cannot be.
-        """
+        """Return the square root of 6, rounded up (docs, theory: selections and transitions)."""
         return up(math.sqrt(6.0))
 
     def person_upper(self, records: int, length: int | None = None) -> Fraction:
@@ -762,11 +756,11 @@ class TopK(BaseQuery):
     TopK(m - 1) leaves).
 
     One replaced record takes 1 from one count and adds 1 to another. Level times scale is then
-    k + 1 for a `Selection`, which is what ``sensitivity`` returns: see there for the proof.
+    k + 1 for a `Selection`, which is what ``sensitivity`` returns.
 
     >>> TopK(2).sensitivity(), TopK(2).on(("idle", "walk", "run"))
     (3.0, TopK(2))
-    >>> TopK(2).told([2, 0], ("idle", "walk", "run"))
+    >>> TopK(2).label_answer([2, 0], ("idle", "walk", "run"))
     ['run', 'idle']
     """
 
@@ -789,7 +783,7 @@ class TopK(BaseQuery):
         return f"TopK({self.k})"
 
     @property
-    def counted(self) -> Histogram:
+    def exact_query(self) -> Histogram:
         """The counts that the choice is made by."""
         return Histogram()
 
@@ -807,16 +801,18 @@ class TopK(BaseQuery):
         """Return k, or refuse a model that names no states."""
         return self.on(states).k
 
-    def told(self, numbers: Sequence[int], states: Sequence[State]) -> list[State]:
-        """Return the selected states, the first choice first; ``numbers`` are their places."""
+    def label_answer(self, numbers: Sequence[int], states: Sequence[State]) -> list[State]:
+        """Name the selected states, the first choice first; ``numbers`` are their indices."""
         return [states[place] for place in numbers]
 
-    def listed(self, told: Any, states: Sequence[State]) -> list[tuple[State | None, Any]]:
-        """Return the selected states, each with its rank."""
-        return [(f"rank {rank}", state) for rank, state in enumerate(told, 1)]
+    def labelled_numbers(
+        self, answer: Any, states: Sequence[State]
+    ) -> list[tuple[State | None, Any]]:
+        """List the selected states, each with its rank."""
+        return [(f"rank {rank}", state) for rank, state in enumerate(answer, 1)]
 
     def words(self) -> str:
-        """Return the question for people.
+        """Describe the query in words.
 
         >>> TopK(2).words(), TopK(1).words()
         ('the 2 most frequent states', 'the most frequent state')
@@ -824,7 +820,7 @@ class TopK(BaseQuery):
         return "the most frequent state" if self.k == 1 else f"the {self.k} most frequent states"
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         return {"kind": self.kind, "k": self.k, "among": self.among}
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -833,7 +829,7 @@ class TopK(BaseQuery):
 
     def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
         """Return the counts that the choice is made by, in the model's order."""
-        return self.counted.evaluate(records, states)
+        return self.exact_query.evaluate(records, states)
 
 
 def _check_room(k: int, states: int) -> None:
@@ -842,152 +838,6 @@ def _check_room(k: int, states: int) -> None:
             f"the {k} most frequent of {states} states cannot be selected: k must be below the "
             f"number of states; TopK({max(states - 1, 1)}) puts all of them in order"
         )
-
-
-@dataclass(frozen=True, slots=True)
-class Selection:
-    """The most frequent states by permute-and-flip, k rounds of it, each without those before.
-
-    In a round the states left are gone through in a random order, and one whose count is d below
-    the largest is taken with probability exp(-d / scale), else passed over. That is the state with
-    the largest count after each got exponential noise of mean ``scale`` [mckenna2020].
-
-    **The level is (k + 1) / scale** for one replaced record, which takes 1 from the count of a
-    state u and adds 1 to that of v. In a round, r is chosen if its noise E is at least M - c_r,
-    where M is the largest noisy count of the others, and Pr[E >= x - 1] <= e^(1 / scale)
-    Pr[E >= x]. So raising c_r by 1, or lowering M by at most 1, multiplies the probability of r by
-    at most e^(1 / scale). Hence: where v is chosen, both happen, at most e^(2 / scale); where
-    another than u and v is chosen, only the loss of u helps, at most e^(1 / scale), and where u is
-    chosen nothing helps before v is gone or after. A list in which v comes once and u never gains
-    (k - 1) + 2 = k + 1 at most; a list with u in it loses in that round, and in later rounds only
-    v, once, can gain, so no other list gains more. The opposite direction is the same with u and v
-    exchanged. Nothing smaller is true for k < m: with u far ahead of all others every one of these
-    steps is attained in the limit. (Rounds of any 2 / scale-DP choice would be 2 k / scale.)
-
-    **Errors.** The count of a state chosen among m falls short of the largest by a or more with
-    probability at most T(a) = 1 - (1 - (1 - p)^m) / (m p), p = exp(-a / scale), and by so much if
-    all others are a behind. ``expected_error`` is max over a of a T(a), the largest expected
-    shortfall where all others are equally far behind; `tests/test_selection.py` finds no worse
-    counts. The state of rank j is compared with the largest count that is left, which is at least
-    the j-th largest of all.
-
-    >>> chosen = Selection(TopK(2, among=4), scale=6.0)
-    >>> chosen.dp_epsilon(), round(chosen.expected_error(), 3), chosen.quantile(.05)
-    (0.5, 2.644, 20.0)
-    """
-
-    kind: ClassVar[str] = "permute-and-flip"
-    words: ClassVar[str] = "permute-and-flip"
-    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
-    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
-    """It is asked for like Laplace noise: without any delta."""
-
-    task: ClassVar[Task] = "answer"
-    whole: ClassVar[bool] = True
-
-    query: TopK
-    scale: float
-
-    def __post_init__(self) -> None:
-        """Check the query and the scale."""
-        found: object = self.query
-        if not isinstance(found, TopK):
-            raise InvalidInput(
-                f"a selection answers TopK(k), found {type(found).__name__}; numbers get noise, "
-                "Laplace or DiscreteLaplace"
-            )
-        object.__setattr__(self, "scale", check_amount(self.scale, "noise scale"))
-
-    @property
-    def length(self) -> None:
-        """None: a selection is for series of any length."""
-        return
-
-    @property
-    def amount(self) -> float:
-        """The scale."""
-        return self.scale
-
-    def with_amount(self, amount: float) -> Self:
-        """Return the same selection at another scale."""
-        return replace(self, scale=amount)
-
-    def said(self) -> str:
-        """Return the randomisation for people, its scale rounded up.
-
-        >>> Selection(TopK(2, among=4), scale=6.0).said()
-        'permute-and-flip, 2 rounds, scale 6'
-        """
-        rounds = "" if self.query.k == 1 else f" {self.query.k} rounds,"
-        return f"{self.words},{rounds} scale {above(self.scale)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries of a plan file that describe it."""
-        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.scale}
-
-    def dp_epsilon(self, length: int | None = None) -> float:
-        """Return (k + 1) / scale, the level against an attacker who knows all other records."""
-        return self.query.sensitivity(length) / self.scale
-
-    def level_upper(self, length: int | None = None) -> float:
-        """Return the DP level, rounded up."""
-        return up(self.dp_epsilon(length))
-
-    def curve(self, length: int | None = None) -> Curve:
-        """Return the curve that is 0 from the DP level on."""
-        return PointCurve(((self.level_upper(length), 0.0),))
-
-    def expected_error(self) -> float:
-        """Return the largest expected shortfall of the count of a selected state."""
-        return _worst_shortfall(self._states(), self.scale)
-
-    def quantile(self, beta: float) -> float:
-        """Return the least whole alpha with Pr[shortfall > alpha] <= beta, whatever the counts."""
-        states = self._states()
-        low, high = 0, 1
-        while _tail(high + 1, states, self.scale) > beta:
-            high *= 2
-        while low < high:
-            middle = (low + high) // 2
-            small = _tail(middle + 1, states, self.scale) <= beta
-            low, high = (low, middle) if small else (middle + 1, high)
-        return float(low)
-
-    def variance(self) -> float:
-        """Refuse: states are released, and no numbers."""
-        raise NotSupported(
-            "a selection releases states, which have no variance; its expected_error and accuracy "
-            "say how far their counts fall short"
-        )
-
-    def _states(self) -> int:
-        if self.query.among is None:
-            raise InvalidInput(
-                "how far a selection falls short depends on the number of states to choose from; "
-                "plan it for a model, or say TopK(k, among=4)"
-            )
-        return self.query.among
-
-
-def _tail(short: float, states: int, scale: float) -> float:
-    """Return T(short), rounded to nearest; for tiny ones (m - 1) p / 2, which is a little more."""
-    p = math.exp(-short / scale)
-    if states * p < 1e-6:
-        return (states - 1) * p / 2
-    none = -math.expm1(states * math.log1p(-p)) if p < 1 else 1.0
-    return max(0.0, 1 - none / (states * p))
-
-
-_FINE = 2**12
-"""Shortfalls that are tried at most; beyond, they are taken as dense."""
-
-
-@lru_cache(maxsize=256)
-def _worst_shortfall(states: int, scale: float) -> float:
-    """Return max over whole a >= 1 of a T(a): from 1 + ln m scales on the tail only falls."""
-    reach = scale * (math.log(states) + 4) + 2
-    tried = np.arange(1.0, reach + 1) if reach <= _FINE else np.linspace(1.0, reach, _FINE)
-    return max(float(short) * _tail(float(short), states, scale) for short in tried)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1022,23 +872,23 @@ class _Clipped(BaseQuery):
         """
         if not states:
             return self
-        found = replace(self, values=numbers_of(self.values, states, cuts, self.ends))
-        _check_moved(found.lattice())
-        return found
+        query = replace(self, values=numbers_of(self.values, states, cuts, self.ends))
+        _check_lattice(query.lattice())
+        return query
 
     def words(self) -> str:
-        """Return the question for people.
+        """Describe the query in words.
 
         >>> Mean(0, 6, values={"rest": 0.2, "move": 1.6}).words()
         "mean of the records, clipped to [0, 6], 'rest' as 0.2, 'move' as 1.6"
         """
         plain = f"{self.kind} of the records, clipped to [{self.lower:g}, {self.upper:g}]"
-        return ", ".join([plain, *_said(self.values)])
+        return ", ".join([plain, *_value_words(self.values)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         ends = {"lower": self.lower, "upper": self.upper}
-        return {"kind": self.kind, **ends, "values": _listed(self.values), "steps": self.steps}
+        return {"kind": self.kind, **ends, "values": _value_pairs(self.values), "steps": self.steps}
 
     def lattice(self) -> Lattice:
         """Return the whole numbers that the records become."""
@@ -1047,7 +897,7 @@ class _Clipped(BaseQuery):
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the sum, less the lower end; None where nobody said.
+        """Return what each state adds to the sum, less the lower end; None if not stated.
 
         >>> query = Sum(0, 4, steps=2)
         >>> [str(number) for number in query.valued((0, 2, 4)).added((0, 2, 4))], query.added((0,))
@@ -1062,10 +912,10 @@ class _Clipped(BaseQuery):
         return tuple(self._share(places[state]) for state in states)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the sum that so many steps over so many records stand for, exactly."""
+        """Return the exact sum of so many lattice steps over so many records."""
         return rows * Fraction(self.lower) + self._share(total)
 
-    def carried(self, error: float, rows: int) -> float:
+    def answer_shift(self, error: float, rows: int) -> float:
         """Return how far a sum moves, if each record moves by at most ``error``; rounded up."""
         return up(error * rows)
 
@@ -1073,7 +923,7 @@ class _Clipped(BaseQuery):
         """Return so many steps as a number."""
         return Fraction(steps, self.steps) * (Fraction(self.upper) - Fraction(self.lower))
 
-    def _moved(self) -> Fraction:
+    def _record_shift(self) -> Fraction:
         """Return how far a replaced record moves the sum."""
         return self._share(self.steps if self.values is None else self.lattice().moved)
 
@@ -1096,7 +946,7 @@ class Sum(_Clipped):
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return how far the numbers that records can be lie apart, at most upper - lower."""
-        return _float(self._moved())
+        return _float(self._record_shift())
 
     def span(self, length: int | None = None) -> float:
         """Return upper - lower."""
@@ -1117,7 +967,7 @@ class Mean(_Clipped):
 
     def sensitivity(self, length: int | None = None) -> float:
         """Return how far the numbers that records can be lie apart, over the length."""
-        return _float(self._moved() / self._length(length))
+        return _float(self._record_shift() / self._length(length))
 
     def span(self, length: int | None = None) -> float:
         """Return (upper - lower) / length."""
@@ -1126,17 +976,17 @@ class Mean(_Clipped):
     def added(
         self, states: Sequence[State], length: int | None = None
     ) -> tuple[Fraction, ...] | None:
-        """Return what each state adds to the mean of so many records; None where nobody said."""
-        found = _Clipped.added(self, states)
-        if found is None or length is None:
+        """Return what each state adds to the mean; None where its number is not stated."""
+        terms = _Clipped.added(self, states)
+        if terms is None or length is None:
             return None
-        return tuple(number / length for number in found)
+        return tuple(term / length for term in terms)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the mean that so many steps over so many records stand for, exactly."""
+        """Return the exact mean of so many lattice steps over so many records."""
         return _Clipped.answer(self, total, rows) / max(rows, 1)
 
-    def carried(self, error: float, rows: int) -> float:
+    def answer_shift(self, error: float, rows: int) -> float:
         """Return how far a mean moves, if each record moves by at most ``error``: as far."""
         return error
 
@@ -1214,25 +1064,25 @@ class Linear(Keyed, BaseQuery):
         if not states:
             return self
         values = numbers_of(self.values, states, cuts, self.ends)
-        found = Linear(self.weights, self.spread, self.lower, values)
+        query = Linear(self.weights, self.spread, self.lower, values)
         if self.lower is not None and self.weights.ndim == 1:
-            _check_moved(found.lattice())
-        return found
+            _check_lattice(query.lattice())
+        return query
 
     def numbers(self, states: Sequence[State]) -> int:
         """Return the number of sums asked for."""
         return self.outputs
 
     def words(self) -> str:
-        """Return the question for people."""
-        return ", ".join([f"weighted sum of {self.records} records", *_said(self.values)])
+        """Describe the query in words."""
+        return ", ".join([f"weighted sum of {self.records} records", *_value_words(self.values)])
 
     def to_dict(self) -> dict[str, Any]:
-        """Return the question as plan files hold it."""
+        """Return the entries of a plan file that describe the query."""
         weights = self.weights.tolist()
         return {
             "kind": self.kind, "weights": weights, "spread": self.spread, "lower": self.lower,
-            "values": _listed(self.values),
+            "values": _value_pairs(self.values),
         }  # fmt: skip
 
     def sensitivity(self, length: int | None = None) -> float:
@@ -1268,12 +1118,12 @@ class Linear(Keyed, BaseQuery):
         return _placed(plain, self.values)
 
     def answer(self, total: int, rows: int) -> Fraction:
-        """Return the weighted sum that so many steps stand for, exactly."""
+        """Return the exact weighted sum of so many lattice steps."""
         base = Fraction(self.lower or 0) * sum(map(Fraction, self.weights.tolist()))
         step = Fraction(float(np.abs(self.weights).max())) * Fraction(self.spread) / STEPS
         return base + total * step
 
-    def carried(self, error: float, rows: int) -> float:
+    def answer_shift(self, error: float, rows: int) -> float:
         """Return how far the sum moves, if each record moves by at most ``error``; rounded up."""
         return up(up(math.fsum(np.abs(self.weights).ravel())) * error)
 
@@ -1303,7 +1153,7 @@ class Query(BaseQuery):
         object.__setattr__(self, "bound", check_positive(sensitivity, "sensitivity"))
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         return "a function of the records"
 
     def to_dict(self) -> dict[str, Any]:
@@ -1330,7 +1180,7 @@ class Series(BaseQuery):
     task: ClassVar[Task] = "flip"
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         return "the whole series, each record flipped at random"
 
 
@@ -1364,7 +1214,7 @@ class Redacted(BaseQuery):
         object.__setattr__(self, "length", length)
 
     def words(self) -> str:
-        """Return the question for people."""
+        """Describe the query in words."""
         more = f" and {len(self.protect) - 8} more" if len(self.protect) > 8 else ""
         shown = ", ".join(map(str, self.protect[:8]))
         return f"the series with records erased around record {shown}{more}"
@@ -1384,10 +1234,12 @@ def protected(records: Any) -> tuple[int, ...]:
     (3, 17)
     """
     many = hasattr(type(records), "__iter__") and not isinstance(records, str)
-    found = {check_count(each, "protected record", 0) for each in (records if many else [records])}
-    if not found:
+    indices = {
+        check_count(each, "protected record", 0) for each in (records if many else [records])
+    }
+    if not indices:
         raise InvalidInput("name at least one record to protect, e.g. protect=17")
-    return tuple(sorted(found))
+    return tuple(sorted(indices))
 
 
 def _placed(lattice: Lattice, values: Values | None) -> Lattice:
@@ -1404,7 +1256,7 @@ def _placed(lattice: Lattice, values: Values | None) -> Lattice:
     return replace(lattice, missing=places[nearest], places=places)
 
 
-def _check_moved(lattice: Lattice) -> None:
+def _check_lattice(lattice: Lattice) -> None:
     """Refuse states that all count as the same number."""
     if not lattice.moved:
         raise NothingToProtect(
@@ -1413,8 +1265,8 @@ def _check_moved(lattice: Lattice) -> None:
         )
 
 
-def _said(values: Values | None) -> list[str]:
-    """Return what the states count as, where their names do not tell and there are but a few."""
+def _value_words(values: Values | None) -> list[str]:
+    """Describe the numbers of the states, where their names do not tell and they are few."""
     if values is None or all(state == number for state, number in values):
         return []
     if len(values) > _SHOWN:
@@ -1425,7 +1277,7 @@ def _said(values: Values | None) -> list[str]:
 _SHOWN = 6
 
 
-def _listed(values: Values | None) -> list[list[Any]] | None:
+def _value_pairs(values: Values | None) -> list[list[Any]] | None:
     return None if values is None else [list(pair) for pair in values]
 
 

@@ -40,7 +40,7 @@ _SHOWN_PAIRS, _SHOWN_RECORDS = 6, 8
 
 
 class Secret:
-    """Base class of what must stay secret."""
+    """Base class of secrets."""
 
     __slots__ = ()
 
@@ -65,7 +65,7 @@ class Secret:
         return False
 
     def words(self) -> str:
-        """Return what is hidden, in words that follow "the odds"."""
+        """Return the secret in words that follow "the odds"."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -120,7 +120,7 @@ class Window(Secret):
         return "one record" if self.records == 1 else f"{self.records} records in a row"
 
     def words(self) -> str:
-        """Return what is hidden, in words that follow "the odds".
+        """Return the secret in words that follow "the odds".
 
         >>> Window(12).words()
         'between any two histories of 12 records in a row'
@@ -155,7 +155,7 @@ class Person(Secret):
         return True
 
     def words(self) -> str:
-        """Return what is hidden, in words that follow "the odds"."""
+        """Return the secret in words that follow "the odds"."""
         return "between any two histories of one person"
 
     def to_dict(self) -> dict[str, Any]:
@@ -183,7 +183,7 @@ class Records(Secret):
         return self.records
 
     def words(self) -> str:
-        """Return what is hidden, in words that follow "the odds"."""
+        """Return the secret in words that follow "the odds"."""
         return f"between any two values of {_record_words(self.records)}"
 
     def to_dict(self) -> dict[str, Any]:
@@ -225,7 +225,7 @@ class Pairs(Secret):
         return self.pairs
 
     def words(self) -> str:
-        """Return what is hidden, in words that follow "the odds"."""
+        """Return the secret in words that follow "the odds"."""
         some = [f"{x!r} and {y!r}" for x, y in self.pairs[:_SHOWN_PAIRS]]
         rest = len(self.pairs) - _SHOWN_PAIRS
         more = f" (and {rest} more pairs)" if rest > 0 else ""

@@ -26,7 +26,7 @@ from undertow.auditing.attackers import (
 )
 from undertow.auditing.inference import observe, posteriors, read_outputs, viterbi
 from undertow.errors import InvalidInput, NotSupported
-from undertow_papers.rates import success_rate
+from undertow_papers.chakrabarti2022.rates import success_rate
 
 ROOT = Path(__file__).parents[2]
 FOLDER = Path(os.environ.get("UNDERTOW_DATA") or ROOT.parent / "shared" / "data")

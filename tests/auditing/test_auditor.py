@@ -28,7 +28,7 @@ AUDITS = pytest.mark.parametrize(("audits", "alarms"), [pytest.param(8, 3)])
 
 def claimed(mechanism, model, epsilon, against="any", secret=None, witness=None):
     """A plan as it is sold, whatever it leaks."""
-    kept = {} if secret is None else {"secrets": secret}
+    kept = {} if secret is None else {"secret": secret}
     claim = Leakage(epsilon, epsilon, "as sold", against, witness, **kept)
     methods = {ut.RandomizedResponse: "chakrabarti", ut.XorNoise: "chakrabarti"}
     return ut.Plan(mechanism, model, epsilon, claim, methods.get(type(mechanism), "lange"))

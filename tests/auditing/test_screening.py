@@ -17,7 +17,7 @@ from tests.soak.audits import (
     weighing,
 )
 from undertow.auditing import scenarios
-from undertow.auditing.auditor import audit, suspicions
+from undertow.auditing.auditor import audit, suspected_attacks
 from undertow.auditing.blackbox import release_code
 from undertow.auditing.scenarios import DrawnModel
 from undertow.auditing.screening import Repeat, Suspects, screen
@@ -32,7 +32,7 @@ RUNS = [2]
 
 
 def claimed(mechanism, model, limit, against="any", secret=None):
-    more = {} if secret is None else {"secrets": secret}
+    more = {} if secret is None else {"secret": secret}
     claim = Leakage(limit, limit, "as sold", against, **more)
     return ut.Plan(mechanism, model, limit, claim, "exact")
 
@@ -221,7 +221,7 @@ ALL = Suspects((3,), ((5, 9),), (Repeat(1, calls=False), Repeat(2, calls=True)))
 @pytest.mark.parametrize("against", ["any", "ignorant", "informed"])
 def test_attacks_on_suspects_respect_the_adversary(against):
     plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, against)
-    found = list(suspicions(plan, DrawnModel(CHAIN, 60), ALL))
+    found = list(suspected_attacks(plan, DrawnModel(CHAIN, 60), ALL))
     assert {attack.target for attack, _ in found} == {3, 5, 9, 30}
     sizes = {len(attack.known) for attack, _ in found}
     assert sizes == {"any": {0, 59}, "ignorant": {0}, "informed": {59}}[against]
@@ -230,11 +230,11 @@ def test_attacks_on_suspects_respect_the_adversary(against):
 def test_attacks_on_suspects_respect_one_adversary_and_the_secrets():
     one = ut.Adversary(5, known=[3, 9])
     plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, one)
-    found = list(suspicions(plan, DrawnModel(CHAIN, 60), ALL))
+    found = list(suspected_attacks(plan, DrawnModel(CHAIN, 60), ALL))
     assert {(a.target, tuple(record for record, _ in a.known)) for a, _ in found} == {(5, (3, 9))}
     secret = ut.Records([9])
     plan = claimed(ut.DiscreteLaplace(ut.Count(1), 4.0), CHAIN, 1.0, secret=secret)
-    assert {a.target for a, _ in suspicions(plan, DrawnModel(CHAIN, 60), ALL)} == {9}
+    assert {a.target for a, _ in suspected_attacks(plan, DrawnModel(CHAIN, 60), ALL)} == {9}
 
 
 def test_an_ignorant_attacker_learns_nothing_from_a_weight_within_the_guarantee():

@@ -111,7 +111,7 @@ def test_large_ratios_and_impossible_steps_take_the_older_bound():
     breathing = fitted("N5")
     leak = second_order_leakage(ut.PureDP(1.0), breathing, reach=3)
     assert any("twice the truth" in said for said in leak.assumptions)
-    named = second_order_leakage(ut.PureDP(1.0), breathing, ut.Adversary(3, [1]), reach=3)
+    named = ut.leakage(ut.PureDP(1.0), breathing, ut.Adversary(3, [1]))
     assert 2.17 < named.lower <= named.upper < min(leak.upper, 2.42)
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles import networks as oracle
 from undertow.adversaries import Adversary
-from undertow.bounds.networks.contagions import INTERVALS_WIDTH as WIDTH
+from undertow.bounds.networks.contagions import FREQUENCY_WIDTH as WIDTH
 from undertow.bounds.networks.pedigrees import leakage as pedigree_leakage
 from undertow.errors import InvalidInput
 from undertow.mechanisms import DiscreteLaplace, Laplace, PureDP

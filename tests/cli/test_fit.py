@@ -6,8 +6,8 @@ import pytest
 
 import undertow as ut
 from tests.cli.calls import call, strict
+from undertow.models.base import stands_for
 from undertow.models.sets import model_from_dict
-from undertow.models.standing import stands_for
 
 WARNING = "undertow: warning: a model fitted to private records is itself a disclosure"
 SERIES = [{"n": "no", "y": "yes", "-": "NA"}[letter] for letter in "nyynn-ynnynyynnny"]

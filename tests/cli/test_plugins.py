@@ -4,7 +4,8 @@ import pytest
 import typer
 from typer.testing import CliRunner
 
-from undertow.cli.plugins import add_commands
+from undertow.cli import plugins
+from undertow.cli.plugins import add_commands, registered_attacker
 
 
 @pytest.mark.parametrize(
@@ -22,3 +23,10 @@ def test_a_missing_distribution_is_named_in_one_line(command, distribution):
         f"'undertow {command}' comes with another package: pip install {distribution}"
     )
     assert f"(needs {distribution})" in CliRunner().invoke(app, ["--help"]).stdout
+
+
+def test_an_attacker_of_a_missing_distribution_is_named_in_one_line(monkeypatch):
+    monkeypatch.setattr(plugins, "entry_points", lambda **_: ())
+    with pytest.raises(typer.BadParameter, match=r"pip install 'undertow-papers\[neural\]'"):
+        registered_attacker("lstm", lambda *_: None)
+    assert registered_attacker("prior", lambda *_: None) == "prior"

@@ -10,7 +10,6 @@ import math
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 from functools import cache
-from importlib.util import find_spec
 from typing import Any
 
 import mpmath  # type: ignore[import-untyped]
@@ -454,13 +453,9 @@ FAMILIES = ("trio", "trio, unsure")
 NUMBERS = ("gaussian", "gaussian class")
 
 
-ENGINE = find_spec("undertow.models.lowered") is not None
-"""Whether one explicit adversary is answered on every law that lowers to hidden states."""
-
-
 def explicit(row: Row) -> bool:
-    """Whether the pairwise bounds of the engine answer a row."""
-    return ENGINE and isinstance(ADVERSARIES[row.adversary], ut.Adversary)
+    """Whether the adversary is explicit: pairwise bounds answer on every law of a chain."""
+    return isinstance(ADVERSARIES[row.adversary], ut.Adversary)
 
 
 def refusal(row: Row) -> type[UndertowError] | None:
@@ -472,7 +467,7 @@ def refusal(row: Row) -> type[UndertowError] | None:
         return NotSupported if model in FAMILIES else None
     if mechanism in ("sum", "linear") and model in FAMILIES:  # whose states are no numbers
         return InvalidInput
-    lowered = explicit(row) and model in HIDDEN
+    lowered = explicit(row) and model in (*HIDDEN, *ORDER_TWO)
     if row.secret == "window":
         known = model in (*ORDER_ONE, *ORDER_TWO, "box", "groups") or lowered
         return NotSupported if mechanism in ("metric", "mask", "erasures") or not known else None
@@ -491,12 +486,10 @@ def refusal(row: Row) -> type[UndertowError] | None:
 
 
 def unbounded(row: Row) -> bool:
-    """Whether no finite upper end is known, or one above the general bound."""
-    if row.mechanism == "approximate level":  # its delta grows with the records that move together
-        return row.secret == "window" or row.model not in ORDER_ONE
-    if explicit(row) and row.mechanism not in AT_DELTA:
-        return False
-    return row.model in ("hidden, free", "hidden", "order two, free") and row.secret == "record"
+    """Whether no finite upper end is known: a delta grows with the records that move together."""
+    return row.mechanism == "approximate level" and (
+        row.secret == "window" or row.model not in ORDER_ONE
+    )
 
 
 # --- the truth ------------------------------------------------------------------------------------

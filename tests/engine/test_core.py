@@ -15,6 +15,11 @@ from scipy.optimize import linprog
 
 import undertow as ut
 from tests.engine.laws import P3, SYMBOLS, A, B, rows, stationary
+from undertow.bounds.core import join as joins
+from undertow.bounds.core import limits as limit
+from undertow.bounds.core import play as attacks
+from undertow.bounds.core import sides, steps
+from undertow.models import lowered
 from undertow.testing.enumeration import (
     Pattern,
     hidden_joint,
@@ -23,12 +28,6 @@ from undertow.testing.enumeration import (
     product_attack,
     record_limits,
 )
-
-joins, sides, steps, lowered, limit, attacks = (
-    pytest.importorskip(f"undertow.{name}", reason="the engine is not there yet")
-    for name in ("bounds.core.join", "bounds.core.sides", "bounds.core.steps", "models.lowered",
-                 "bounds.core.limits", "bounds.core.play")
-)  # fmt: skip
 
 SEEDS = pytest.mark.parametrize("seed", range(8))
 

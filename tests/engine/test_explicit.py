@@ -25,8 +25,6 @@ from tests.engine.laws import (
     truth,
 )
 
-pytest.importorskip("undertow.bounds.core", reason="the engine is not there yet")
-
 PROGRAM = 2e-9
 """What a linear program may be below its optimum, and sums of floats may be off."""
 

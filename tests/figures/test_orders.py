@@ -7,7 +7,7 @@ import undertow as ut
 from undertow.certificate import Leakage
 from undertow.diagnostics.chain_orders import OrderCase, OrderTable
 from undertow.figures.costs import draw_orders
-from undertow.models.fitting.checks import Autocorrelation
+from undertow.models.fitting.hypotheses import Autocorrelation
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
 

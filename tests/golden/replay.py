@@ -188,6 +188,15 @@ def _with_noise_chain(law: Law, noise: Any) -> Law:
 
 def _sight(witness: Any, mechanism: Any, model: Any, shown: tuple[Any, ...]) -> Sight | None:
     """Return the likelihood of what a witness looks at."""
+    if isinstance(mechanism, ut.MetricDP) and witness.outputs:  # a reading falls off with distance
+        readings, numbers = dict(witness.outputs), np.array(shown, dtype=np.float64)
+        return Sight(
+            lambda record: (
+                np.exp(-mechanism.rate * np.abs(numbers - readings[record]))
+                if record in readings
+                else None
+            )
+        )
     if isinstance(mechanism, ut.PureDP | ut.MetricDP):
         level = (
             mechanism.epsilon

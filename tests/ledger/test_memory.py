@@ -333,39 +333,3 @@ def test_two_keyed_ledgers_of_one_history_differ(sqlite_place, tmp_path):
         with ledger._store.reading() as transaction:
             hashes.add(next(transaction.events()).previous)  # names the ledger
     assert len(hashes) == 2
-
-
-# --- versions -------------------------------------------------------------------------------------
-
-
-def of_version_one(place):
-    place.forge(
-        "ALTER TABLE undertow_ledger DROP COLUMN id",
-        "ALTER TABLE undertow_ledger DROP COLUMN key_mark",
-        "UPDATE undertow_ledger SET version = 1",
-    )
-
-
-def test_a_ledger_of_version_one_is_migrated(place, another_process):
-    ledger = place.open(memory=False)
-    printed = ledger.reserve("a", HALF).entry_hash
-    of_version_one(place)
-    another_process()
-    again = place.open()
-    assert again.verify(printed) == 2
-    again.begin("a")
-    assert again.confirm("a", {"value": 3}) == {"value": 3}
-    assert again.left() == HALF
-    ((name,),) = place.forge("SELECT id FROM undertow_ledger")
-    assert len(name) == 32
-    assert memory_at(None).head(name) == place.forge("SELECT seq, hash FROM undertow_ledger")[0]
-
-
-def test_an_old_copy_of_version_one_is_noticed(sqlite_place, tmp_path):
-    sqlite_place.open(memory=False).reserve("a", HALF)
-    of_version_one(sqlite_place)
-    shutil.copy(sqlite_place.where, tmp_path / "old.db")
-    sqlite_place.open().reserve("b", HALF)
-    shutil.copy(tmp_path / "old.db", sqlite_place.where)
-    with pytest.raises(LedgerDamaged, match="older copy"):
-        sqlite_place.open()

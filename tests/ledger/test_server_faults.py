@@ -15,7 +15,6 @@ from undertow.errors import (
     LedgerDamaged,
     LedgerUnavailable,
 )
-from undertow.ledger import store
 from undertow.ledger.book import Ledger
 from undertow.ledger.store import Store, refusal
 
@@ -142,49 +141,18 @@ def test_a_newer_ledger_is_refused_and_left_alone(place):
     assert place.forge("SELECT version, seq FROM undertow_ledger") == [(3, 1)]
 
 
-def test_an_older_ledger_is_migrated_once(place, monkeypatch):
+def test_an_older_ledger_is_refused_and_left_alone(place):
     ledger = place.open()
-    ledger.reserve("r", HALF)
     place.forge(
-        "UPDATE undertow_ledger SET version = 0",
-        "ALTER TABLE undertow_segments RENAME COLUMN exact TO precise",
+        "ALTER TABLE undertow_ledger DROP COLUMN id",
+        "ALTER TABLE undertow_ledger DROP COLUMN key_mark",
+        "UPDATE undertow_ledger SET version = 1",
     )
-    with pytest.raises(LedgerUnavailable, match="meanwhile"):
-        ledger.level()
-    refused(place.where, LedgerUnavailable, "cannot be migrated")
-    calls = []
-
-    def migrate(connection):
-        calls.append(connection)
-        connection.exec_driver_sql("ALTER TABLE undertow_segments RENAME COLUMN precise TO exact")
-        if len(calls) == 1:
-            raise LedgerUnavailable("the power was cut")
-
-    monkeypatch.setitem(store.MIGRATIONS, 0, migrate)
-    with pytest.raises(LedgerUnavailable, match="power"):
-        place.open()
-    assert place.forge("SELECT version FROM undertow_ledger") == [(0,)]
-    assert place.open().level() == HALF
-    assert place.open().verify() == 2
-    assert ledger.level() == HALF
-    assert len(calls) == 2
-    ledger.reserve("s", HALF)
-    assert ledger.verify() == 3
-
-
-def test_migrating_twice_at_once_is_harmless(sqlite_place, monkeypatch):
-    sqlite_place.open()
-    sqlite_place.forge("UPDATE undertow_ledger SET version = 0")
-    monkeypatch.setitem(store.MIGRATIONS, 0, lambda connection: None)
-    first: list[int] = []
-
-    def stop(checkpoint):
-        if checkpoint == "migrate-begun" and not first:
-            first.append(1)
-
-    monkeypatch.setattr(checkpoints, "reached", stop)
-    assert sqlite_place.open().verify() == 1
-    assert first
+    refused(place.where, LedgerUnavailable, "has version 1, this undertow reads version 2; use")
+    for question in (ledger.level, lambda: ledger.reserve("r", HALF)):
+        with pytest.raises(LedgerUnavailable, match="the undertow that made it"):
+            question()
+    assert place.forge("SELECT version, seq FROM undertow_ledger") == [(1, 1)]
 
 
 def test_the_public_package_does_not_load_the_database():

@@ -8,13 +8,15 @@ from scipy import stats
 
 from undertow import MarkovChain, ModelSet
 from undertow.errors import InvalidModel
-from undertow.models.fitting.checking import DOUBT, POWER, Hypothesis, checks_of, decided
-from undertow.models.fitting.checks import (
+from undertow.models.fitting.checks import NAMES, Check, checks_from_list
+from undertow.models.fitting.hypotheses import (
+    DOUBT,
     MATTERS,
-    NAMES,
-    Check,
+    POWER,
     Difference,
-    checks_from_list,
+    Hypothesis,
+    checks_of,
+    decide,
     differ,
 )
 from undertow.models.fitting.tally import tally
@@ -100,7 +102,7 @@ def test_failures_are_decided_together():
         return Hypothesis(name, Difference(9.0, 1, p_value, departure=99.0))
 
     def outcome(*values):
-        return [c.outcome for c in decided([test(str(v), v) for v in values], "public")]
+        return [c.outcome for c in decide([test(str(v), v) for v in values], "public")]
 
     assert outcome(0.02) == ["failed"]
     assert outcome(0.02, 0.5, 0.5, 0.5) == ["passed"] * 4

@@ -12,12 +12,12 @@ import pytest
 
 import undertow as ut
 from undertow.errors import DisclosureWarning, InvalidModel, NoPublicForm, UndertowError
+from undertow.models.base import stands_for
 from undertow.models.fitting.checks import untested
 from undertow.models.fitting.private import PrivateFit
 from undertow.models.records import Origin, RecordDescription, weakest
 from undertow.models.registry import law_to_dict, model_from_dict, model_to_dict
 from undertow.models.second_order import SecondOrderChain
-from undertow.models.standing import stands_for
 from undertow.plan import checksum
 
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=("idle", "active"))

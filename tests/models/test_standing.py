@@ -8,9 +8,9 @@ from scipy import stats
 
 import undertow as ut
 from undertow.errors import MethodRefused, NotSupported
+from undertow.models.base import stands_for
 from undertow.models.classes import ChainBox
 from undertow.models.registry import model_from_dict, model_to_dict
-from undertow.models.standing import stands_for
 
 TRUE = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], ("off", "on"))
 THREE = ut.MarkovChain([[0.8, 0.15, 0.05], [0.1, 0.8, 0.1], [0.05, 0.25, 0.7]], ("a", "b", "c"))

@@ -8,7 +8,7 @@ from undertow.auditing.scenarios import ChainSource
 from undertow.errors import InvalidInput, NotSupported
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.groups import Groups
-from undertow_papers.empirical import (
+from undertow_papers.lange2024.empirical import (
     empirical_leakage,
     ratio_estimate,
 )

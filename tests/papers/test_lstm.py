@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 
 import undertow as ut
+from tests.cli.calls import call, strict
 from undertow.auditing.attacking import attack
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow_papers.lstm import (
@@ -130,3 +131,21 @@ def test_without_torch_the_extra_is_named(monkeypatch):
 def test_importing_the_module_does_not_load_torch():
     probe = "import sys, undertow_papers.lstm; sys.exit('torch' in sys.modules)"
     subprocess.run([sys.executable, "-c", probe], check=True)
+
+
+def test_the_command_finds_the_neural_attacker_by_its_entry_point(tmp_path):
+    """`undertow attack --attackers lstm`: the core knows its name, this distribution its code."""
+    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], states=("idle", "active"), length=40)
+    plan = ut.calibrate(ut.Series(), chain, limit=3.0, against="ignorant")
+    files = {name: tmp_path / name for name in ("plan.json", "true.csv", "shown.csv")}
+    files["plan.json"].write_text(plan.to_json())
+    files["true.csv"].write_text("\n".join(map(str, ["state", *chain.simulate(40, seed=1)])) + "\n")
+    data = ut.Data(files["true.csv"], value="state")
+    ut.sanitize(plan, data).write_csv(files["shown.csv"])
+    result = call(
+        "attack", files["shown.csv"], "--plan", files["plan.json"], "--truth", files["true.csv"],
+        "--value", "state", "--attackers", "lstm,single-bit", "--json",
+    )  # fmt: skip
+    assert result.exit_code == 0, result.output
+    verdicts = strict(result.stdout)["verdicts"]
+    assert [verdict["attacker"] for verdict in verdicts] == ["lstm", "single-bit"]

@@ -84,11 +84,11 @@ def test_discrete_gaussian_noise_is_proved_by_its_own_curve():
 def test_gaussian_records_are_exact():
     """Section 8 of the theory: a family, M = 20, sigma = 60."""
     from undertow.bounds.curves.leakages import record_mu
-    from undertow.bounds.gaussian.leakages import asked
+    from undertow.bounds.gaussian.leakages import statistic_of
 
     model = ut.MultivariateGaussian(0, [[1, 0.9, 0], [0.9, 1, 0.3], [0, 0.3, 1]])
     noise = ut.Gaussian(ut.Linear([1, 1, 1], spread=1.0), sigma=3.0)
-    found = record_mu(asked(noise.query, model, "any"), noise, model, "any")
+    found = record_mu(statistic_of(noise.query, model, "any"), noise, model, "any")
     # by hand, record 1 given record 0: c = 2.578947..., nothing of it is left to hide
     c = 1 + 0.3 / (1 - 0.81)
     rest = 1 - 0.09 / (1 - 0.81)
@@ -159,12 +159,12 @@ def test_nearly_equal_gaussian_records_are_never_understated(apart):
     from mpmath import mp, mpf, sqrt  # type: ignore[import-untyped]
 
     from undertow.bounds.curves.leakages import record_mu
-    from undertow.bounds.gaussian.leakages import asked
+    from undertow.bounds.gaussian.leakages import statistic_of
 
     r = 1 - apart
     model = ut.MultivariateGaussian(0, [[1, r, 0.3], [r, 1, 0.3], [0.3, 0.3, 1]])
     noise = ut.Gaussian(ut.Linear([1, 1, 1], spread=1.0), sigma=0.5)
-    found = record_mu(asked(noise.query, model, "any"), noise, model, "any")
+    found = record_mu(statistic_of(noise.query, model, "any"), noise, model, "any")
     mp.dps = 60
     r, s, sigma = mpf(r), mpf(0.3), mpf(0.5)
     # target 0: nothing known, record 2 known, and record 1 known (a small determinant)

@@ -7,7 +7,7 @@ from tests.accepting import broken
 from undertow import diagnostics
 from undertow.models.fitting.checks import Check
 from undertow.models.second_order import SecondOrderChain
-from undertow.planning.acceptance import jointly
+from undertow.planning.acceptance import joint_mechanism
 
 LONGER = SecondOrderChain([[[0.95, 0.05], [0.5, 0.5]], [[0.6, 0.4], [0.05, 0.95]]])
 LIVELY = ut.MarkovChain([[0.7, 0.3], [0.4, 0.6]])
@@ -31,7 +31,7 @@ def test_a_failure_costs_what_the_plan_leaks_under_the_alternative(drifting):
     level = ut.leakage(ut.PureDP(plan.mechanism.level_upper()), time.alternative)
     assert time.leakage == (0.0, level.upper)
     assert 1.0 < truth.lower <= level.upper  # the sticky half leaks more than is allowed
-    assert "this plan leaks at most" in time.said()
+    assert "this plan leaks at most" in time.summary()
     assert of(plan, "hours").leakage is None
     assert "checked    time: failed" in str(plan)
 
@@ -67,8 +67,8 @@ def test_several_releases_are_priced_together(drifting, asked):
     time = of(plan, "time")
     assert time.leakage[1] > 1.0
     if "releases" in asked:  # the level of all of them, not the count of one
-        assert jointly(plan).epsilon >= 4 * plan.dp_epsilon
-        assert time.leakage[1] == ut.leakage(jointly(plan), time.alternative).upper
+        assert joint_mechanism(plan).epsilon >= 4 * plan.dp_epsilon
+        assert time.leakage[1] == ut.leakage(joint_mechanism(plan), time.alternative).upper
     else:  # by the closed exchange, of the worse half
         worse = max(
             ut.calibrate(
@@ -81,12 +81,12 @@ def test_several_releases_are_priced_together(drifting, asked):
 
 def test_gaussian_releases_together_have_all_their_mu():
     plan = ut.calibrate(ut.Count(1), LIVELY, 1.0, method="closed", delta=1e-6, releases=9)
-    assert jointly(plan).mu == pytest.approx(3 / plan.mechanism.sigma)
+    assert joint_mechanism(plan).mu == pytest.approx(3 / plan.mechanism.sigma)
     plan = ut.calibrate(
         ut.Count(1), LIVELY, 1.0, method="closed", delta=1e-6, releases=9,
         noise="discrete-gaussian",
     )  # fmt: skip
-    assert jointly(plan).rho == pytest.approx(9 * plan.mechanism.rho_upper(None))
+    assert joint_mechanism(plan).rho == pytest.approx(9 * plan.mechanism.rho_upper(None))
 
 
 def test_sets_and_other_fits_say_what_they_were_fitted_to(drifting):
@@ -146,4 +146,5 @@ def test_a_report_cannot_be_without_them(drifting):
     assert found["time"]["outcome"] == "failed"
     assert found["time"]["leakage"][1] > 1.0
     stated = ut.release(ut.calibrate(ut.Count(1), LIVELY, limit=1.0), [0, 1] * 50)
-    assert "nothing: the model came without checks" in stated.report().text()
+    text = " ".join(stated.report().text().split())
+    assert "nothing: a model that is stated, not fitted, has no checks" in text

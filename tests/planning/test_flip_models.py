@@ -13,8 +13,7 @@ from undertow.models.chains import MarkovChain
 from undertow.models.groups import Groups
 from undertow.models.sets import ModelSet
 from undertow.plan import Plan
-from undertow.planning.flips import even_channel, largest_even_level
-from undertow.planning.questions import information
+from undertow.planning.flips import even_channel, information, largest_even_level
 from undertow.testing.enumeration import chain_joint, mechanism_leakage, product_channel_likelihood
 
 # --- more states, correlated noise ----------------------------------------------------------------

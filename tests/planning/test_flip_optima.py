@@ -16,7 +16,7 @@ from undertow.methods import METHODS
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import ModelSet
 from undertow.numerics import GRAIN
-from undertow.planning.questions import long_run_law
+from undertow.planning.flips import long_run_law
 
 # --- two states: the guarantee, and nothing better ------------------------------------------------
 

@@ -260,7 +260,7 @@ def exact_of(plan, records, table):
         frame = pl.DataFrame({"mood": pl.Series(records, dtype=pl.String), "t": range(6)})
         data = ut.Data(frame, value="mood", time="t")
     ready = prepare(plan, data)
-    query = plan.query.counted
+    query = plan.query.exact_query
     return ready.table.answers(query, plan.states, plan.missing).numbers
 
 

@@ -8,7 +8,7 @@ import pytest
 import undertow as ut
 from tests.facts import ACTIVITY, FACTS, half_unit
 from tests.oracles.tables import chain_joint, enumerated, least_error
-from undertow.bounds.counts.tables import sources
+from undertow.bounds.counts.tables import pair_sources
 from undertow.errors import InvalidInput
 from undertow.planning.coverage import check_proof
 from undertow.planning.tables import least_table
@@ -31,7 +31,7 @@ def test_reference_values(limit):
     )
     assert plan.leakage.proves(limit)
     assert plan.leakage.lower > limit - 1e-9
-    pairs = sources(ut.Count(1), CHAIN, "any", limit)[0].pairs
+    pairs = pair_sources(ut.Count(1), CHAIN, "any", limit)[0].pairs
     table = least_table(pairs, limit, symmetric=True)
     assert np.allclose(table.law, table.law[::-1], rtol=1e-9)
     assert table.lower == pytest.approx(
@@ -66,7 +66,9 @@ def test_the_optimum_of_one_large_program(rows, length, limit, against):
 
 
 def test_squares_are_an_objective_too():
-    pairs = sources(ut.Count(1), ut.MarkovChain(ACTIVITY["transition"], length=5), "any", 4.0)[0]
+    pairs = pair_sources(ut.Count(1), ut.MarkovChain(ACTIVITY["transition"], length=5), "any", 4.0)[
+        0
+    ]
     one, two = (least_table(pairs.pairs, 4.0, loss=loss) for loss in ("absolute", "squared"))
     places = np.arange(one.first, -one.first + 1)
     assert (two.law * places**2).sum() < (one.law * places**2).sum()

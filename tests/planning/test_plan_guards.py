@@ -11,7 +11,7 @@ from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NotSupported
 from undertow.methods import METHODS
 from undertow.planning.groups import solve_group
-from undertow.planning.questions import noise_way
+from undertow.planning.questions import noise_solver
 
 P = [[0.882, 0.118], [0.305, 0.695]]
 CHAIN = ut.MarkovChain(P, length=30)
@@ -80,7 +80,9 @@ def test_no_published_plan_is_the_best_however_little_noise_it_adds(monkeypatch)
     def believed(question, _):
         return Leakage(0.0, question.limit, "lange", "any")
 
-    changed = replace(METHODS["answer"]["lange"], solvers={"laplace": noise_way(daring, believed)})
+    changed = replace(
+        METHODS["answer"]["lange"], solvers={"laplace": noise_solver(daring, believed)}
+    )
     monkeypatch.setitem(METHODS["answer"], "lange", changed)
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0, method="lange").mechanism.scale == 1e-3
     assert ut.calibrate(ut.Histogram(), CHAIN, 20.0).method == "exchange"
@@ -97,7 +99,7 @@ def test_what_is_not_proved_is_not_guaranteed(monkeypatch):
         return Leakage(0.0, question.limit * 1.001, "group", "any")
 
     changed = replace(
-        METHODS["answer"]["group"], solvers={"laplace": noise_way(solve_group, hopeful)}
+        METHODS["answer"]["group"], solvers={"laplace": noise_solver(solve_group, hopeful)}
     )
     monkeypatch.setitem(METHODS["answer"], "group", changed)
     with pytest.raises(NotSupported, match="could not certify"):

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 import undertow as ut
-from undertow.bounds.engine import leakage
+from undertow.bounds.engine import solve
 from undertow.diagnostics import persons
 
 ACTIVITY = [[0.882, 0.118], [0.305, 0.695]]
@@ -16,12 +16,12 @@ STEPS = [[0.8, 0.15, 0.05], [0.2, 0.6, 0.2], [0.05, 0.15, 0.8]]
 
 
 def leakages(work: Callable[[], object]) -> int:
-    """Count the calls of `undertow.bounds.engine.leakage` while some work is done."""
+    """Count the problems that `undertow.bounds.engine.solve` solves while some work is done."""
     calls = 0
 
     def profile(frame: FrameType, event: str, _: Any) -> None:
         nonlocal calls
-        calls += event == "call" and frame.f_code is leakage.__code__
+        calls += event == "call" and frame.f_code is solve.__code__
 
     before = sys.getprofile()
     sys.setprofile(profile)

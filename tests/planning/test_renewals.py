@@ -75,7 +75,7 @@ def test_a_window_of_days():
     assert week.leak.upper == pytest.approx(renewal(BIT, 2.0).leak.upper + 6 * 2.0)
     kept = ut.leakage(ut.PureDP(week.budget), BIT, secret=ut.Window(7))
     assert 0.9999 < kept.upper <= 1.0
-    assert week.to_dict()["protect_window"] == 7
+    assert week.to_dict()["secret"] == {"kind": "window", "records": 7}
 
 
 @pytest.mark.parametrize(("period", "records"), [("day", 1), ("week", 3), ("month", 2)])

@@ -9,8 +9,8 @@ import undertow as ut
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS, methods_for
 from undertow.planning import compare as rows
-from undertow.planning.calibrate import check_question
 from undertow.planning.compare import optimal, quilt, wasserstein
+from undertow.planning.questions import check_question
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=6)
 ACTIVE = ut.Count(1)

@@ -50,8 +50,7 @@ def test_the_file_holds_the_window(plan):
     again = ut.Plan.from_json(plan.to_json())
     assert again == plan
     assert check_proof(again) == plan.leakage
-    single = json.loads(ut.calibrate(QUERY, CHAIN, 1.0).to_json())
-    assert "protect_window" not in json.dumps(single)
+    assert json.loads(plan.to_json())["leakage"]["secret"] == {"kind": "window", "records": 12}
 
 
 def test_a_plan_that_claims_a_longer_window_is_refused(plan):
@@ -71,7 +70,9 @@ def replace_window(plan, window):
 def test_flips_that_claim_a_window_are_refused(plan):
     flips = ut.calibrate(ut.Series(), CHAIN, 2.0)
     claim = replace(flips.leakage, secret=replace_window(plan, 2))
-    with pytest.raises(InvalidPlan, match="about one record, not about 2 records in a row"):
+    with pytest.raises(
+        InvalidPlan, match="values of one record, not between any two histories of 2 records"
+    ):
         check_proof(replace(flips, leakage=claim))
 
 

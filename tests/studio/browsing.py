@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-SOURCE = Path(__file__).parents[2] / "src"
+ROOT = Path(__file__).parents[2]
+SOURCES = os.pathsep.join(str(ROOT / name) for name in ("src", "studio/src", "papers/src"))
 CHROMIUM = shutil.which("chromium") or shutil.which("chromium-browser")
 PATIENCE = 120_000.0
 """Milliseconds after which a page that does not come is a failure: many times what it takes."""
@@ -39,7 +40,7 @@ class Running:
         self.process = subprocess.Popen(
             [*command, "--no-browser", *arguments],
             stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, cwd=folder,
-            env=os.environ | {"PYTHONPATH": str(SOURCE), "UNDERTOW_STATE": str(folder / "state")},
+            env=os.environ | {"PYTHONPATH": SOURCES, "UNDERTOW_STATE": str(folder / "state")},
         )  # fmt: skip
         assert self.process.stdout is not None
         said = self.process.stdout.readline()

@@ -8,7 +8,7 @@ from starlette.testclient import TestClient
 
 from tests.studio.inline import Inline
 from undertow_studio.app import create_app
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings
 
 ORIGIN = "http://127.0.0.1:8000"
 

@@ -2,7 +2,7 @@
 
 from undertow.errors import UndertowError
 from undertow_studio.jobs import Job, Jobs
-from undertow_studio.refusals import in_words
+from undertow_studio.rendering import in_words
 
 
 class Inline(Jobs):

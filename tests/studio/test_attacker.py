@@ -1,4 +1,4 @@
-"""Play the attacker: odds against brute force, and certificates played out."""
+"""Simulate an attack: odds against brute force, and certificates played out."""
 
 import json
 import math
@@ -11,10 +11,15 @@ import pytest
 import undertow as ut
 from undertow.bounds.levels.replay import replay_count
 from undertow.errors import InvalidInput, NotSupported
-from undertow_studio.views.attacker import attained, covered
-from undertow_studio.views.relatives import Relatives, worst_relatives
-from undertow_studio.views.strips import Strip, strip_of
-from undertow_studio.views.worst import worst_case
+from undertow_studio.pages.attacker import (
+    Relatives,
+    Strip,
+    attained,
+    covered,
+    strip_of,
+    worst_case,
+    worst_relatives,
+)
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")

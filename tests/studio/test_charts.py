@@ -8,23 +8,26 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+from markupsafe import Markup
 
 import undertow as ut
 from undertow.errors import InvalidInput, NotSupported
 from undertow_studio import charts
-from undertow_studio.charts.calendars import calendar_chart
-from undertow_studio.charts.chains import chain_picture
-from undertow_studio.charts.curves import cost_chart, fading_chart, leakage_chart
-from undertow_studio.charts.families import family_picture, group_picture
-from undertow_studio.charts.matrices import correlation_picture
+from undertow_studio.charts.calendar import calendar_chart
+from undertow_studio.charts.lines import cost_chart, fading_chart, leakage_chart
+from undertow_studio.charts.models import (
+    chain_picture,
+    correlation_picture,
+    family_picture,
+    group_picture,
+)
 from undertow_studio.charts.strips import odds_bar, record_strip
-from undertow_studio.charts.svg import Html, Scale, join, picture, tag
-from undertow_studio.views.attacker import ValueBelief
-from undertow_studio.views.calendar import BudgetYear, Day
-from undertow_studio.views.cells import Cell
-from undertow_studio.views.costs import CostLine, Costs
-from undertow_studio.views.fading import Fading
-from undertow_studio.views.odds import Belief, allowed
+from undertow_studio.charts.svg import Scale, join, picture, tag
+from undertow_studio.fits import Fading
+from undertow_studio.odds import Belief, allowed
+from undertow_studio.pages.attacker import Cell, ValueBelief
+from undertow_studio.pages.costs import CostLine, Costs
+from undertow_studio.pages.release import BudgetYear, Day
 
 HOSTILE = '"><script>alert(1)</script><i onload=x style="a" \x1b[2J\u202e&'
 ACTIVITY = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=("inactive", "active"))
@@ -222,7 +225,7 @@ def test_what_a_chart_has_no_room_for_is_refused():
 def test_markup_is_safe_for_templates_and_text_is_not():
     made = tag("b", "<", tag("i", "x"))
     assert made.__html__() == "<b>&lt;<i>x</i></b>"
-    assert isinstance(join([made, "<"]), Html)
+    assert isinstance(join([made, "<"]), Markup)
     assert join([made, "<"], "") == "<b>&lt;<i>x</i></b>&lt;"
 
 

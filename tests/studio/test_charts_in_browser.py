@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from undertow_studio import charts
-from undertow_studio.charts.curves import cost_chart
-from undertow_studio.views.costs import CostLine, Costs
+from undertow_studio.charts.lines import cost_chart
+from undertow_studio.pages.costs import CostLine, Costs
 
 STATIC = Path(charts.__file__).parents[1] / "static"
 CHROMIUM = shutil.which("chromium")

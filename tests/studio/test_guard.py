@@ -7,7 +7,7 @@ from tests.studio.conftest import ORIGIN
 from tests.studio.inline import Inline
 from undertow_studio.app import create_app
 from undertow_studio.guard import HEADERS
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings
 
 
 @pytest.fixture

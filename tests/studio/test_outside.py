@@ -22,10 +22,8 @@ from tests.studio.test_pages import asked, begun, table, upload, work_of
 from tests.studio.test_release import CHAIN, READING
 from undertow.ledger.store import without_password
 from undertow_studio.app import create_app
-from undertow_studio.reading import file_argument
-from undertow_studio.settings import Settings
-from undertow_studio.studio import Studio
-from undertow_studio.uploads import Folder, sweep
+from undertow_studio.studio import Settings, Studio
+from undertow_studio.tables import Folder, file_argument, sweep
 
 ROOT = Path(__file__).parents[2]
 ADDRESS = r"(http://127\.0\.0\.1:\d+/\?token=\S+)"
@@ -339,7 +337,7 @@ def test_no_refusal_shows_the_password_of_the_database(opened, tmp_path, monkeyp
 
 
 def test_settings_and_accounts_do_not_print_the_address():
-    from undertow_studio.accounts import AccountPlace
+    from undertow_studio.pages.release import AccountPlace
 
     assert PASSWORD not in repr(Settings(ledger=f"postgresql://a:{PASSWORD}@b/c"))
     assert PASSWORD not in repr(AccountPlace(f"postgresql://a:{PASSWORD}@b/c", "w25"))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from tests.studio.conftest import found
-from undertow_studio.questions import AskedQuestion
+from undertow_studio.questions import Question
 
 CANARY = "7319173"
 """A private value: it must be in no answer."""
@@ -58,7 +58,7 @@ def asked(client, work, **fields):
 
 def test_the_start_offers_examples_a_file_a_drawing_and_a_plan(client):
     page = client.get("/").text
-    for words in ("A week of activity", "A family", "Bring your own table", "Draw a model"):
+    for words in ("A week of activity", "A family", "Use your own table", "Define a model"):
         assert words in page
     assert "style=" not in page
     assert not re.search(r"<script(?! type=\"module\" src=)", page)
@@ -86,13 +86,13 @@ def test_everything_a_page_loads_is_the_studios_own(client):
 def test_the_whole_path_on_every_example(client, name, fields):
     work = begun(client, name)
     depends = client.get(f"/w/{work}/depends")
-    assert "What depends on what" in depends.text
+    assert "Dependence model" in depends.text
     assert "<svg" in depends.text
     work = work_of(asked(client, work, **fields))
     for page, words in {
         "costs": "Expected error",
-        "attacker": "The worst that can happen",
-        "release": "What you promise",
+        "attacker": "Worst case",
+        "release": ">Guarantee<",
         "statement": "privacy impact assessment",
         "data": "simulated",
     }.items():
@@ -139,7 +139,7 @@ def test_methods_and_lines_stand_beside_the_plan(client):
     assert "certified" in methods.text
     lines = client.get(f"/w/{work}/lines")
     assert "<svg" in lines.text
-    assert "The table behind it" in lines.text
+    assert "Values as a table" in lines.text
 
 
 def test_a_changed_question_leaves_the_old_one_alone(client):
@@ -301,7 +301,7 @@ def test_a_redacted_series_says_which_records_go_and_why(client):
     fields = {"kind": "redacted", "protect": "8", "length": "20", "limit": "1"}
     work = work_of(asked(client, drawn(client), **fields))
     page = client.get(f"/w/{work}/attacker").text
-    assert "Which records go, and why" in page
+    assert "Erased records" in page
     assert "protected: always erased" in page
     assert "undertow sanitize" in client.get(f"/w/{work}/release").text
 
@@ -342,6 +342,6 @@ def test_a_demonstration_begins_with_its_example(opened):
 
 
 def test_a_question_says_the_same_as_a_command_and_as_python():
-    asked_ = AskedQuestion("histogram", unit="window", window="1h", every="5m", limit=0.5)
+    asked_ = Question("histogram", unit="window", window="1h", every="5m", limit=0.5)
     assert asked_.options() == "--histogram --limit 0.5 --secret 1h --every 5m"
     assert "secret=ut.Window(12)" in asked_.python()

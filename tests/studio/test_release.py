@@ -1,4 +1,4 @@
-"""Sign and release: dry runs spend nothing, releases are accounted, code gives the same plan."""
+"""Review and release: dry runs spend nothing, releases are accounted, code gives the same plan."""
 
 import json
 import shlex

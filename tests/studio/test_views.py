@@ -12,12 +12,13 @@ import pytest
 import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
+from undertow.ledger.balance import levels_after
 from undertow.ledger.rules import Entry
-from undertow_studio.charts.calendars import calendar_chart
-from undertow_studio.views.calendar import BudgetYear, Day, budget_year, spending_days
-from undertow_studio.views.costs import CostRow, cost_table, error_view, grid, leakage_view
-from undertow_studio.views.fading import fading
-from undertow_studio.views.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.charts.calendar import calendar_chart
+from undertow_studio.fits import fading
+from undertow_studio.odds import about, allowed, beliefs, chance_above, chance_below, factor
+from undertow_studio.pages.costs import CostRow, cost_table, error_view, grid, leakage_view
+from undertow_studio.pages.release import BudgetYear, Day, budget_year, spending_days
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
 NAMES = ("inactive", "active")
@@ -70,10 +71,10 @@ def worth(words):
 
 def test_memory_of_chains_without_records():
     assert fading(chain()).measured is None
-    assert fading(chain()).words() == "After 9 steps a record tells next to nothing about another."
+    assert fading(chain()).words() == "After 9 steps the association of two records is below 0.01."
     slow = fading(chain(matrix=[[0.999, 0.001], [0.001, 0.999]]))
     assert slow.gone is None
-    assert "still tells a lot" in slow.words()
+    assert "is still above 0.01" in slow.words()
     started = fading(ut.MarkovChain(MATRIX, start=[1, 0]))
     assert started.modelled == pytest.approx(fading(chain()).modelled, abs=1e-9)
     with pytest.raises(NotSupported, match="one transition matrix"):
@@ -85,7 +86,7 @@ def test_memory_of_chains_without_records():
 def test_leakage_curves_are_the_certified_ones():
     model = chain(50)
     ticks = []
-    found = leakage_view(model, [0.5, 1.0], asked=0.5, tick=lambda: ticks.append(1))
+    found = leakage_view(model, [0.5, 1.0], mark=0.5, tick=lambda: ticks.append(1))
     curves = {curve.name: curve for curve in found.curves}
     assert len(ticks) == 2
     assert curves["knows any other records"].values == tuple(
@@ -94,7 +95,7 @@ def test_leakage_curves_are_the_certified_ones():
     assert curves["knows nothing"].values == tuple(
         ut.leakage(ut.PureDP(level), model, "ignorant").upper for level in (0.5, 1.0)
     )
-    assert curves["whatever the dependence"].values == (25.0, 50.0)
+    assert curves["any dependence"].values == (25.0, 50.0)
     assert curves["if records were independent"].values == (0.5, 1.0)
     assert curves["Lange (published)"].basis == "published"
     head, rows = found.table()
@@ -136,7 +137,7 @@ def test_error_curves_and_the_table_behind_them():
 
 def test_a_redacted_account_is_closed():
     closed = Entry("a", "redaction", None, 0.9, Scope(), {}, "confirmed", at="2026-03-03T08:00")
-    days = spending_days([closed], "record", dt.date(2026, 1, 1))
+    days = spending_days(levels_after([closed], "record"), dt.date(2026, 1, 1))
     found = BudgetYear(1.0, "2026-01-01", "2026-05-01", days, 0.1)
     assert found.words() == "The data set was redacted: nothing else of it can be released."
     assert found.weeks() == ()

@@ -48,14 +48,14 @@ def reproduce(
         raise misuse(f"--seed must be 0 or more; found {seed}")
     from undertow_papers.registry import Setting, find_results
 
-    found = find_results(wanted or ["all"])
+    results = find_results(wanted or ["all"])
     if listed:
-        _tell_list(found, as_json)
+        _tell_list(results, as_json)
         return
     if data is not None and not data.is_dir():
         raise misuse(f"--data must be a folder; found {data}")
     setting = Setting(quick, data, seed)
-    runs = _run(found, setting, output, fresh)
+    runs = _run(results, setting, output, fresh)
     if as_json:
         from undertow_papers.pages import manifest
 
@@ -64,25 +64,25 @@ def reproduce(
         _tell(runs, output)
 
 
-def _run(found: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":
+def _run(results: "list[Result]", setting: "Setting", output: Path, fresh: bool) -> "list[Run]":
     from undertow.errors import InvalidInput
     from undertow.files import reason
     from undertow_papers.store import reproduce as compute
 
-    with ticking("recomputing", len(found), "--quick is faster") as tick:
+    with ticking("recomputing", len(results), "--quick is faster") as tick:
         try:
-            return compute(found, setting, output, fresh=fresh, told=lambda *_: tick())
+            return compute(results, setting, output, fresh=fresh, told=lambda *_: tick())
         except OSError as error:
             raise InvalidInput(f"cannot write to {output}: {reason(error)}") from error
 
 
-def _tell_list(found: "list[Result]", as_json: bool) -> None:
+def _tell_list(results: "list[Result]", as_json: bool) -> None:
     if as_json:
-        named = [{"id": one.id, "title": one.title} for one in found]
+        named = [{"id": one.id, "title": one.title} for one in results]
         typer.echo(strict_json({"results": named}))
         return
     show_table(
-        "Results that can be recomputed", ["result", "what"], [[o.id, o.title] for o in found]
+        "Results that can be recomputed", ["result", "what"], [[o.id, o.title] for o in results]
     )
 
 
@@ -90,11 +90,11 @@ def _tell(runs: "list[Run]", output: Path) -> None:
     from undertow_papers.findings import VERDICTS
 
     total = Counter(f.verdict for run in runs for f in run.outcome.findings)
-    said = ", ".join(f"{count} {verdict}" for verdict, count in total.most_common())
+    verdicts = ", ".join(f"{count} {verdict}" for verdict, count in total.most_common())
     stand_ins = sum(run.outcome.data == "stand-in" for run in runs)
     rows = [
         ("results", str(len(runs))),
-        ("findings", said),
+        ("findings", verdicts),
         ("time", f"{sum(run.seconds for run in runs):.1f} s of computation"),
         ("written to", str(output / "index.html")),
     ]

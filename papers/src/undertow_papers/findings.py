@@ -178,11 +178,11 @@ class WorstCase:
 
     @classmethod
     def of(
-        cls, found: Iterable[tuple[float, float, str]], relation: Relation = "<="
+        cls, cases: Iterable[tuple[float, float, str]], relation: Relation = "<="
     ) -> "WorstCase":
         """Return the worst of all; of several that are as bad, the first."""
         worst = cls(relation)
-        for ours, theirs, where in found:
+        for ours, theirs, where in cases:
             worst.offer(ours, theirs, where)
         return worst
 

@@ -153,7 +153,7 @@ def lstm_attacker(training: Training | None = None, tick: Tick | None = None) ->
 
     def lstm(scenario: Scenario) -> Guess:
         observed, width = scenario.outputs, len(scenario.chain.states)
-        codes = np.asarray(observed.there(observed.codes))
+        codes = np.asarray(observed.present_values(observed.codes))
         if observed.present is not None:
             raise NotSupported("the neural attacker needs series without absent steps")
         law = lstm_probabilities(
@@ -172,8 +172,8 @@ def device_name(device: str | None = None) -> str:
     'cpu'
     """
     torch = _torch()
-    found = _device(torch, device)
-    return str(torch.cuda.get_device_name(found)) if found.type == "cuda" else "cpu"
+    place = _device(torch, device)
+    return str(torch.cuda.get_device_name(place)) if place.type == "cuda" else "cpu"
 
 
 def _torch() -> ModuleType:
@@ -183,8 +183,8 @@ def _torch() -> ModuleType:
         raise NotSupported(
             "the neural attacker needs torch: pip install 'undertow-papers[neural]'"
         ) from error
-    found: ModuleType = torch
-    return found
+    module: ModuleType = torch
+    return module
 
 
 def _device(torch: Any, wanted: str | None) -> Any:
@@ -210,24 +210,24 @@ def _seeded(torch: Any, plan: Training) -> Iterator[Any]:
 def _labels(truth: Any, states: tuple[State, ...]) -> Ints:
     places = {state: place for place, state in enumerate(states)}
     listed = _listed(truth)
-    found = np.empty(len(listed), dtype=np.int64)
+    labels = np.empty(len(listed), dtype=np.int64)
     for record, state in enumerate(listed):
         if state not in places:
             raise UnknownState(
                 f"record {record} of the truth (counting from 0) is none of the states of the "
                 "alphabet; pass the states that can occur"
             )
-        found[record] = places[state]
-    return found
+        labels[record] = places[state]
+    return labels
 
 
 def _codes(outputs: Any) -> tuple[Bytes, int]:
     """Return outputs as numbers from 1 on, and how many there are; 0 is kept for the edges."""
     places: dict[Any, int] = {}
-    found = [places.setdefault(output, len(places) + 1) for output in _listed(outputs)]
+    codes = [places.setdefault(output, len(places) + 1) for output in _listed(outputs)]
     if len(places) > MOST_SYMBOLS:
         raise NotSupported(f"at most {MOST_SYMBOLS} different outputs can be read in a window")
-    return np.array(found, dtype=np.uint8), len(places)
+    return np.array(codes, dtype=np.uint8), len(places)
 
 
 def _listed(series: Any) -> list[Any]:
@@ -342,13 +342,13 @@ class _Learner:
 
     def law(self, network: Any, records: Ints) -> Array:
         """Return the probabilities of the states of some records."""
-        found = self._logits(network, records).double()
+        logits = self._logits(network, records).double()
         if self.states == 2:
-            one = self.torch.sigmoid(found)
-            found = self.torch.cat([1 - one, one], dim=1)  # (records, 2)
+            one = self.torch.sigmoid(logits)
+            logits = self.torch.cat([1 - one, one], dim=1)  # (records, 2)
         else:
-            found = self.torch.softmax(found, dim=1)
-        return np.asarray(found.cpu().numpy(), dtype=np.float64)
+            logits = self.torch.softmax(logits, dim=1)
+        return np.asarray(logits.cpu().numpy(), dtype=np.float64)
 
     def _loss(self, logits: Any, wanted: Any) -> Any:
         functional = self.torch.nn.functional

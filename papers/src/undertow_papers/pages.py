@@ -57,24 +57,24 @@ def write_pages(
 
 
 def _versions() -> dict[str, str]:
-    found = {}
+    versions = {}
     for name in ("undertow", *_USED):
         try:
-            found[name] = version(name)
+            versions[name] = version(name)
         except PackageNotFoundError:
             continue
-    return found
+    return versions
 
 
 def _summary(runs: Sequence[Run]) -> list[tuple[str, list[int]]]:
     """Return for each paper how many findings have each verdict."""
     rows = []
     for paper in PAPERS:
-        found = Counter(
+        counts = Counter(
             f.verdict for run in runs if run.result.paper == paper for f in run.outcome.findings
         )
-        if found:
-            rows.append((paper, [found[verdict] for verdict in VERDICTS]))
+        if counts:
+            rows.append((paper, [counts[verdict] for verdict in VERDICTS]))
     return rows
 
 
@@ -105,10 +105,10 @@ def _grid(head: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
 def _markdown(runs: Sequence[Run], setting: Setting, figures: dict[str, list[str]]) -> str:
     lines = ["# The papers, recomputed", "", *_intro(setting), ""]
     lines += _grid(("paper", *VERDICTS), [(p, *map(str, row)) for p, row in _summary(runs)])
-    lines += ["", *(f"- *{name}*: {said}" for name, said in _MEANING.items()), ""]
+    lines += ["", *(f"- *{name}*: {remark}" for name, remark in _MEANING.items()), ""]
     for run in runs:
         lines += [f"## {run.result.id}: {run.result.title}", ""]
-        lines += [f"*{said}*" for said in _remarks(run)]
+        lines += [f"*{remark}*" for remark in _remarks(run)]
         lines += ["", *_grid(_HEAD, [_cells(finding) for finding in run.outcome.findings])]
         for title, head, rows in run.outcome.tables:
             lines += ["", f"**{title}**", "", *_grid(head, rows)]
@@ -120,7 +120,7 @@ def _markdown(runs: Sequence[Run], setting: Setting, figures: dict[str, list[str
 def _html(runs: Sequence[Run], setting: Setting, figures: dict[str, list[str]]) -> str:
     parts = [f"<h1>The papers, recomputed</h1><p>{escape(' '.join(_intro(setting)))}</p>"]
     parts.append(_table(("paper", *VERDICTS), [(p, *map(str, row)) for p, row in _summary(runs)]))
-    items = "".join(f"<li><b>{n}</b>: {escape(said)}</li>" for n, said in _MEANING.items())
+    items = "".join(f"<li><b>{n}</b>: {escape(remark)}</li>" for n, remark in _MEANING.items())
     parts.append(f"<ul>{items}</ul>")
     for paper, _ in _summary(runs):
         own = [run.result for run in runs if run.result.paper == paper]
@@ -129,7 +129,7 @@ def _html(runs: Sequence[Run], setting: Setting, figures: dict[str, list[str]]) 
     for run in runs:
         name = run.result.id
         parts.append(f'<h2 id="{escape(name)}">{escape(name)}: {escape(run.result.title)}</h2>')
-        parts += [f"<p class=note>{escape(said)}</p>" for said in _remarks(run)]
+        parts += [f"<p class=note>{escape(remark)}</p>" for remark in _remarks(run)]
         parts.append(_table(_HEAD, [_cells(finding) for finding in run.outcome.findings]))
         for title, head, rows in run.outcome.tables:
             parts.append(f"<h3>{escape(title)}</h3>{_table(head, rows)}")
@@ -165,10 +165,10 @@ def _intro(setting: Setting) -> list[str]:
 
 
 def _remarks(run: Run) -> list[str]:
-    said = list(run.outcome.notes)
+    remarks = list(run.outcome.notes)
     if run.outcome.data == "stand-in":
-        said.insert(0, "Computed on a synthetic stand-in: the real data set was not given.")
-    return said
+        remarks.insert(0, "Computed on a synthetic stand-in: the real data set was not given.")
+    return remarks
 
 
 _PAGE = """<!doctype html>

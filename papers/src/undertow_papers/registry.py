@@ -39,8 +39,8 @@ class Setting:
         >>> Setting().file("galton", "galton.csv") is None
         True
         """
-        found = None if self.data is None else self.data.joinpath(*parts)
-        return found if found is not None and found.is_file() else None
+        path = None if self.data is None else self.data.joinpath(*parts)
+        return path if path is not None and path.is_file() else None
 
 
 Compute = Callable[[Setting], Recomputed]
@@ -94,10 +94,10 @@ def result(paper: str, item: str, title: str) -> Callable[[Callable[[Setting], P
         def compute(setting: Setting) -> Recomputed:
             return Recomputed.of(parts(setting))
 
-        made = Result(paper, item, title, compute)
-        if paper not in PAPERS or made.id in _FOUND:
-            raise InvalidInput(f"{made.id} is no new result of a known paper")
-        _FOUND[made.id] = made
+        entry = Result(paper, item, title, compute)
+        if paper not in PAPERS or entry.id in _FOUND:
+            raise InvalidInput(f"{entry.id} is no new result of a known paper")
+        _FOUND[entry.id] = entry
         return wraps(parts)(compute)
 
     return register
@@ -122,16 +122,16 @@ def _all() -> dict[str, Result]:
     for paper in PAPERS:
         for file in _modules(paper):
             import_module(f"undertow_papers.{paper}.{file.name.removesuffix('.py')}")
-    listed = sorted(_FOUND.values(), key=lambda found: (PAPERS.index(found.paper), _place(found)))
-    return {found.id: found for found in listed}
+    listed = sorted(_FOUND.values(), key=lambda entry: (PAPERS.index(entry.paper), _place(entry)))
+    return {entry.id: entry for entry in listed}
 
 
-def _place(found: Result) -> tuple[int, list[tuple[int, str]]]:
+def _place(entry: Result) -> tuple[int, list[tuple[int, str]]]:
     """Return where a result stands among those of its paper: figures first, by number."""
-    kind = re.match(r"[a-z]*", found.item)
+    kind = re.match(r"[a-z]*", entry.item)
     word = kind.group() if kind else ""
     rank = _KINDS.index(word) if word in _KINDS else len(_KINDS)
-    parts = re.findall(r"\d+|\D+", found.item)
+    parts = re.findall(r"\d+|\D+", entry.item)
     return rank, [(int(part), "") if part.isdigit() else (-1, part) for part in parts]
 
 
@@ -144,20 +144,20 @@ def find_results(wanted: Iterable[str] = ("all",)) -> list[Result]:
     known = _all()
     chosen: dict[str, Result] = {}
     for name in wanted:
-        found = [r for r in known.values() if name in ("all", r.paper, r.id)]
-        if not found:
+        matches = [r for r in known.values() if name in ("all", r.paper, r.id)]
+        if not matches:
             near = [id for id in known if id.startswith(name.split(":")[0] + ":")]
             shown = ", ".join(near[:40] or PAPERS)
             raise InvalidInput(f"there is no result {name!r}; known: {shown}")
-        chosen |= {r.id: r for r in found}
+        chosen |= {r.id: r for r in matches}
     return [r for r in known.values() if r.id in chosen]
 
 
-def recompute(found: Result, setting: Setting) -> Run:
+def recompute(entry: Result, setting: Setting) -> Run:
     """Return the outcome of one result."""
     began = time.perf_counter()
-    outcome = found.compute(setting)
-    return Run(found, outcome, time.perf_counter() - began)
+    outcome = entry.compute(setting)
+    return Run(entry, outcome, time.perf_counter() - began)
 
 
 @cache

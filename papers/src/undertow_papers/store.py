@@ -30,17 +30,17 @@ def reproduce(
     store.mkdir(parents=True, exist_ok=True)
     runs: list[Run] = []
     figures: dict[str, list[str]] = {}
-    for found in results:
-        kept = store / f"{found.fingerprint(setting)}.json"
-        run = None if fresh else _stored(kept, found)
+    for entry in results:
+        kept = store / f"{entry.fingerprint(setting)}.json"
+        run = None if fresh else _stored(kept, entry)
         cached = run is not None
         if run is None:
-            run = recompute(found, setting)
+            run = recompute(entry, setting)
             kept.write_text(json.dumps({"seconds": run.seconds, **_written(run.outcome)}))
         runs.append(run)
-        figures[found.id] = _drawn(run, folder)
+        figures[entry.id] = _drawn(run, folder)
         if told is not None:
-            told(found, cached)
+            told(entry, cached)
     write_pages(runs, setting, folder, figures)
     return runs
 
@@ -61,7 +61,7 @@ def _written(outcome: Recomputed) -> dict[str, Any]:
     }
 
 
-def _stored(path: Path, found: Result) -> Run | None:
+def _stored(path: Path, entry: Result) -> Run | None:
     """Return a stored run, None where there is none or it cannot be read."""
     try:
         body = _frozen(json.loads(path.read_text()))
@@ -69,7 +69,7 @@ def _stored(path: Path, found: Result) -> Run | None:
         charts = tuple(_chart(**one) for one in body["charts"])
         tables = tuple(Listing(*one) for one in body["tables"])
         outcome = Recomputed(findings, charts, body["notes"], body["data"], tables=tables)
-        return Run(found, outcome, float(body["seconds"]))
+        return Run(entry, outcome, float(body["seconds"]))
     except (OSError, ValueError, KeyError, TypeError):
         return None
 
@@ -82,18 +82,18 @@ def _frozen(value: Any) -> Any:
 
 
 def _chart(panels: Iterable[dict[str, Any]], **rest: Any) -> Chart:
-    made = [
+    panel_list = [
         Panel(**panel | {"lines": tuple(Trace(**line) for line in panel["lines"])})
         for panel in panels
     ]
-    return Chart(panels=tuple(made), **rest)
+    return Chart(panels=tuple(panel_list), **rest)
 
 
 def _drawn(run: Run, folder: Path) -> list[str]:
     """Draw the charts of a run as SVG and PNG, and return their names; none without matplotlib."""
     from undertow.errors import NotSupported
     from undertow.figures.canvas import check_drawing, figure_bytes
-    from undertow_papers.drawing import draw_chart
+    from undertow_papers.charts import draw_chart
 
     if not run.outcome.charts:
         return []

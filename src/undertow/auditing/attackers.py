@@ -25,7 +25,7 @@ from undertow.auditing.inference import (
     decoded,
     known_places,
     known_states,
-    lawful,
+    lowered_law,
     smoothed,
 )
 from undertow.data.codes import Coded
@@ -59,7 +59,7 @@ __all__ = [
 
 
 def average_bound(prior: Any, epsilon: float) -> Any:
-    """Return how often a guess can be right at most, on average over the outputs.
+    """Return the largest probability of a right guess, on average over the outputs.
 
     ``prior`` is the law of the record before the outputs are seen (given what is known), or an
     array of such laws in its rows. Over all channels of level epsilon, sum_x prior(x) Pr[guess x |
@@ -81,7 +81,7 @@ def average_bound(prior: Any, epsilon: float) -> Any:
 
 
 def pointwise_bound(prior: Any, epsilon: float) -> Any:
-    """Return how sure of a state an attacker can be at most, whatever the output.
+    """Return the largest posterior of a state, whatever the output.
 
     e^epsilon / (e^epsilon + (1 - p) / p) for the largest prior p: for two states of a stationary
     chain e^epsilon / (e^epsilon + min(q/r, r/q)).
@@ -143,7 +143,7 @@ def _is_member(model: Model, guaranteed: Any) -> bool:
 
 
 def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
-    """Return how far the outputs moved the odds between two states of each record, as a logarithm.
+    """Return the largest shift of the log-odds between two states of each record.
 
     The largest ln (p(x) / p(x')) - ln (prior(x) / prior(x')) over the states that the prior allows.
 
@@ -151,8 +151,8 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     array([1.098612])
     """
     shifts = np.empty(len(posterior))
-    for begin in range(0, len(posterior), _CHUNK):
-        part = slice(begin, begin + _CHUNK)
+    for begin in range(0, len(posterior), _LOG_BATCH):
+        part = slice(begin, begin + _LOG_BATCH)
         with np.errstate(divide="ignore", invalid="ignore"):
             moved = np.log(posterior[part]) - np.log(prior[part])  # (records, states)
         barred = prior[part] <= 0
@@ -162,7 +162,7 @@ def odds_shift(posterior: Array, prior: Array) -> npt.NDArray[np.float64]:
     return shifts
 
 
-_CHUNK = 2**18
+_LOG_BATCH = 2**18
 """Records whose logarithms are taken at once: what they need beside the posteriors."""
 
 
@@ -171,7 +171,7 @@ Codes = npt.NDArray[Any]
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Scenario:
-    """What there is to attack: series of outputs, the model, what is known, and the truth.
+    """The input of an attacker: series of outputs, the model, the known records, and the truth.
 
     ``outputs`` are the bare outputs, ``observed`` the same with the known records as evidence.
     ``prior`` is the law of each record before any output is seen, given what is known. ``truth``
@@ -187,7 +187,7 @@ class Scenario:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Guess:
-    """The state that an attacker guesses for each record, and what its outputs told of it.
+    """The guessed state of each record, and the shift of its odds by the outputs.
 
     ``prior`` is the law of each record by all that this attacker knows without outputs.
     ``shifts`` says how far the outputs moved the odds of each record (None: not computed).
@@ -211,7 +211,10 @@ def single_bit(scenario: Scenario) -> Guess:
 
     Where the output says nothing (an erasure that is as likely in every state), the prior.
     """
-    own, codes = scenario.outputs.hidden.own, scenario.outputs.there(scenario.outputs.codes)
+    own, codes = (
+        scenario.outputs.hidden.own,
+        scenario.outputs.present_values(scenario.outputs.codes),
+    )
     high, low = own.max(axis=1), own.min(axis=1)  # (outputs,): over the states
     with np.errstate(divide="ignore", invalid="ignore"):
         shifts = np.where(high == low, 0.0, np.log(high) - np.log(low))
@@ -224,8 +227,8 @@ def single_bit(scenario: Scenario) -> Guess:
 
 def correlation_aware(scenario: Scenario) -> Guess:
     """Guess the likeliest state of each record given all outputs and known records."""
-    found = smoothed(scenario.observed)
-    return Guess(best(found), scenario.prior, odds_shift(found, scenario.prior))
+    law = smoothed(scenario.observed)
+    return Guess(best(law), scenario.prior, odds_shift(law, scenario.prior))
 
 
 def viterbi(scenario: Scenario) -> Guess:
@@ -234,7 +237,7 @@ def viterbi(scenario: Scenario) -> Guess:
 
 
 def informed(scenario: Scenario) -> Guess:
-    """Guess each record knowing all others: its neighbours and its own output are what matters.
+    """Guess each record given all others: from its neighbours and its own output.
 
     Noise that is a chain is known beside the known records, so it tells of the noise in between.
     """
@@ -244,7 +247,7 @@ def informed(scenario: Scenario) -> Guess:
             "an attacker who knows all other records needs series without absent steps"
         )
     model, truth = observed.hidden, scenario.truth.astype(np.intp)
-    chain = lawful(scenario.chain)
+    chain = lowered_law(scenario.chain)
     around = given_others(scenario.chain, truth, observed.ends)
     law = around
     if not chain.plain:
@@ -293,11 +296,11 @@ def prior_law(
     >>> prior_law(chain, np.array([3]), np.array([0]), np.array([1])).round(2).tolist()
     [[0.0, 1.0], [0.1, 0.9], [0.18, 0.82]]
     """
-    law = lawful(chain)
+    law = lowered_law(chain)
     if not places.size and isinstance(getattr(chain, "start", "stationary"), str):
         start = law.records(law.start)
         return np.broadcast_to(start, (int(lengths.sum()), start.size))
-    return smoothed(blank(chain, lengths[lengths > 0]).knowing(places, states))
+    return smoothed(blank(chain, lengths[lengths > 0]).with_known(places, states))
 
 
 def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Array:
@@ -314,7 +317,7 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
     >>> bool(abs(rows[0] - rows[1]).max() < 1e-12)
     True
     """
-    law = lawful(chain)
+    law = lowered_law(chain)
     if law.plain:
         return between_neighbours(law.start, law.kernels, truth, ends)
     shows = (law.symbols == np.arange(int(law.symbols[-1]) + 1)[:, None]).astype(np.float64)
@@ -330,8 +333,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
             message = law.kernel(t - first) @ (shows[truth[t + 1]] * after[t + 1])
             after[t] = message / message.max()
         first = end
-    found = law.records(before * after)
-    return np.asarray(found / found.sum(axis=1, keepdims=True))
+    laws = law.records(before * after)
+    return np.asarray(laws / laws.sum(axis=1, keepdims=True))
 
 
 def between_neighbours(
@@ -358,16 +361,16 @@ def between_neighbours(
     return np.asarray(law / law.sum(axis=1, keepdims=True))
 
 
-_FAINT = 1e-280
+_LEAST_MASS = 1e-280
 """Below it the sum over totals may have lost terms (lower side): done again with logarithms."""
 
 _MOST_CELLS = 4e8
 """Records times totals: a cost limit, minutes rather than hours."""
 
-_BATCH = 2**21
+_BACKWARD_BATCH = 2**21
 """Cells of the walk back that are held at once."""
 
-_CLOSE = 1e-9
+_UNIT_TOLERANCE = 1e-9
 """How far (of the range) a value may be from a whole number of units and count as one."""
 
 
@@ -392,10 +395,10 @@ class Totals:
     def units(self, answers: Any, length: int) -> Array:
         """Return answers in units, a row for each (with two numbers for a histogram)."""
         numbers = np.asarray(answers, dtype=np.float64).reshape(-1, 2 if self.pair else 1)
-        found: Array = (numbers - length * self.base) / self.unit  # (answers, numbers of each)
+        steps: Array = (numbers - length * self.base) / self.unit  # (answers, numbers of each)
         if self.pair:  # the first number counts what the second does not
-            found[:, 0] = length - found[:, 0]
-        return found
+            steps[:, 0] = length - steps[:, 0]
+        return steps
 
     def log_weights(self, answers: Array, most: int) -> Array:
         """Return the log of the weight that each answer gives to the totals 0 .. most."""
@@ -506,25 +509,25 @@ def answer_posteriors(
     """
     lengths = _lengths(length, chain)
     records = sum(lengths)
-    made = totals(mechanism, chain.states, records)
-    _check_cost(records, made)
+    sums = totals(mechanism, chain.states, records)
+    _check_cost(records, sums)
     wanted = list(range(records)) if targets is None else list(targets)
     for record in wanted:
         if check_count(record, "target", 0) >= records:
             raise InvalidInput(f"record {record} is wanted, but there are {records} records")
     facts = known_states(known, chain)
     known_places(facts, np.array([records]))  # refuses records beyond the last
-    law = lawful(chain)
-    walk = _Walk(law, lengths, tuple(made.adds[place] for place in law.symbols), facts)
-    units = made.units(answers, records)
+    law = lowered_law(chain)
+    walk = _Walk(law, lengths, tuple(sums.adds[place] for place in law.symbols), facts)
+    units = sums.units(answers, records)
     if not np.isfinite(units).all():
         raise InvalidInput("answers must be finite numbers")
-    return walk.posteriors(made.log_weights, units, wanted)
+    return walk.posteriors(sums.log_weights, units, wanted)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Walk:
-    """The hidden chain, what each hidden state adds, and what is known of each record."""
+    """The hidden chain, what each hidden state adds, and the known records."""
 
     chain: LoweredLaw
     lengths: tuple[int, ...]
@@ -538,25 +541,25 @@ class _Walk:
     def posteriors(self, weights: Any, units: Array, wanted: list[int]) -> Array:
         """Return the posteriors of the wanted records, some answers at a time."""
         size = self.chain.size
-        found = np.empty((len(units), len(wanted), int(self.chain.symbols[-1]) + 1))
+        laws = np.empty((len(units), len(wanted), int(self.chain.symbols[-1]) + 1))
         forth = self._forth(set(wanted), logs=False)
-        batch = max(1, _BATCH // (size * (self.most + 1)))
+        batch = max(1, _BACKWARD_BATCH // (size * (self.most + 1)))
         for begin in range(0, len(units), batch):
             part = slice(begin, begin + batch)
-            told = weights(units[part], self.most)  # (answers, totals)
-            mass = self._meet(forth, told, wanted, logs=False)  # (answers, wanted, states)
+            log_weights = weights(units[part], self.most)  # (answers, totals)
+            mass = self._meet(forth, log_weights, wanted, logs=False)  # (answers, wanted, states)
             # answers to be done again, with logarithms
-            faint = np.flatnonzero((mass.sum(axis=2) < _FAINT).any(axis=1))
+            faint = np.flatnonzero((mass.sum(axis=2) < _LEAST_MASS).any(axis=1))
             if faint.size:
                 carefully = self._forth(set(wanted), logs=True)
-                mass[faint] = self._meet(carefully, told[faint], wanted, logs=True)
+                mass[faint] = self._meet(carefully, log_weights[faint], wanted, logs=True)
             mass = self.chain.records(mass)
-            found[part] = mass / mass.sum(axis=2, keepdims=True)
-        return found
+            laws[part] = mass / mass.sum(axis=2, keepdims=True)
+        return laws
 
     def _forth(self, wanted: set[int], *, logs: bool) -> dict[int, Array]:
         """Return the law of (state, total up to it) at each wanted record, up to a factor."""
-        found = {}
+        laws = {}
         law = np.zeros((1, self.chain.size, self.most + 1))  # (1, states, totals)
         law[0, :, 0] = self.chain.start
         law = _log(law) if logs else law
@@ -570,18 +573,18 @@ class _Walk:
                 )
             law = law - law.max() if logs else law / (law.sum() or 1.0)
             if record in wanted:
-                found[record] = law[0]  # (states, totals)
-        return found
+                laws[record] = law[0]  # (states, totals)
+        return laws
 
     def _meet(
-        self, forth: dict[int, Array], told: Array, wanted: list[int], *, logs: bool
+        self, forth: dict[int, Array], log_weights: Array, wanted: list[int], *, logs: bool
     ) -> Array:
         """Return the mass of each state of each wanted record, for each answer."""
         records, size = sum(self.lengths), self.chain.size
-        mass = np.empty((len(told), len(wanted), size))
-        told = told - told.max(axis=1, keepdims=True)
+        mass = np.empty((len(log_weights), len(wanted), size))
+        log_weights = log_weights - log_weights.max(axis=1, keepdims=True)
         # weight of the answer by the state and the total so far: (answers, states, totals)
-        ahead = np.repeat((told if logs else np.exp(told))[:, None, :], size, axis=1)
+        ahead = np.repeat((log_weights if logs else np.exp(log_weights))[:, None, :], size, axis=1)
         places: dict[int, list[int]] = {}
         for place, record in enumerate(wanted):
             places.setdefault(record, []).append(place)
@@ -611,14 +614,14 @@ class _Walk:
 
         Their axes are (answers, states, totals). States that the record cannot have are left out.
         """
-        made = np.full_like(masses, -np.inf if logs else 0.0)
+        shifted = np.full_like(masses, -np.inf if logs else 0.0)
         for state, add in enumerate(self.adds):
             own = int(self.chain.symbols[state])
             if self.facts.get(record, own) == own:
                 low, high = slice(0, masses.shape[2] - add), slice(add, None)
                 source, place = (low, high) if way > 0 else (high, low)
-                made[:, state, place] = masses[:, state, source]
-        return made
+                shifted[:, state, place] = masses[:, state, source]
+        return shifted
 
 
 def _mixed(law: Array, matrix: Array, *, logs: bool) -> Array:
@@ -652,11 +655,11 @@ def _lengths(length: Any, chain: Model) -> tuple[int, ...]:
     return lengths
 
 
-def _check_cost(records: int, made: Totals) -> None:
-    cells = float(records) * records * max(max(made.adds), 1)
+def _check_cost(records: int, sums: Totals) -> None:
+    cells = float(records) * records * max(max(sums.adds), 1)
     if cells > _MOST_CELLS:
         raise NotSupported(
-            f"{records} records with totals in {records * max(made.adds)} steps are too many to "
+            f"{records} records with totals in {records * max(sums.adds)} steps are too many to "
             "weigh; attack a shorter window, or states whose values are multiples of a larger unit"
         )
 
@@ -668,10 +671,12 @@ def _numbers(query: Sum | Mean, states: Sequence[State]) -> list[float]:
 
 
 def _value(number: float, ends: tuple[float, float], spread: float) -> Fraction:
-    """Return what a state counts as above the lower end, in small whole numbers if it can be."""
+    """Return the value of a state above the lower end as a fraction, simplified if close."""
     above = Fraction(min(max(number, ends[0]), ends[1])) - Fraction(ends[0])
     plain = above.limit_denominator(10**4)
-    return plain if abs(plain - above) <= _CLOSE * spread else above.limit_denominator(10**9)
+    return (
+        plain if abs(plain - above) <= _UNIT_TOLERANCE * spread else above.limit_denominator(10**9)
+    )
 
 
 def _units(values: list[Fraction], spread: float) -> tuple[float, tuple[int, ...]]:
@@ -745,42 +750,42 @@ class Answered:
         """Return what an attacker guesses for every record."""
         if attacker == "prior":
             return Guess(best(self.prior), self.prior, np.zeros(len(self.prior)))
-        prior, found = (
+        prior, posterior = (
             self._informed() if attacker == "informed" else (self.prior, self._posteriors())
         )
-        return Guess(best(found), prior, odds_shift(found, prior))
+        return Guess(best(posterior), prior, odds_shift(posterior, prior))
 
     def _posteriors(self) -> Array:
         """Return the law of every record given its answer and what is known."""
-        found = np.empty((self.true.codes.size, len(self.chain.states)))  # (records, states)
+        laws = np.empty((self.true.codes.size, len(self.chain.states)))  # (records, states)
         for answer, lengths, part in self.parts():
             known = {
                 int(place - part.start): self.chain.states[self.true.codes[place]]
                 for place in self.known
                 if part.start <= place < part.stop
             }
-            found[part] = answer_posteriors(
+            laws[part] = answer_posteriors(
                 answer, self.plan.noise, self.chain, lengths, known=known
             )[0]
-        return found
+        return laws
 
     def _informed(self) -> tuple[Array, Array]:
         """Return the law of each record given all others, without and with the answer."""
         truth, lengths = self.true.codes.astype(np.intp), self.true.lengths
         ends = np.cumsum(lengths[lengths > 0])
         around = given_others(self.chain, truth, ends)
-        found = np.empty_like(around)  # (records, states)
+        posterior = np.empty_like(around)  # (records, states)
         for answer, behind, part in self.parts():
-            made = totals(self.plan.noise, self.chain.states, sum(behind))
-            adds = np.array(made.adds)  # (states,)
+            sums = totals(self.plan.noise, self.chain.states, sum(behind))
+            adds = np.array(sums.adds)  # (states,)
             own = adds[truth[part]]  # (records,)
             rest = own.sum() - own  # the total of all others
-            units = made.units(answer, sum(behind))[0]  # (numbers of the answer,)
+            units = sums.units(answer, sum(behind))[0]  # (numbers of the answer,)
             # (numbers, records, states), then (records, states): numbers have noise of their own
-            told = made.log_law(units[:, None, None] - (rest[:, None] + adds)).sum(axis=0)
-            weight = np.exp(told - told.max(axis=1, keepdims=True))
-            found[part] = around[part] * weight
-        return around, found / found.sum(axis=1, keepdims=True)
+            log_weights = sums.log_law(units[:, None, None] - (rest[:, None] + adds)).sum(axis=0)
+            weight = np.exp(log_weights - log_weights.max(axis=1, keepdims=True))
+            posterior[part] = around[part] * weight
+        return around, posterior / posterior.sum(axis=1, keepdims=True)
 
 
 def answered(
@@ -807,8 +812,8 @@ def _histograms(value: Any, plan: Plan[Any]) -> Any:
     if not isinstance(value, Mapping):
         return value
     listed = [value] if all(state in value for state in plan.states) else list(value.values())
-    asked = [state for some in plan.query.bins(plan.states) for state in some]
+    wanted = [state for some in plan.query.bins(plan.states) for state in some]
     try:
-        return [[one[state] for state in asked] for one in listed]
+        return [[one[state] for state in wanted] for one in listed]
     except (KeyError, TypeError, IndexError) as error:
         raise InvalidInput("a histogram needs a number for each state of the plan") from error

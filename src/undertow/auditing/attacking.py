@@ -1,4 +1,4 @@
-"""`attack`: what was released, attacked by all who know how, and compared with the truth."""
+"""Attacks on released outputs, compared with the truth: `attack` and its results."""
 
 import datetime as dt
 import math
@@ -26,6 +26,8 @@ from undertow.auditing.inference import Observed, known_places, observe, read_ou
 from undertow.data.codes import Coded, Rule, coded_whole
 from undertow.data.grid import PERSON, TIME
 from undertow.data.records import check_kind
+from undertow.data.table import Data
+from undertow.data.writing import column_of, is_frame
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model
@@ -46,11 +48,11 @@ __all__ = [
 ]
 
 
-_MANY = 30
-"""Series that are enough to be blocks by themselves."""
+_ENOUGH_SERIES = 30
+"""Least number of series that are blocks by themselves."""
 
-_MOST = 100
-"""Blocks that a few long series are cut into at most: they must outlast the dependence."""
+_MOST_BLOCKS = 100
+"""Most blocks of a few long series: blocks must be longer than the dependence."""
 
 
 def share_interval(
@@ -100,10 +102,10 @@ def _blocks(sizes: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     """Return where each block begins; none reaches from one series into the next."""
     sizes = sizes[sizes > 0]
     begins = np.cumsum(sizes) - sizes
-    if len(sizes) >= _MANY:
+    if len(sizes) >= _ENOUGH_SERIES:
         return begins
     total = int(sizes.sum())
-    wanted = min(_MOST, max(1, math.isqrt(total)))
+    wanted = min(_MOST_BLOCKS, max(1, math.isqrt(total)))
     parts = np.maximum(1, np.rint(sizes * wanted / total)).astype(int)
     cut = [
         begin + np.arange(part) * size // part
@@ -118,25 +120,19 @@ def as_data(outputs: Any, truth: Any) -> Any:
     >>> as_data([0, 1], [0, 1])
     [0, 1]
     """
-    frame = hasattr(type(outputs), "columns") and not hasattr(type(outputs), "answers")
-    if not frame or not hasattr(type(truth), "answers"):
-        return outputs
-    from undertow.data.table import Data
-    from undertow.data.writing import column_of, is_frame
-
-    if not is_frame(outputs):
+    if not isinstance(truth, Data) or not is_frame(outputs):
         return outputs
     grid = truth.grid
-    every = grid.step
-    if every is not None and grid.clock:
-        every = dt.timedelta(microseconds=every)
+    every: int | dt.timedelta | None = grid.step
+    if grid.step is not None and grid.clock:
+        every = dt.timedelta(microseconds=grid.step)
     return Data(
         outputs, value=column_of(outputs).name, person=grid.person, time=grid.time, every=every
     )
 
 
 def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
-    """Refuse a truth that is not of the records whose outputs these are.
+    """Refuse a truth whose series differ from those of the outputs in length or time.
 
     >>> from undertow.data.codes import Rule, coded
     >>> rule = Rule((0, 1))
@@ -155,7 +151,7 @@ def check_match(read: Coded, true: Coded, outputs: Any, truth: Any) -> None:
             f"{int(true.lengths[series])} true records over {int(read.spans[series])} and "
             f"{int(true.spans[series])} steps of time; pass the records that were randomised"
         )
-    if all(hasattr(type(one), "answers") for one in (outputs, truth)):
+    if isinstance(outputs, Data) and isinstance(truth, Data):
         _check_rows(outputs, truth)
 
 
@@ -169,7 +165,7 @@ def check_possible(outputs: Observed, true: Coded) -> None:
     >>> records = coded([0, 1], Rule((0, 1)))
     >>> check_possible(observe(records, sure, chain), records)
     """
-    codes = outputs.there(outputs.codes)  # (records,): rows of the emission
+    codes = outputs.present_values(outputs.codes)  # (records,): rows of the emission
     never = outputs.hidden.own[codes, true.codes] <= 0
     if never.any():
         at = int(np.argmax(never))
@@ -181,13 +177,13 @@ def check_possible(outputs: Observed, true: Coded) -> None:
         )
 
 
-def _check_rows(outputs: Any, truth: Any) -> None:
+def _check_rows(outputs: Data, truth: Data) -> None:
     """Refuse tables whose rows are of different persons or times, by row."""
     frames = []
     for data in (outputs, truth):
         names = [PERSON] if data.moment is None else [PERSON, TIME]
-        (found,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
-        listed = [found[name].to_list() for name in names]
+        (rows,) = data.source.collect(data.grid.windowed(data.rows()).select(names))
+        listed = [rows[name].to_list() for name in names]
         if data.grid.person is not None:
             listed[0] = data.source.columns[data.grid.person].persons(listed[0])
         frames.append(listed)
@@ -208,7 +204,7 @@ Interval = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """How one attacker fared against the targets.
+    """The success of one attacker on the targets.
 
     ``accuracy`` is the share of targets guessed right and ``interval`` what it says about the
     probability to be right; ``prior`` that without any output (by the model and what is known).
@@ -234,17 +230,17 @@ class Verdict:
 
     @property
     def advantage(self) -> float:
-        """How much more often than by the prior alone the guess is right."""
+        """The accuracy less that of guessing by the prior."""
         return self.accuracy - self.prior
 
     @property
     def advantage_interval(self) -> Interval:
-        """What the interval of the accuracy says about the advantage."""
+        """The interval of the advantage, from that of the accuracy."""
         return self.interval[0] - self.prior, self.interval[1] - self.prior
 
     @property
     def charged(self) -> float:
-        """The limit that the success charges: ln of its odds over the odds of the prior.
+        """The least limit that explains the success: ln of its odds over the odds of the prior.
 
         Nothing (0) where the prior alone is right as often. A guarantee of limit that covers the
         attacker keeps it below limit, on average. Section 4.1 of [chakrabarti2022].
@@ -253,7 +249,7 @@ class Verdict:
 
     @property
     def charged_interval(self) -> Interval:
-        """What the interval of the accuracy says about the limit charged."""
+        """The interval of the limit charged, from that of the accuracy."""
         low, high = self.interval
         return _charge(low, self.prior), _charge(high, self.prior)
 
@@ -267,8 +263,8 @@ class Verdict:
             "attacker", "accuracy", "interval", "prior", "advantage", "advantage_interval",
             "charged", "charged_interval", "worst", "place", "bound", "targets",
         )  # fmt: skip
-        found = {name: getattr(self, name) for name in names}
-        return _plain(found) | {"covered": self.covers, "exceeds": self.exceeds()}
+        fields = {name: getattr(self, name) for name in names}
+        return _plain(fields) | {"covered": self.covers, "exceeds": self.exceeds()}
 
     def guarantee(self) -> str:
         """Return the bound in a few words."""
@@ -289,10 +285,10 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True)
 class Attack(ResultTable):
-    """How all attackers fared against what one plan released.
+    """The success of all attackers against one release.
 
-    What they guess follows from what was released; how often they are right follows from the
-    truth, so a report of it is for those who may see the truth.
+    Guesses follow from the outputs; how often they are right follows from the truth, so a report
+    of it is for those who may see the truth.
 
     >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
     >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
@@ -309,7 +305,7 @@ class Attack(ResultTable):
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
 
     def bound(self, limit: float) -> float:
-        """Return how often a guess could be right at most, had this limit been guaranteed.
+        """Return the largest accuracy under a guarantee of this limit.
 
         ``laws`` are the different priors of the targets, each with its share of them.
         """
@@ -318,7 +314,7 @@ class Attack(ResultTable):
         return float(np.average(bounds, weights=shares))
 
     def verdict(self, attacker: str) -> Verdict:
-        """Return how one attacker fared."""
+        """Return the result of one attacker."""
         return next(one for one in self.verdicts if one.attacker == attacker)
 
     def descriptions(self) -> list[dict[str, Any]]:
@@ -326,10 +322,10 @@ class Attack(ResultTable):
         return [one.to_dict() for one in self.verdicts]
 
     def broken(self) -> tuple[Verdict, ...]:
-        """Return the attackers whom the guarantee covers and who beat it all the same.
+        """Return the covered attackers who exceed the guarantee.
 
-        Beaten it is where the accuracy is surely (at the confidence asked for) beyond the bound,
-        or where the odds of one target moved further than the guarantee allows.
+        An attacker exceeds it if the accuracy is beyond the bound at the confidence, or if the
+        odds of one target moved further than the guarantee allows.
         """
         return tuple(one for one in self.verdicts if one.covers and self._beats(one))
 
@@ -355,17 +351,19 @@ class Attack(ResultTable):
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
 
     def _beats(self, one: Verdict) -> bool:
-        far = one.worst is not None and one.worst > self.limit * (1 + _SLACK) + _SLACK
+        far = (
+            one.worst is not None and one.worst > self.limit * (1 + _ODDS_ROUNDING) + _ODDS_ROUNDING
+        )
         return one.exceeds() or far
 
 
-_SLACK = 1e-9
-"""What rounding may add to the odds that an attacker computes (towards the plan's favour)."""
+_ODDS_ROUNDING = 1e-9
+"""Rounding error of the odds that an attacker computes (in favour of the plan)."""
 
 
-def _plain(found: dict[str, Any]) -> dict[str, Any]:
+def _plain(fields: dict[str, Any]) -> dict[str, Any]:
     """Return the entries with lists for tuples, as JSON has them."""
-    return {name: list(v) if isinstance(v, tuple) else v for name, v in found.items()}
+    return {name: list(v) if isinstance(v, tuple) else v for name, v in fields.items()}
 
 
 def _charge(share: float, prior: float) -> float:
@@ -392,12 +390,12 @@ def attack(
     model: Model | None = None,
     confidence: float = 0.95,
 ) -> Attack:
-    """Return how attackers fare against what a plan released, compared with the truth.
+    """Compute the success of attackers against the outputs of a plan.
 
     Each guesses the state of every target from what was released, the model and the known
     records; the truth says how often it is right. Attackers on series: "prior", "single-bit",
     "correlation-aware", "viterbi", "informed", "lstm"; on noisy counts and sums: "prior", "bayes",
-    "informed". What they find depends on the truth: it is for those who may see it.
+    "informed". The results depend on the truth: they are for those who may see it.
 
     Parameters
     ----------
@@ -430,8 +428,8 @@ def attack(
     >>> flips = RandomizedResponse.binary(.25, .25)
     >>> plan = Plan(flips, chain, 1.1, Leakage(1.1, 1.1, "exact", "informed"), "exact")
     >>> truth = chain.simulate(2000, seed=1)
-    >>> found = attack(sanitize(plan, truth, insecure_seed=2), plan, truth)
-    >>> [(one.attacker, round(one.accuracy, 2), one.exceeds()) for one in found.verdicts[1:]]
+    >>> outcome = attack(sanitize(plan, truth, insecure_seed=2), plan, truth)
+    >>> [(one.attacker, round(one.accuracy, 2), one.exceeds()) for one in outcome.verdicts[1:]]
     [('single-bit', 0.75, False), ('correlation-aware', 0.9, True), ('viterbi', 0.89, True)]
     """
     chain = _chain(plan, model)
@@ -475,8 +473,8 @@ def _series(
     # records count those that are there, places the steps of time: absent ones are hidden, too
     places = records if outputs.present is None else outputs.present[records]
     law = prior_law(chain, read.spans, places, states)  # (steps of time, states)
-    observed = outputs.knowing(places, states)
-    scenario = Scenario(chain, outputs, observed, outputs.there(law), true.codes)
+    observed = outputs.with_known(places, states)
+    scenario = Scenario(chain, outputs, observed, outputs.present_values(law), true.codes)
     return {name: partial(attacker, scenario) for name, attacker in named.items()}
 
 
@@ -520,12 +518,12 @@ def _compared(
         bound = None
         if plan.leakage.secret.value_pairs is None:
             bound = float(np.average(average_bound(law, epsilon), weights=times))
-        found = Verdict(
+        verdict = Verdict(
             name, float(right.mean()), share_interval(right, sizes, confidence),
             float(np.average(law.max(axis=1), weights=times)), worst, place, bound,
             covers(plan, attacker=name, known=known, targets=wanted, model=chain), len(chosen),
         )  # fmt: skip
-        verdicts.append(found)
+        verdicts.append(verdict)
         laws = laws or _shares(law, times)
     return Attack(
         tuple(verdicts), epsilon, plan.against, int(lengths.sum()), len(lengths), known,
@@ -581,21 +579,21 @@ def _wanted(plan: "Plan[Any]", targets: tuple[int, ...] | None) -> tuple[int, ..
 def _named(
     attackers: Iterable[str | Attacker] | None, default: Sequence[str]
 ) -> dict[str, Attacker]:
-    found: dict[str, Attacker] = {}
+    chosen: dict[str, Attacker] = {}
     for one in default if attackers is None else attackers:
         if callable(one):
-            found[getattr(one, "__name__", type(one).__name__)] = one
+            chosen[getattr(one, "__name__", type(one).__name__)] = one
         elif one in ATTACKERS:
-            found[one] = ATTACKERS[one]
+            chosen[one] = ATTACKERS[one]
         else:
             known = ", ".join(map(repr, ATTACKERS))
             raise InvalidInput(
                 f"attackers on series are {known}, or functions such as "
                 f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
             )
-    if not found:
+    if not chosen:
         raise InvalidInput("name at least one attacker, or leave attackers out")
-    return found
+    return chosen
 
 
 def _rule(chain: Model, rest: State | None) -> Rule:

@@ -1,4 +1,4 @@
-"""An audit of a plan: attacks on its own release code, to see whether one breaks the guarantee."""
+"""Audits of plans: statistical attacks on the release code, to refute its guarantee."""
 
 import math
 from collections.abc import Callable, Iterator
@@ -87,7 +87,7 @@ __all__ = [
     "audit",
     "prepare",
     "source_of",
-    "suspicions",
+    "suspected_attacks",
 ]
 
 
@@ -97,7 +97,7 @@ REACH = 16
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What an attack looks at beside the answer about the target.
+    """What an attack observes beside the answer about the target.
 
     ``whole`` series are given to the code, all records of them; the output of a ``partner`` is
     looked at together with the target's; ``repeat`` says which other answer, about a known series,
@@ -119,7 +119,7 @@ PLAIN = Focus()
 
 @dataclass(frozen=True, slots=True)
 class Trial:
-    """An attack with the two laws of the data, the code on trial and the score of its answers."""
+    """An attack with the two laws of the data, the audited code and the score of its answers."""
 
     attack: Witness
     length: int
@@ -134,10 +134,10 @@ class Trial:
     names: tuple[str, ...] = ()
 
     def answers(self, series: Batch) -> Batch:
-        """Return what the code answers, one answer or more for each series."""
+        """Return the answers of the code, one or more for each series."""
 
-        def run(asked: Batch) -> Batch:
-            return checked(self.mechanism(asked), asked, self.outputs)
+        def run(rows: Batch) -> Batch:
+            return checked(self.mechanism(rows), rows, self.outputs)
 
         if self.focus.alone:
             return alone(run)(series)
@@ -166,7 +166,7 @@ def prepare(
     plan: "Plan[Any]", drawn: DrawnModel, attack: Witness, mechanism: BlackBox,
     focus: Focus = PLAIN,
 ) -> Trial:  # fmt: skip
-    """Return an attack on a drawn model, ready to run; refuse values that cannot occur together.
+    """Prepare an attack on a drawn model; refuse values that cannot occur together.
 
     Several releases are attacked together, as answers about the same series; answers that may
     share noise with those about another series one by one.
@@ -210,7 +210,7 @@ def prepare(
 
 
 def _lattice(query: AnyQuery, length: int) -> tuple[float, float]:
-    """Return the answer of no steps and the size of a step: 0 and 1 where there are none."""
+    """Return the lowest answer and the step of its lattice; 0 and 1 if it has none."""
     if query.integral:
         return 0.0, 1.0
     try:
@@ -222,7 +222,7 @@ def _lattice(query: AnyQuery, length: int) -> tuple[float, float]:
 
 
 def _blur(plan: "Plan[Any]") -> Blur:
-    """Return the noise of the mean of all releases: how much, and of which shape."""
+    """Return the noise of the mean of all releases."""
     noise, releases = plan.noise, plan.releases
     if releases > 1:
         return normal_blur(math.sqrt(noise.variance() / releases))
@@ -232,7 +232,7 @@ def _blur(plan: "Plan[Any]") -> Blur:
 
 
 def source_of(drawn: DrawnModel) -> SeriesSource:
-    """Return where the series of a drawn model come from.
+    """Return the source of series of a drawn model.
 
     >>> from undertow import MarkovChain
     >>> source_of(DrawnModel(MarkovChain([[.9, .1], [.1, .9]]), 9)).length
@@ -290,7 +290,7 @@ def _local(
 
 
 def _window(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> tuple[int, int]:
-    """Return the records that matter: up to the nearest known or surely shown one, or a few."""
+    """Return the window of records to score: up to the nearest known or never erased ones."""
     edges = {record for record, _ in attack.known}
     reach = REACH
     if plan.task == "redact":
@@ -306,37 +306,39 @@ def _window(plan: "Plan[Any]", drawn: DrawnModel, attack: Witness) -> tuple[int,
     return first, last
 
 
-_MOST = 8
-_FEW = 2
-"""Attacks on a record, or on a record and its partner, at most; and on a distance between calls."""
+_MOST_PER_RECORD = 8
+"""Most attacks on a record, or on a record and its partner."""
 
-_STATES = 3
-"""States that known records are tried in."""
+_MOST_PER_REPEAT = 2
+"""Most attacks on a distance between calls."""
+
+_MOST_KNOWN_STATES = 3
+"""Most states tried for known records."""
 
 
-def suspicions(
+def suspected_attacks(
     plan: "Plan[Any]", drawn: DrawnModel, suspects: Suspects
 ) -> Iterator[tuple[Witness, Focus]]:
-    """Yield an attack with what it looks at for everything that a screening names.
+    """Yield attacks on the records, pairs and distances that a screening reports.
 
     >>> from undertow import Count, Laplace, MarkovChain
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.1, .9]], length=9)
     >>> plan = Plan(Laplace(Count(1), 4.0), chain, 1.0, Leakage(1, 1, "exact", "ignorant"), "exact")
-    >>> found = suspicions(plan, DrawnModel(chain, 9), Suspects(records=(3,)))
-    >>> [attack.words() for attack, _ in found]
+    >>> attacks = suspected_attacks(plan, DrawnModel(chain, 9), Suspects(records=(3,)))
+    >>> [attack.words() for attack, _ in attacks]
     ['target record 3 of 9, nothing known: 0 against 1']
     """
     for record in suspects.records:
-        for attack in islice(_attacks(plan, drawn, record, None), _MOST):
+        for attack in islice(_attacks(plan, drawn, record, None), _MOST_PER_RECORD):
             yield attack, Focus(whole=True)
     for pair in suspects.pairs:
         for target, partner in (pair, pair[::-1]):
-            for attack in islice(_attacks(plan, drawn, target, partner), _MOST):
+            for attack in islice(_attacks(plan, drawn, target, partner), _MOST_PER_RECORD):
                 yield attack, Focus(whole=True, partner=partner)
     target = secret_targets(plan, drawn)[0]
     for repeat in suspects.repeats:
-        for attack in islice(_attacks(plan, drawn, target, None), _FEW):
+        for attack in islice(_attacks(plan, drawn, target, None), _MOST_PER_REPEAT):
             yield attack, Focus(whole=plan.task != "answer", repeat=repeat)
         if repeat.calls:
             for attack in islice(_attacks(plan, drawn, target, None), 1):
@@ -352,7 +354,7 @@ def _attacks(
     seen = set()
     by_pair = [
         [(known, pair) for known in _known(plan, drawn, target, partner, pair)]
-        for pair in islice(secret_pairs(plan, drawn), _MOST)
+        for pair in islice(secret_pairs(plan, drawn), _MOST_PER_RECORD)
     ]
     for known, (value, other) in (one for row in zip_longest(*by_pair) for one in row if one):
         attack = Witness(target, drawn.length, tuple(sorted(known.items())), value, other)
@@ -374,7 +376,7 @@ def _secret(plan: "Plan[Any]", target: int) -> bool:
 def _known(
     plan: "Plan[Any]", drawn: DrawnModel, target: int, partner: int | None, pair: tuple[Any, Any]
 ) -> Iterator[dict[int, Any]]:
-    """Yield what is known: all others in one state, nothing, or all others as they are drawn."""
+    """Yield known records: all others in one state, none, or all others as drawn."""
     if plan.against == "ignorant":
         yield {}
         return
@@ -386,7 +388,9 @@ def _known(
         states: tuple[Any, ...] = pair[::-1]
         fills = [{record: drawn.tried(record)[0] for record in everyone}]
     else:
-        states = (*pair[::-1], *(state for state in named if state not in pair))[:_STATES]
+        states = (*pair[::-1], *(state for state in named if state not in pair))[
+            :_MOST_KNOWN_STATES
+        ]
         fills = [dict.fromkeys(everyone, state) for state in states]
     yield fills[0]
     if plan.against == "any":
@@ -400,7 +404,7 @@ def _known(
 
 
 DRAWS = 50_000
-"""Series drawn for each value of the target, unless told otherwise."""
+"""Series drawn for each value of the target, by default."""
 
 BLIND = (
     "three or more records, or answers, that matter only together",
@@ -416,14 +420,19 @@ LEAST_DRAWS = 1000
 """Fewer draws could refute nothing but a plan without noise."""
 
 _MOST_DRAWS = 10**9
-"""Draws that anybody waits for (cost)."""
+"""Most draws (cost)."""
 
-_SCREENED = 2500
+_FIRST_DRAWS = 2500
+"""Draws of every attack in the first round."""
+
 _FINALISTS = 2
-_RECORDS = 2**21
-_AT_ONCE = 500
-"""Draws that every attack gets, attacks that go on, and the size of a batch: about so many records,
-and not fewer series than that."""
+"""Attacks that continue after the first round."""
+
+_BATCH_RECORDS = 2**21
+"""Records of a batch, about."""
+
+_BATCH_SERIES = 500
+"""Least series of a batch."""
 
 Progress = Callable[[int, int], object]
 """Told how many series of how many have been answered."""
@@ -431,7 +440,7 @@ Progress = Callable[[int, int], object]
 
 @dataclass(frozen=True, slots=True)
 class Audit:
-    """What attacks on a plan's release code found.
+    """The result of attacks on a plan's release code.
 
     ``lower`` is a lower bound on the leakage: with probability ``confidence`` or more the
     leakage is at least that, whatever the code does. ``verdict`` is ``"refuted"`` if it exceeds
@@ -466,7 +475,7 @@ class Audit:
 
     @property
     def cannot_see(self) -> tuple[str, ...]:
-        """What an audit cannot see: a consistent one says nothing about it."""
+        """Failures that the audit cannot detect."""
         return BLIND
 
     @property
@@ -477,24 +486,24 @@ class Audit:
     def words(self) -> str:
         """Return the verdict in one sentence."""
         sure = f"with {100 * self.confidence:g}% confidence"
-        at, said = self.at_delta(), self.limit_words()
+        at, limit = self.at_delta(), self.limit_words()
         if self.refuted:
             factor = f" (a factor {below(math.exp(self.lower), 3)} in the odds)"
             return (
                 f"refuted: {sure} the leakage{at} is at least {below(self.lower, 4)}"
-                f"{'' if self.delta else factor}, and at most {said} was guaranteed"
+                f"{'' if self.delta else factor}, and at most {limit} was guaranteed"
             )
         return (
-            f"consistent with the guarantee of {said}: the best of {self.attacks} "
+            f"consistent with the guarantee of {limit}: the best of {self.attacks} "
             f"attacks shows, {sure}, a leakage{at} of at least {below(self.lower, 4)}"
         )
 
     def at_delta(self) -> str:
-        """Return at which delta leakages are meant, nothing where there is none."""
+        """Return the delta of the leakages in words, '' if it is 0."""
         return f" at delta {self.delta}" if self.delta else ""
 
     def limit_words(self) -> str:
-        """Return the leakage that was guaranteed; with a delta, what that means for odds."""
+        """Return the guaranteed leakage in words, with its delta."""
         if not self.delta:
             return above(self.limit)
         return (
@@ -517,7 +526,7 @@ class Audit:
         )
 
     def __str__(self) -> str:
-        """Return the verdict and what it rests on."""
+        """Return the verdict and its evidence."""
         return (
             f"{self.words()}\nattack: {self.attack_words()}\nevent: {self.event}; of "
             f"{self.draws:,} series (half of each value) in {self.hits:,} with "
@@ -528,8 +537,8 @@ class Audit:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description."""
-        found = {field.name: getattr(self, field.name) for field in fields(self)}
-        return found | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
+        entries = {field.name: getattr(self, field.name) for field in fields(self)}
+        return entries | {"attack": self.attack.to_dict(), "cannot_see": list(self.cannot_see)}
 
 
 def audit(
@@ -543,7 +552,7 @@ def audit(
     delta: float | None = None,
     progress: Progress | None = None,
 ) -> Audit:
-    """Return what attacks on the release code of a plan find: refuted, or consistent.
+    """Audit the release code of a plan by attacks: refuted, or consistent.
 
     First the code is screened: which records weigh more than others, which share noise with each
     other, and which answers do; attacks on them join the plan's own. Series are then drawn from
@@ -624,13 +633,13 @@ def audit(
         for half, (place, choice) in enumerate(chosen)
     ]
     test, place, event = max(tested, key=lambda item: item[0].lower)
-    found = trials[place]
+    trial = trials[place]
     randomness = "secure" if seed is None else f"insecure, seed {seed}"
     if mechanism is not None:
         randomness = "that of the mechanism given"
     return Audit(
         "refuted" if test.lower > guaranteed else "consistent",
-        test.lower, guaranteed, confidence, found.attack, found.describe(event),
+        test.lower, guaranteed, confidence, trial.attack, trial.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
         allowed, test.blanks, plan.releases if plan.task == "answer" else 1,
     )  # fmt: skip
@@ -641,11 +650,11 @@ def _trials(
 ) -> list[Trial]:
     """Return the attacks that can be tried, the plan's witness first."""
     trials: list[Trial] = []
-    found = drawn_models(plan)
-    seeds = [None] * len(found) if seed is None else seed.spawn(len(found))
-    for drawn, own in zip(found, seeds, strict=True):
+    models = drawn_models(plan)
+    seeds = [None] * len(models) if seed is None else seed.spawn(len(models))
+    for drawn, own in zip(models, seeds, strict=True):
         box = mechanism or release_code(plan, drawn.model.states, own)
-        for attack in attacks(plan, drawn, MOST_ATTACKS // len(found)):
+        for attack in attacks(plan, drawn, MOST_ATTACKS // len(models)):
             with suppress(InvalidInput):  # values that cannot occur together under the model
                 trials.append(prepare(plan, drawn, attack, box))
     return trials
@@ -655,7 +664,7 @@ def _suspected(
     plan: "Plan[Any]", mechanism: BlackBox | None, seeded: bool, seed: np.random.SeedSequence,
     draws: int,
 ) -> tuple[list[Trial], int]:  # fmt: skip
-    """Return the attacks on what a screening names, and how many series it was answered.
+    """Return the attacks that a screening suggests, and the number of answers it used.
 
     A set of models is screened on the first of them: which record weighs more, and which noise is
     shared, is a matter of the code.
@@ -665,7 +674,7 @@ def _suspected(
     box = mechanism or release_code(plan, drawn.model.states, own if seeded else None)
     suspects = screen(plan, drawn, box, draws, np.random.default_rng(data))
     trials: list[Trial] = []
-    for attack, focus in suspicions(plan, drawn, suspects):
+    for attack, focus in suspected_attacks(plan, drawn, suspects):
         with suppress(InvalidInput):  # values that cannot occur together under the model
             trials.append(prepare(plan, drawn, attack, box, focus))
     return trials, suspects.series
@@ -681,7 +690,7 @@ class _Seen:
     had: int = 0
 
     def parts(self, event: Event) -> tuple[Any, Any]:
-        """Return what an event looks at, under both values."""
+        """Return the scores or labels of an event under both values."""
         kind = self.labels if isinstance(event, LabelEvent) else self.scores
         return np.concatenate(kind[0]), np.concatenate(kind[1])
 
@@ -714,7 +723,7 @@ class _Halves:
         return best if other is None or other.guess <= best.guess else other
 
     def tested(self, half: int, place: int, event: Event, error: float) -> Confirmation:
-        """Return what all draws of a half say about an event of an attack."""
+        """Return the confirmed bound of an event from all draws of a half."""
         seen = self._drawn(half, place, self.draws)
         blanks = Blanks(self.delta, np.concatenate(seen.levels)) if self.delta else NO_BLANKS
         return try_event(event, *seen.parts(event), error, blanks)
@@ -749,11 +758,11 @@ class _Halves:
 
 def _few(draws: int) -> int:
     """Return the draws of a half that every attack gets."""
-    return min(draws, max(_SCREENED, draws // 8))
+    return min(draws, max(_FIRST_DRAWS, draws // 8))
 
 
 def _batches(draws: int, length: int) -> Iterator[int]:
-    most = max(_RECORDS // length, _AT_ONCE)
+    most = max(_BATCH_RECORDS // length, _BATCH_SERIES)
     while draws > 0:
         yield min(draws, most)
         draws -= most
@@ -762,7 +771,7 @@ def _batches(draws: int, length: int) -> Iterator[int]:
 def _chosen(
     halves: _Halves, half: int, error: float, witness: Witness | None, limit: float
 ) -> tuple[int, Choice]:
-    """Return the most promising attack, by its place, and its event, seen on one half only.
+    """Return the most promising attack, by its place, and its event, from one half of the draws.
 
     All attacks get some draws; the best of them, and the plan's own witness, get them all. Attacks
     on shared noise that promise to refute the limit come before all others, those on rows of one
@@ -773,13 +782,13 @@ def _chosen(
         return {place: halves.chosen(half, place, draws, error) for place in places}
 
     def rank(place: int) -> tuple[int, float]:
-        repeat, guess = halves.trials[place].focus.repeat, found[place].guess
+        repeat, guess = halves.trials[place].focus.repeat, choice[place].guess
         return (2 if repeat is None or guess <= limit else int(repeat.calls)), -guess
 
-    found = choices(list(range(len(halves.trials))), halves.few)
-    order = sorted(found, key=rank)
+    choice = choices(list(range(len(halves.trials))), halves.few)
+    order = sorted(choice, key=rank)
     if halves.few < halves.draws:
         kept = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
-        found = choices(list(kept), halves.draws)
-        order = sorted(found, key=rank)
-    return order[0], found[order[0]]
+        choice = choices(list(kept), halves.draws)
+        order = sorted(choice, key=rank)
+    return order[0], choice[order[0]]

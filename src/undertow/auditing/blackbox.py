@@ -67,7 +67,7 @@ def release_code(
 
 
 def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
-    """Return where the bits of the next batch come from."""
+    """Return the source of random bits for each batch."""
     if seed is None:
         return Secure
     numbers = np.random.default_rng(seed)
@@ -111,7 +111,7 @@ def _answers(
     plan: "Plan[Any]", states: tuple[State, ...], randomness: Callable[[], Randomness]
 ) -> BlackBox:
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
-    exact, told = _exact(plan.noise.query.counted, states)
+    exact, released = _exact(plan.noise.query.exact_query, states)
     chosen = plan.noise
     if isinstance(chosen, Selection):  # places of states, (draws, k)
         return lambda series: np.array(select(chosen, exact(series).tolist(), randomness()))
@@ -120,7 +120,7 @@ def _answers(
         numbers = exact(series)  # (draws, released numbers)
         flat = numbers.ravel().tolist()
         noisy = randomise(plan.noise, flat, randomness(), plan.length)
-        return told(np.array(noisy, dtype=np.float64).reshape(numbers.shape), series.shape[1])
+        return released(np.array(noisy, dtype=np.float64).reshape(numbers.shape), series.shape[1])
 
     return run
 
@@ -132,7 +132,7 @@ def _pairs(series: Batch, size: int) -> Batch:
 
 
 def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callable[..., Batch]]:
-    """Return the whole-number answer of each series, and how it is told."""
+    """Return the whole-number answer of each series, and the number that is released for it."""
     if query.kind == "transitions":
         return lambda series: _pairs(series, len(states)), lambda numbers, _: numbers
     if query.integral:
@@ -153,11 +153,11 @@ def _exact(query: AnyQuery, states: tuple[State, ...]) -> tuple[BlackBox, Callab
             placed = (2 * placed * weights + lattice.steps) // (2 * lattice.steps)
         return np.asarray(placed.sum(axis=1, keepdims=True))
 
-    def told(numbers: Batch, rows: int) -> Batch:
+    def released(numbers: Batch, rows: int) -> Batch:
         base = query.answer(0, rows)
         return float(base) + numbers * float(query.answer(1, rows) - base)
 
-    return total, told
+    return total, released
 
 
 def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
@@ -173,12 +173,12 @@ def exact_answers(plan: "Plan[Any]", states: tuple[State, ...]) -> BlackBox:
     """
     if isinstance(plan.noise, Selection):
         raise NotSupported("a selection names states; there are no exact numbers to compare with")
-    exact, told = _exact(plan.noise.query.counted, states)
-    return lambda series: np.asarray(told(exact(series), series.shape[1]), dtype=np.float64)
+    exact, released = _exact(plan.noise.query.exact_query, states)
+    return lambda series: np.asarray(released(exact(series), series.shape[1]), dtype=np.float64)
 
 
 def _placed(lattice: Lattice, values: Batch) -> Batch:
-    """Return the steps of many real values: `Lattice.place`, all at once."""
+    """Return the lattice steps of many real values (vectorised `Lattice.place`)."""
     share = (np.clip(values, lattice.lower, lattice.upper) - lattice.lower) / (
         lattice.upper - lattice.lower
     )
@@ -186,7 +186,7 @@ def _placed(lattice: Lattice, values: Batch) -> Batch:
 
 
 def together(mechanism: BlackBox, releases: int) -> BlackBox:
-    """Return code that answers so many times about the same series, one answer after the other.
+    """Return code that answers repeatedly about the same series.
 
     >>> together(lambda series: series.sum(axis=1), 2)(np.ones((1, 3))).tolist()
     [[3.0, 3.0]]
@@ -216,12 +216,12 @@ def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> Black
     def among_rows(series: Batch) -> Batch:
         blocks = -(-len(series) // lag)
         # (blocks, places, rows, records): the other series but in the second place
-        rows = np.tile(other, (blocks, _PLACES, lag, 1)).astype(series.dtype)
+        rows = np.tile(other, (blocks, _SLOTS, lag, 1)).astype(series.dtype)
         own = np.tile(other, (blocks * lag, 1)).astype(series.dtype)
         own[: len(series)] = series
         rows[:, 1] = own.reshape(blocks, lag, -1)
-        found = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
-        answers = found.reshape(blocks, _PLACES, lag, -1)
+        replies = np.asarray(mechanism(rows.reshape(-1, series.shape[1])))
+        answers = replies.reshape(blocks, _SLOTS, lag, -1)
         parts = [answers[:, place].reshape(blocks * lag, -1) for place in (1, 0, 2)]
         return np.hstack(parts)[: len(series)]
 
@@ -243,15 +243,15 @@ def beside(mechanism: BlackBox, other: Batch, lag: int, *, calls: bool) -> Black
         parts = [order[:half], order[half:]]
         ask = among_calls if calls else among_rows
         answers = np.concatenate([ask(series[part]) for part in parts if len(part)])
-        found = np.empty_like(answers)
-        found[order] = answers
-        return found
+        replies = np.empty_like(answers)
+        replies[order] = answers
+        return replies
 
     return run
 
 
-_PLACES = 5
-"""Series of which one is asked about: runs of two, three or four are met at every place."""
+_SLOTS = 5
+"""Series of a call of which one is the target: runs of two, three or four cover every place."""
 
 
 def alone(mechanism: BlackBox) -> BlackBox:
@@ -276,26 +276,26 @@ def checked(answers: Any, series: Batch, outputs: int | None) -> Batch:
     >>> checked([3, 5], np.zeros((2, 9)), None).tolist()
     [[3.0], [5.0]]
     """
-    found = np.asarray(answers)
-    if found.ndim == 1 and outputs is None:
-        found = found[:, None]
-    if found.ndim != 2 or len(found) != len(series) or found.dtype.kind not in "biuf":
+    replies = np.asarray(answers)
+    if replies.ndim == 1 and outputs is None:
+        replies = replies[:, None]
+    if replies.ndim != 2 or len(replies) != len(series) or replies.dtype.kind not in "biuf":
         raise InvalidInput(
             f"the mechanism was given {len(series)} series and must return a row of numbers for "
-            f"each; it returned an array of shape {found.shape} and type {found.dtype}"
+            f"each; it returned an array of shape {replies.shape} and type {replies.dtype}"
         )
     if outputs is None:
-        if not np.isfinite(found).all():
+        if not np.isfinite(replies).all():
             raise InvalidInput(
                 "the mechanism returned an answer that is no finite number; return finite numbers"
             )
-        return found.astype(np.float64)
-    whole = found.dtype.kind in "biu"
-    inside = bool(found.size) and found.shape == series.shape and whole
-    if not inside or found.min() < 0 or found.max() >= outputs:
+        return replies.astype(np.float64)
+    whole = replies.dtype.kind in "biu"
+    inside = bool(replies.size) and replies.shape == series.shape and whole
+    if not inside or replies.min() < 0 or replies.max() >= outputs:
         raise InvalidInput(
             f"the mechanism must return an output for each of {series.shape[1]} records, a whole "
             f"number from 0 to {outputs - 1} (the last one stands for an erased record, where "
             "records are erased)"
         )
-    return found
+    return replies

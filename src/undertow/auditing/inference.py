@@ -32,7 +32,7 @@ __all__ = [
     "impossible",
     "known_places",
     "known_states",
-    "lawful",
+    "lowered_law",
     "observe",
     "posteriors",
     "read_known",
@@ -71,8 +71,8 @@ class Hidden:
 
     def step(self, record: int) -> Array:
         """Return the matrix that leads from a record to the next one."""
-        found: Array = self.steps[record * self.moving]
-        return found
+        kernel: Array = self.steps[record * self.moving]
+        return kernel
 
     def law(self, record: int) -> Array:
         """Return the law of the hidden state of a record, without outputs."""
@@ -115,12 +115,12 @@ class Observed:
         """Where each series begins."""
         return np.concatenate([[0], self.ends[:-1]])
 
-    def there(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
-        """Return the values of the records that are there."""
+    def present_values(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
+        """Return the values of the records that are present."""
         return values if self.present is None else values[self.present]
 
-    def knowing(self, places: npt.NDArray[np.int64], states: Codes) -> "Observed":
-        """Return what is seen by one who knows the states of the records at some places."""
+    def with_known(self, places: npt.NDArray[np.int64], states: Codes) -> "Observed":
+        """Return the outputs with the states of some records as evidence."""
         if not places.size:
             return self
         hidden, owner = self.hidden, self.hidden.owner
@@ -129,8 +129,8 @@ class Observed:
         # each pair of output and known state becomes one more row of the emission
         pairs, rows = np.unique(seen * size + states.astype(np.int64), return_inverse=True)
         # the output's probability where the state is the known one, else 0: (pairs, hidden states)
-        told = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
-        emission = np.concatenate([hidden.emission, told])  # (rows + pairs, hidden states)
+        likelihoods = hidden.emission[pairs // size] * (owner[None, :] == (pairs % size)[:, None])
+        emission = np.concatenate([hidden.emission, likelihoods])  # (rows + pairs, hidden states)
         codes = self.codes.astype(_width(len(emission)))
         codes[places] = len(hidden.emission) + rows
         return replace(self, hidden=replace(hidden, emission=emission), codes=codes)
@@ -144,7 +144,7 @@ def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
     [[0.9, 0.2], [0.1, 0.8], [1.0, 1.0]]
     """
     _check(channel, chain)
-    law, size = lawful(chain), len(chain.states)
+    law, size = lowered_law(chain), len(chain.states)
     start, steps, owner = law.start, law.kernels, law.symbols
     if isinstance(channel, RandomizedResponse):
         outputs = channel.matrix.shape[1]
@@ -171,10 +171,10 @@ def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
     return Hidden(start, steps, rows[:, owner], owner, rows, size, erased)
 
 
-def lawful(chain: Model) -> LoweredLaw:
-    """Return the chain of hidden states behind a model, or refuse one that has none.
+def lowered_law(chain: Model) -> LoweredLaw:
+    """Return the lowered law of a model, or refuse a model without one.
 
-    >>> lawful(MarkovChain([[.9, .1], [.3, .7]])).plain
+    >>> lowered_law(MarkovChain([[.9, .1], [.3, .7]])).plain
     True
     """
     law = chain.lowered()
@@ -196,12 +196,12 @@ def stacked(chain: MarkovChain) -> Array:
 
 
 def blank(chain: Model, lengths: npt.NDArray[np.int64]) -> Observed:
-    """Return series of a chain of which nothing is seen.
+    """Return series of a chain without outputs.
 
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
     5
     """
-    law = lawful(chain)
+    law = lowered_law(chain)
     ones, own = np.ones((1, law.size)), np.ones((1, len(chain.states)))
     nothing = Hidden(law.start, law.kernels, ones, law.symbols, own, 0)
     ends = np.cumsum(lengths, dtype=np.int64)
@@ -215,25 +215,25 @@ def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
     >>> observe(coded_whole([1, 1, 0], Rule((0, 1)), "it"), flips, chain).codes.tolist()
     [1, 1, 0]
     """
-    made = hidden(channel, chain)
+    channel_law = hidden(channel, chain)
     _check_lengths(read, channel, chain)
     codes = read.codes
-    if isinstance(channel, Redaction) and made.erased is not None:
+    if isinstance(channel, Redaction) and channel_law.erased is not None:
         length, size = channel.length, len(chain.states)
         places = np.tile(np.arange(length), len(read.lengths))
         _check_shown(codes, channel, places)
         # (records,): rows of the emission
-        codes = np.where(codes == size, made.erased[places], codes)
-    codes = np.ascontiguousarray(codes, dtype=_width(len(made.emission)))
+        codes = np.where(codes == size, channel_law.erased[places], codes)
+    codes = np.ascontiguousarray(codes, dtype=_width(len(channel_law.emission)))
     spans = read.spans[read.spans > 0]
     ends = np.cumsum(spans, dtype=np.int64)
     if read.places is None:
-        return Observed(made, codes, ends, None)
+        return Observed(channel_law, codes, ends, None)
     begins = np.cumsum(read.spans) - read.spans
     present = np.repeat(begins, read.lengths) + read.places  # (records,): their steps of time
-    filled = np.full(int(ends[-1]), made.nothing, dtype=codes.dtype)  # (steps of time,)
+    filled = np.full(int(ends[-1]), channel_law.nothing, dtype=codes.dtype)  # (steps of time,)
     filled[present] = codes
-    return Observed(made, filled, ends, present)
+    return Observed(channel_law, filled, ends, present)
 
 
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: Model) -> Coded:
@@ -257,7 +257,7 @@ def read_known(
 
 
 def known_states(known: Mapping[int, State] | None, chain: Model) -> dict[int, int]:
-    """Return the number of the state of each known record, or refuse what says something else."""
+    """Return the number of the state of each known record; refuse unknown states."""
     if known is not None and not isinstance(known, Mapping):
         raise InvalidInput(
             f"known must say the state of each known record, as in {{5: 'active'}}; found "
@@ -302,7 +302,7 @@ def impossible(observed: Observed, place: int) -> InvalidInput:
 def _check(channel: Any, chain: Any) -> None:
     if not isinstance(chain, Model):
         raise InvalidInput(f"a MarkovChain is required, found {type(chain).__name__}")
-    lawful(chain)
+    lowered_law(chain)
     if not isinstance(channel, LocalMechanism):
         raise InvalidInput(
             "a RandomizedResponse, XorNoise or Redaction is required, found "
@@ -350,7 +350,7 @@ def _check_shown(codes: Codes, channel: Redaction, places: npt.NDArray[np.intp])
 
 
 def _width(rows: int) -> npt.DTypeLike:
-    """Return a type that holds so many codes; few types mean few compilations."""
+    """Return an integer type for a number of codes (few types need few compilations)."""
     return np.uint8 if rows <= 256 else np.int32
 
 
@@ -402,13 +402,13 @@ def posteriors(
             f"{max(lengths)}; take one series after the other"
         )
     observed = observe(read, channel, chain)
-    found = smoothed(observed.knowing(*read_known(known, observed, chain)))
+    law = smoothed(observed.with_known(*read_known(known, observed, chain)))
     many = table or len(read.lengths) > 1
-    return found.reshape(len(read.lengths), -1, len(chain.states)) if many else found
+    return law.reshape(len(read.lengths), -1, len(chain.states)) if many else law
 
 
 def smoothed(observed: Observed) -> Array:
-    """Return the posteriors of all records that are there, series after series.
+    """Return the posteriors of all present records, series after series.
 
     >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
@@ -430,12 +430,12 @@ def smoothed(observed: Observed) -> Array:
         place = loop(observed.codes, observed.ends, *logs(observed), out)
     if place >= 0:
         raise impossible(observed, place)
-    found: Array = observed.there(model.records(out))  # (records, states)
-    return found
+    law: Array = observed.present_values(model.records(out))  # (records, states)
+    return law
 
 
 def logs(observed: Observed) -> tuple[Array, Array, int, Array]:
-    """Return start, steps and emission as logarithms, as the loops take them."""
+    """Return start, steps and emission as logarithms."""
     model = observed.hidden
     with np.errstate(divide="ignore"):
         return np.log(model.start), np.log(model.steps), model.moving, np.log(model.emission)
@@ -447,7 +447,7 @@ def viterbi(
     chain: Model,
     known: Mapping[int, State] | None = None,
 ) -> Any:
-    """Return the series that is most likely given the outputs, in the form that they came in.
+    """Return the most likely series given the outputs, in the form of the outputs.
 
     The x_0 .. x_{n-1} with the largest Pr[x | z, known records]. As a whole it is the best guess;
     record by record the largest of the `posteriors` is right more often. Where several are
@@ -464,12 +464,12 @@ def viterbi(
     """
     read = read_outputs(outputs, channel, chain)
     observed = observe(read, channel, chain)
-    path = decoded(observed.knowing(*read_known(known, observed, chain)))
+    path = decoded(observed.with_known(*read_known(known, observed, chain)))
     return read.restore(chain.states, path, None)
 
 
 def decoded(observed: Observed) -> npt.NDArray[Any]:
-    """Return the numbers of the states of the most likely series, of all records that are there.
+    """Return the most likely series of states, for all present records.
 
     >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.data.codes import Rule, coded
@@ -490,4 +490,4 @@ def decoded(observed: Observed) -> npt.NDArray[Any]:
         raise impossible(observed, place)
     if (model.owner != np.arange(size)).any():
         path = model.owner.astype(width)[path]  # hidden states to those of the records
-    return observed.there(path)
+    return observed.present_values(path)

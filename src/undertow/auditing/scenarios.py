@@ -15,7 +15,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.adversaries import Adversary
-from undertow.auditing.inference import lawful
+from undertow.auditing.inference import lowered_law
 from undertow.certificate import Witness
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.models.base import Model
@@ -56,7 +56,7 @@ _MOST_MODELS = 4
 
 @dataclass(frozen=True, slots=True)
 class DrawnModel:
-    """One model that the plan is for, and how many records are drawn from it.
+    """A model of the plan, and the number of records drawn from it.
 
     ``order`` names the nodes of a network in the order of the records, where it is not its own.
 
@@ -75,7 +75,7 @@ class DrawnModel:
         return self.model.lowered() is not None and not isinstance(self.model, MarkovChain)
 
     def code(self, value: Any) -> Any:
-        """Return a value as it is drawn: the number of a state, or the number that it is."""
+        """Return a value as it is drawn: the number of a state, or the real value."""
         return self.model.index(value) if self.model.states else float(value)
 
     def tried(self, record: int) -> tuple[Any, ...]:
@@ -91,7 +91,7 @@ class DrawnModel:
 
 
 def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
-    """Return the models to draw from: all the plan is for, or a few of them.
+    """Return the models to draw from: some of those that the plan covers.
 
     A set is represented by its members, a box of chains by its corners, an interval of frequencies
     by its ends, groups by copies of one record, bounded correlations by equal ones. Whatever leaks
@@ -103,20 +103,20 @@ def drawn_models(plan: "Plan[Any]") -> list[DrawnModel]:
     >>> drawn_models(Plan(Laplace(Count(1), 4.0), chain, 1.0, proved, "exact"))[0].length
     41
     """
-    found: list[Any] = []
+    models: list[Any] = []
     refused: list[str] = []
     order: tuple[Node, ...] = ()
     for model in plan.model.members():
         examples = model.examples(plan.query)
-        found += examples
+        models += examples
         order = model.order() or order
         refused += [] if examples else [type(model).__name__]
-    if not found:
+    if not models:
         raise NotSupported(
             f"an audit draws data from the plan's model, and a {refused[0]} is no law that data "
             "could be drawn from; audit a plan for a model of the class, such as a MarkovChain"
         )
-    return [DrawnModel(model, _length(plan, model), order) for model in found[:_MOST_MODELS]]
+    return [DrawnModel(model, _length(plan, model), order) for model in models[:_MOST_MODELS]]
 
 
 def _length(plan: "Plan[Any]", model: Model) -> int:
@@ -140,11 +140,11 @@ def attacks(plan: "Plan[Any]", drawn: DrawnModel, most: int = MOST_ATTACKS) -> l
     >>> [attack.words() for attack in attacks(plan, DrawnModel(chain, 9))]
     ['target record 4 of 9, nothing known: 0 against 1']
     """
-    found: dict[Any, Witness] = {}
+    witnesses: dict[Any, Witness] = {}
     for attack in islice(_tried(plan, drawn), 4 * most):
         key = (attack.target, attack.known, frozenset((attack.value, attack.other)))
-        found.setdefault(key, attack)
-    return list(found.values())[:most]
+        witnesses.setdefault(key, attack)
+    return list(witnesses.values())[:most]
 
 
 def _tried(plan: "Plan[Any]", drawn: DrawnModel) -> Iterator[Witness]:
@@ -200,7 +200,7 @@ def secret_targets(plan: "Plan[Any]", drawn: DrawnModel) -> list[int]:
 
 
 def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
-    """Return the values to tell apart, in one order each: events look both ways."""
+    """Return the pairs of values to distinguish, each in one order."""
     if not drawn.model.states:
         return [real_ends(plan.query)[::-1]]
     if plan.leakage.secret.value_pairs is not None:
@@ -211,7 +211,7 @@ def secret_pairs(plan: "Plan[Any]", drawn: DrawnModel) -> list[tuple[Any, Any]]:
 def _known(
     plan: "Plan[Any]", drawn: DrawnModel, target: int, value: Any, other: Any
 ) -> Iterator[dict[int, Any]]:
-    """Yield what the attacker may know, nothing first."""
+    """Yield sets of known records, the empty one first."""
     against, model = plan.against, drawn.model
     everyone = [record for record in range(drawn.length) if record != target]
     if isinstance(against, Adversary):
@@ -265,19 +265,19 @@ def _outwards(
     chain: MarkovChain, known: Mapping[int, Any], target: int, length: int
 ) -> dict[int, Any]:
     """Return the known records and, beyond the outermost on each side, a likely continuation."""
-    found = dict(known)
+    places = dict(known)
     right = max((record for record in known if record > target), default=None)
     left = min((record for record in known if record < target), default=None)
     if right is not None:
         for record in range(right + 1, length):
-            row = chain.step(record - 1)[chain.index(found[record - 1])]
-            found[record] = chain.states[int(row.argmax())]
+            row = chain.step(record - 1)[chain.index(places[record - 1])]
+            places[record] = chain.states[int(row.argmax())]
     if left is not None:
         laws = chain.marginals(left + 1)
         for record in reversed(range(left)):
-            column = chain.step(record)[:, chain.index(found[record + 1])]
-            found[record] = chain.states[int((laws[record] * column).argmax())]
-    return found
+            column = chain.step(record)[:, chain.index(places[record + 1])]
+            places[record] = chain.states[int((laws[record] * column).argmax())]
+    return places
 
 
 Draw = Callable[[int, np.random.Generator], npt.NDArray[Any]]
@@ -293,7 +293,7 @@ _IMPOSSIBLE = (
 
 
 class SeriesSource(Protocol):
-    """Where series come from."""
+    """Protocol of sources of random series."""
 
     @property
     def length(self) -> int:
@@ -301,7 +301,7 @@ class SeriesSource(Protocol):
         ...
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw series in which some records have these values."""
+        """Return a function that draws series given the values of some records."""
         ...
 
 
@@ -329,10 +329,10 @@ class ChainSource:
     @property
     def law(self) -> LoweredLaw:
         """The chain of hidden states."""
-        return lawful(self.chain)
+        return lowered_law(self.chain)
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are numbers of states, records counted within the series."""
+        """Return a function that draws series; values are numbers of states."""
         start, steps = self.laws(fixed)
         law = self.law
         # of each record (states before it, states - 1): borders between the states, for uniforms
@@ -346,11 +346,11 @@ class ChainSource:
         unsure = np.flatnonzero(~certain.any(axis=1)).tolist()
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((self.length, draws), dtype=kind)  # (records, draws)
-            made[:] = template[:, None]
+            series = np.empty((self.length, draws), dtype=kind)  # (records, draws)
+            series[:] = template[:, None]
             for record in unsure:  # the first one has no record before it, and one row of cuts
-                _step(cuts[record], made[record - 1], generator.random(draws), made[record])
-            return made.T if shown is None else shown[made].T  # (draws, records)
+                _step(cuts[record], series[record - 1], generator.random(draws), series[record])
+            return series.T if shown is None else shown[series].T  # (draws, records)
 
         return draw
 
@@ -412,7 +412,7 @@ class GaussianSource:
         return self.model.length
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are real numbers."""
+        """Return a function that draws series; values are real numbers."""
         known = sorted(fixed)
         free = [record for record in range(self.length) if record not in fixed]
         mean, covariance = self.model.mean, self.model.covariance
@@ -427,10 +427,10 @@ class GaussianSource:
         root = np.linalg.cholesky((rest + rest.T) / 2) if free else rest
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((draws, self.length))
-            made[:, known] = values
-            made[:, free] = centre + generator.standard_normal((draws, len(free))) @ root.T
-            return made
+            series = np.empty((draws, self.length))
+            series[:, known] = values
+            series[:, free] = centre + generator.standard_normal((draws, len(free))) @ root.T
+            return series
 
         return draw
 
@@ -456,17 +456,17 @@ class NetworkSource:
         return self.network.length
 
     def given(self, fixed: Mapping[int, Any]) -> Draw:
-        """Return how to draw; values are numbers of states."""
+        """Return a function that draws series; values are numbers of states."""
         numbers = {node: place for place, node in enumerate(self.order or self.network.observed)}
         parts = [(part, [numbers[node] for node in part.observed]) for part in self.network.parts()]
         laws = [(records, *_listed(part, records, fixed)) for part, records in parts]
 
         def draw(draws: int, generator: np.random.Generator) -> npt.NDArray[Any]:
-            made = np.empty((draws, self.length), dtype=np.uint8)
+            series = np.empty((draws, self.length), dtype=np.uint8)
             for records, states, bounds in laws:
                 chosen = np.searchsorted(bounds, generator.random(draws), side="right")
-                made[:, records] = states[np.minimum(chosen, len(states) - 1)]
-            return made
+                series[:, records] = states[np.minimum(chosen, len(states) - 1)]
+            return series
 
         return draw
 

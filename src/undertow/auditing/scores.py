@@ -47,8 +47,8 @@ Score = Callable[[Batch], Array]
 """Answers in, a row for each answer and a column for each score out."""
 
 TRUTH = 1e-6
-"""How much a score believes that an output is the plain truth, whatever the plan says: so outputs
-that the plan rules out still count for something."""
+"""Weight of the identity in the scored channel, so that outputs which the plan rules out have a
+finite score."""
 
 MOST_RECORDS = 2000
 """Records up to which the law of a count is computed; beyond, the answer itself is the score."""
@@ -56,16 +56,18 @@ MOST_RECORDS = 2000
 _REACH = 10
 """Standard deviations of normal noise beyond all counts, up to which the ratio is computed."""
 
-_COMPARED = 6
+_MOST_COMPARED = 6
 """Released numbers of which all pairs are compared."""
 
 _DIGITS = 6
-_EVERY = 16
-"""Scores are rounded, so that equal ones stay equal; messages are rescaled once in a while."""
+"""Digits of scores: rounded, so that equal scores stay equal."""
+
+_RESCALED_EVERY = 16
+"""Steps after which messages are rescaled."""
 
 
 def _trusting(channel: Array, owner: npt.NDArray[np.intp]) -> Array:
-    """Return the channel mixed with a little truth, and with a very little of everything."""
+    """Return the channel mixed with the identity and with the uniform channel."""
     states, outputs = int(owner[-1]) + 1, channel.shape[1]
     truth = np.full(channel.shape, 1 / outputs)
     if outputs >= states:
@@ -126,7 +128,7 @@ def _folded(start: Array, steps: list[Array], shown: list[Array], outputs: Batch
         for row in step:
             terms = [weight * weighed[g] for g, weight in enumerate(row.tolist()) if weight]
             message.append(sum(terms[1:], terms[0]) if terms else 0.0 * weighed[0])
-        if place % _EVERY == _EVERY - 1:
+        if place % _RESCALED_EVERY == _RESCALED_EVERY - 1:
             peak = np.maximum(np.max(message, axis=0), np.finfo(np.float64).tiny)  # (draws,)
             message = [part / peak for part in message]
     return message
@@ -144,7 +146,7 @@ def answer_score(answers: Batch) -> Array:
     if numbers == 1:
         return np.asarray(answers, dtype=np.float64)
     near = {(place, place + 1) for place in range(numbers - 1)}
-    pairs = sorted(near | set(combinations(range(min(numbers, _COMPARED)), 2)))
+    pairs = sorted(near | set(combinations(range(min(numbers, _MOST_COMPARED)), 2)))
     one, two = (list(side) for side in zip(*pairs, strict=True))
     return np.hstack([answers, answers[:, one] - answers[:, two]])
 
@@ -224,8 +226,10 @@ def count_score(
     ]
 
     def score(answers: Batch) -> Array:
-        found = sum(np.interp(answers[:, place], grid, ratio) for place, ratio in enumerate(ratios))
-        return np.hstack([np.round(np.asarray(found), _DIGITS)[:, None], answer_score(answers)])
+        ratio_sum = sum(
+            np.interp(answers[:, place], grid, ratio) for place, ratio in enumerate(ratios)
+        )
+        return np.hstack([np.round(np.asarray(ratio_sum), _DIGITS)[:, None], answer_score(answers)])
 
     return score
 
@@ -268,7 +272,7 @@ def _blurred(law: Array, blur: Blur) -> Array:
 
 
 def count_middle(source: ChainSource, fixed: Mapping[int, int], counted: Batch) -> int:
-    """Return the mean of a count given the fixed records, rounded; 0 where it is not computed.
+    """Return the rounded mean of a count given the fixed records; 0 for long series.
 
     >>> from undertow import MarkovChain
     >>> source = ChainSource(MarkovChain([[.5, .5], [.5, .5]]), 9)
@@ -283,7 +287,7 @@ def count_middle(source: ChainSource, fixed: Mapping[int, int], counted: Batch) 
 
 @dataclass(frozen=True, slots=True)
 class Labelled:
-    """A way to label answers: a row for each of them out, a column for each way to sort them.
+    """Classifications of answers: a row for each answer, a column for each classification.
 
     ``columns`` has the name of each column, and the names of its labels.
 
@@ -296,7 +300,7 @@ class Labelled:
     columns: tuple[tuple[str, tuple[str, ...]], ...]
 
     def words(self, column: int, labels: tuple[int, ...]) -> str:
-        """Return some labels of a column for people."""
+        """Return some labels of a column in words."""
         name, named = self.columns[column]
         return f"{name} {' or '.join(named[label] for label in labels)}"
 
@@ -307,12 +311,17 @@ MODULI = (2, 3, 5, 7)
 NEAR = 16
 """How far from the middle single answers are looked at."""
 
-_NUMBERS = 4
+_MOST_NUMBERS = 4
+"""Most released numbers with labels."""
+
 _NEIGHBOURS = 4
-_MOST = 256
-_LARGEST = 2.0**60
-"""Released numbers with labels, neighbours of the target on either side, labels of a column at
-most, and the largest number of steps that has a remainder."""
+"""Neighbours of the target with labels, on either side."""
+
+_MOST_LABELS = 256
+"""Most labels of a column."""
+
+_MOST_STEPS = 2.0**60
+"""Largest number of lattice steps with an exact remainder."""
 
 
 def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelled:
@@ -321,13 +330,13 @@ def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelle
     An answer is base + k step, and k is what is labelled. ``middles`` has a k for each released
     number; single values up to 16 around it have a label each.
 
-    >>> found = number_labels(0.0, 1.0, (3,))
-    >>> found.label(np.array([[4.0], [5.0], [-90.0]])).tolist()
+    >>> labels = number_labels(0.0, 1.0, (3,))
+    >>> labels.label(np.array([[4.0], [5.0], [-90.0]])).tolist()
     [[0, 1, 4, 4, 17], [1, 2, 0, 5, 18], [0, 0, 0, 1, 0]]
-    >>> found.words(1, (0, 2)), found.words(4, (0, 17))
+    >>> labels.words(1, (0, 2)), labels.words(4, (0, 17))
     ('the released number modulo 3 is 0 or 2', 'the released number is -13 or less or 4')
     """
-    shown = middles[:_NUMBERS]
+    shown = middles[:_MOST_NUMBERS]
     columns: list[tuple[str, tuple[str, ...]]] = []
     for place, middle in enumerate(shown):
         name = "the released number" if len(middles) == 1 else f"released number {place}"
@@ -338,13 +347,13 @@ def number_labels(base: float, step: float, middles: tuple[int, ...]) -> Labelle
 
     def label(answers: Batch) -> Labels:
         steps = np.rint((answers[:, : len(shown)] - base) / step)  # (draws, numbers)
-        made: list[Batch] = []
+        sorted_by: list[Batch] = []
         for place, middle in enumerate(shown):
             lone = min(place, steps.shape[1] - 1)  # code may answer with fewer numbers
-            found = np.clip(steps[:, lone], -_LARGEST, _LARGEST).astype(np.int64)  # (draws,)
-            made += [found % modulus for modulus in MODULI]
-            made += [np.clip(found - middle, -NEAR, NEAR) + NEAR]
-        return np.stack(made, axis=1).astype(np.uint8)  # (draws, labels)
+            whole = np.clip(steps[:, lone], -_MOST_STEPS, _MOST_STEPS).astype(np.int64)  # (draws,)
+            sorted_by += [whole % modulus for modulus in MODULI]
+            sorted_by += [np.clip(whole - middle, -NEAR, NEAR) + NEAR]
+        return np.stack(sorted_by, axis=1).astype(np.uint8)  # (draws, labels)
 
     return Labelled(label, tuple(columns))
 
@@ -356,14 +365,14 @@ def call_labels(base: float, step: float, numbers: int, where: str) -> Labelled:
     that of the exact answers, so its remainders show the target's value; the two differences are
     labelled together, since noise may be shared with one partner or the other.
 
-    >>> found = call_labels(0.0, 1.0, 1, "the row next to it")
-    >>> found.label(np.array([[7.0, 4.0, 9.0]])).tolist()  # differences 3 and -2
+    >>> labels = call_labels(0.0, 1.0, 1, "the row next to it")
+    >>> labels.label(np.array([[7.0, 4.0, 9.0]])).tolist()  # differences 3 and -2
     [[2, 1, 18, 26]]
-    >>> found.words(0, (1,))
+    >>> labels.words(0, (1,))
     'the released number less that in the row next to it modulo 2, (before, after), is (0, 1)'
     """
     columns: list[tuple[str, tuple[str, ...]]] = []
-    for place in range(min(numbers, _NUMBERS)):
+    for place in range(min(numbers, _MOST_NUMBERS)):
         name = "the released number" if numbers == 1 else f"released number {place}"
         columns += [
             (
@@ -375,14 +384,14 @@ def call_labels(base: float, step: float, numbers: int, where: str) -> Labelled:
 
     def label(answers: Batch) -> Labels:
         steps = np.rint((answers - base) / step)
-        whole = np.clip(steps, -_LARGEST, _LARGEST).astype(np.int64)
+        whole = np.clip(steps, -_MOST_STEPS, _MOST_STEPS).astype(np.int64)
         own, before, after = np.split(whole, 3, axis=1)  # (draws, numbers) each
-        made: list[Batch] = []
-        for place in range(min(numbers, _NUMBERS)):
+        sorted_by: list[Batch] = []
+        for place in range(min(numbers, _MOST_NUMBERS)):
             lone = min(place, own.shape[1] - 1)  # code may answer with fewer numbers
             one, two = own[:, lone] - before[:, lone], own[:, lone] - after[:, lone]
-            made += [one % m * m + two % m for m in MODULI]
-        return np.stack(made, axis=1).astype(np.uint8)  # (draws, labels)
+            sorted_by += [one % m * m + two % m for m in MODULI]
+        return np.stack(sorted_by, axis=1).astype(np.uint8)  # (draws, labels)
 
     return Labelled(label, tuple(columns))
 
@@ -393,14 +402,14 @@ def output_labels(target: int, length: int, outputs: int, where: str) -> Labelle
     Each of the three series has ``length`` shown records. Where coins are shared, the output in a
     known series shows which they were.
 
-    >>> found = output_labels(1, 2, 2, "the row next to it")
-    >>> found.label(np.array([[0, 1, 1, 0, 0, 1]])).tolist()  # outputs 1, 0 and 1
+    >>> labels = output_labels(1, 2, 2, "the row next to it")
+    >>> labels.label(np.array([[0, 1, 1, 0, 0, 1]])).tolist()  # outputs 1, 0 and 1
     [[2, 3, 5]]
-    >>> found.words(0, (2,))
+    >>> labels.words(0, (2,))
     'the outputs of the target, and of its place in the row next to it (before), are (1, 0)'
     """
     groups = [("before", (0, 1)), ("after", (0, 2)), ("before, after", (0, 1, 2))]
-    groups = [(name, group) for name, group in groups if outputs ** len(group) <= _MOST]
+    groups = [(name, group) for name, group in groups if outputs ** len(group) <= _MOST_LABELS]
     columns = tuple(
         (
             f"the outputs of the target, and of its place in {where} ({name}), are",
@@ -421,10 +430,10 @@ def pair_labels(
     many ``outputs``. With too many outputs to tell all pairs apart there are no labels. A
     ``partner`` is looked at too, wherever it is.
 
-    >>> found = pair_labels(1, 3, 2)
-    >>> found.label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
+    >>> labels = pair_labels(1, 3, 2)
+    >>> labels.label(np.array([[1, 0, 1]], dtype=np.uint8)).tolist()
     [[2, 1, 5]]
-    >>> found.words(0, (0, 3))
+    >>> labels.words(0, (0, 3))
     'the outputs of records 0, 1 of the 3 looked at are (0, 0) or (1, 1)'
     """
     others = {*range(max(target - _NEIGHBOURS, 0), min(target + _NEIGHBOURS + 1, length))}
@@ -433,7 +442,7 @@ def pair_labels(
     groups = [tuple(sorted((target, other))) for other in sorted(others - {target})]
     if 0 < target < length - 1:
         groups.append((target - 1, target, target + 1))
-    groups = [group for group in groups if outputs ** len(group) <= _MOST]
+    groups = [group for group in groups if outputs ** len(group) <= _MOST_LABELS]
     columns = tuple(
         (
             f"the outputs of records {', '.join(map(str, group))} of the {length} looked at are",
@@ -446,8 +455,8 @@ def pair_labels(
 
 def _coded(shown: Batch, groups: Sequence[Sequence[int]], outputs: int) -> Labels:
     """Return for each group of places the outputs there, as digits of a number below 256."""
-    made = np.zeros((len(shown), len(groups)), dtype=np.uint8)
+    codes = np.zeros((len(shown), len(groups)), dtype=np.uint8)
     for column, group in enumerate(groups):
         for record in group:
-            made[:, column] = made[:, column] * outputs + shown[:, record].astype(np.uint8)
-    return made  # (draws, labels)
+            codes[:, column] = codes[:, column] * outputs + shown[:, record].astype(np.uint8)
+    return codes  # (draws, labels)

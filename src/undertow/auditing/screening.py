@@ -32,23 +32,29 @@ CALLS = 8
 NEIGHBOURS = 4
 """Distance up to which the outputs of a series are looked at together by every attack."""
 
-_RECORDS = 2**22
-_LEAST = 500
-"""Records drawn for a screening at most; but not fewer series than that."""
+_MOST_RECORDS = 2**22
+"""Most records drawn for a screening."""
 
-_KEPT = 2
-"""Records, pairs of records, and distances between calls that are named at most."""
+_LEAST_SERIES = 500
+"""Least series drawn for a screening, whatever their length."""
 
-_CHANCE = 0.01
-"""How often independent noise is named by mistake, about, for each kind of correlation."""
+_MOST_FINDINGS = 2
+"""Most findings of each kind: records, pairs of records, and distances between calls."""
 
-_OFTEN = 10
-"""How often two deviations of outputs must be expected together, to be compared."""
+_FALSE_ALARM_RATE = 0.01
+"""Approximate false-alarm rate for each kind of correlation, under independent noise."""
 
-_NUMBERS = 4
-_COLUMNS = 64
-_STATES = 4
-"""Released numbers, records of a series, and states that are looked at, at most."""
+_LEAST_EXPECTED = 10
+"""Least expected number of joint deviations of two outputs that are compared."""
+
+_MOST_NUMBERS = 4
+"""Most released numbers that are screened."""
+
+_MOST_COLUMNS = 64
+"""Most records of a series that are screened together."""
+
+_MOST_STATES = 4
+"""Most states that are screened."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,7 +79,7 @@ class Repeat:
 
 @dataclass(frozen=True, slots=True)
 class Suspects:
-    """What a screening names: records, pairs of records, distances between calls.
+    """The findings of a screening: records, pairs of records, distances between calls.
 
     ``series`` were answered for it.
 
@@ -88,7 +94,7 @@ class Suspects:
 
     @property
     def any(self) -> bool:
-        """Whether anything is named."""
+        """Whether the screening has findings."""
         return bool(self.records or self.pairs or self.repeats)
 
 
@@ -96,13 +102,13 @@ def screen(
     plan: "Plan[Any]", drawn: DrawnModel, mechanism: BlackBox, draws: int,
     generator: np.random.Generator,
 ) -> Suspects:  # fmt: skip
-    """Return what to attack besides, from about so many answers of the code for each question.
+    """Screen answers of the code for records, pairs and repeats to attack.
 
     Records and pairs are sought on series whose records are independent and uniform over the
     states, so that no dependence of the model hides which record an answer follows. Calls are
     compared on one and the same series.
     """
-    size = int(np.clip(_RECORDS // drawn.length, min(_LEAST, draws), draws))
+    size = int(np.clip(_MOST_RECORDS // drawn.length, min(_LEAST_SERIES, draws), draws))
     local = plan.task != "answer"
     outputs = _outputs(plan, drawn) if local else None
     values = _values(plan, drawn)
@@ -131,15 +137,15 @@ def _outputs(plan: "Plan[Any]", drawn: DrawnModel) -> int:
 
 
 def _values(plan: "Plan[Any]", drawn: DrawnModel) -> Array:
-    """Return what a record may be: numbers of states, or the two ends of real values."""
+    """Return the values of a record: numbers of states, or the two ends of real values."""
     if drawn.model.states:
         return np.arange(len(drawn.model.states), dtype=np.float64)
     return np.array(real_ends(plan.query), dtype=np.float64)
 
 
 def _level(looks: float) -> float:
-    """Return the standard score that the largest of so many exceeds rarely."""
-    return math.sqrt(2 * math.log(max(looks, 1.0) / _CHANCE))
+    """Return the critical value of the largest of a number of standard scores."""
+    return math.sqrt(2 * math.log(max(looks, 1.0) / _FALSE_ALARM_RATE))
 
 
 # --- answers --------------------------------------------------------------------------------------
@@ -148,18 +154,18 @@ def _level(looks: float) -> float:
 def _features(
     plan: "Plan[Any]", drawn: DrawnModel, answers: Batch, values: Array, codes: Batch
 ) -> tuple[Array, bool]:
-    """Return what is left of answers without the exact ones, and its size: two columns a number.
+    """Return the residuals of answers and their sizes: two columns for each number.
 
     Also whether exact answers are not known, so that records move what is left by right.
     """
-    found = answers[:, :_NUMBERS].astype(np.float64)
+    features = answers[:, :_MOST_NUMBERS].astype(np.float64)
     series = codes if drawn.model.states else values[codes]
     try:
-        exact = exact_answers(plan, drawn.model.states)(series)[:, : found.shape[1]]
+        exact = exact_answers(plan, drawn.model.states)(series)[:, : features.shape[1]]
     except NotSupported:  # a question that only code of one's own can answer
         exact = np.zeros((1, 1))
-    moved = exact.shape != found.shape
-    rest = found if moved else found - exact
+    moved = exact.shape != features.shape
+    rest = features if moved else features - exact
     rest = rest - np.median(rest, axis=0)
     # a few huge answers would hide the others: (draws, numbers)
     cut = np.quantile(np.abs(rest), 0.999, axis=0)
@@ -176,42 +182,42 @@ def _standard(columns: Array) -> Array:
 
 def _indicators(codes: Batch, states: int) -> list[Batch]:
     """Return for each state (of two states, for one) in which records it is, standardised."""
-    shown = range(1, 2) if states == 2 else range(min(states, _STATES))
+    shown = range(1, 2) if states == 2 else range(min(states, _MOST_STATES))
     return [_standard_bits(codes == state) for state in shown]
 
 
 def _standard_bits(bits: Batch) -> npt.NDArray[np.float32]:
-    found = bits.astype(np.float32)
-    found -= found.mean(axis=0)
-    spread = found.std(axis=0)
-    return np.asarray(np.divide(found, spread, out=np.zeros_like(found), where=spread > 0))
+    standard = bits.astype(np.float32)
+    standard -= standard.mean(axis=0)
+    spread = standard.std(axis=0)
+    return np.asarray(np.divide(standard, spread, out=np.zeros_like(standard), where=spread > 0))
 
 
 def _influential(features: Array, codes: Batch, states: int, *, moved: bool) -> tuple[int, ...]:
-    """Return the records that move answers more than they should, the strongest first."""
+    """Return the records with too large an influence on answers, the strongest first."""
     root = math.sqrt(len(codes))
     scores = np.zeros(codes.shape[1])
     for indicator in _indicators(codes, states):
-        found = np.abs(features.T.astype(np.float32) @ indicator) / root  # (features, records)
+        influence = np.abs(features.T.astype(np.float32) @ indicator) / root  # (features, records)
         if moved:
-            found = found - np.median(found, axis=1, keepdims=True)
-        scores = np.maximum(scores, found.max(axis=0))
-    looks = features.shape[1] * codes.shape[1] * min(states, _STATES)
+            influence = influence - np.median(influence, axis=1, keepdims=True)
+        scores = np.maximum(scores, influence.max(axis=0))
+    looks = features.shape[1] * codes.shape[1] * min(states, _MOST_STATES)
     return _strongest(scores, _level(looks))
 
 
 def _strongest(scores: Array, level: float) -> tuple[int, ...]:
-    order = np.argsort(-scores)[:_KEPT].tolist()
+    order = np.argsort(-scores)[:_MOST_FINDINGS].tolist()
     return tuple(place for place in order if scores[place] > level)
 
 
 def _blocks(records: int) -> list[npt.NDArray[np.int64]]:
     """Return the records that are compared with each other: runs of them, and both ends."""
-    found = [np.arange(begin, min(begin + BLOCK, records)) for begin in range(0, records, BLOCK)]
-    if len(found) > 1:
+    blocks = [np.arange(begin, min(begin + BLOCK, records)) for begin in range(0, records, BLOCK)]
+    if len(blocks) > 1:
         half = BLOCK // 2
-        found.append(np.r_[0:half, records - half : records])
-    return found
+        blocks.append(np.r_[0:half, records - half : records])
+    return blocks
 
 
 def _interacting(features: Array, codes: Batch, states: int) -> tuple[tuple[int, int], ...]:
@@ -222,23 +228,25 @@ def _interacting(features: Array, codes: Batch, states: int) -> tuple[tuple[int,
     for block in _blocks(codes.shape[1]):
         for indicator in _indicators(codes[:, block], states):
             for column in features.T.astype(np.float32):
-                found = np.abs((indicator * column[:, None]).T @ indicator) / root
-                looks += found.size // 2
-                _note(best, np.triu(found, 1), block)
+                interaction = np.abs((indicator * column[:, None]).T @ indicator) / root
+                looks += interaction.size // 2
+                _note(best, np.triu(interaction, 1), block)
     return _pairs(best, _level(looks))
 
 
 def _note(best: dict[tuple[int, int], float], scores: Array, block: npt.NDArray[np.int64]) -> None:
     """Note the best pairs of a table of scores, by records."""
     flat = scores.ravel()
-    for place in np.argpartition(-flat, min(_KEPT, flat.size - 1))[:_KEPT].tolist():
+    for place in np.argpartition(-flat, min(_MOST_FINDINGS, flat.size - 1))[
+        :_MOST_FINDINGS
+    ].tolist():
         pair = int(block[place // len(block)]), int(block[place % len(block)])
         best[pair] = max(best.get(pair, 0.0), float(flat[place]))
 
 
 def _pairs(best: dict[tuple[int, int], float], level: float) -> tuple[tuple[int, int], ...]:
     order = sorted(best, key=lambda pair: -best[pair])
-    return tuple(pair for pair in order if best[pair] > level)[:_KEPT]
+    return tuple(pair for pair in order if best[pair] > level)[:_MOST_FINDINGS]
 
 
 # --- series ---------------------------------------------------------------------------------------
@@ -247,7 +255,7 @@ def _pairs(best: dict[tuple[int, int], float], level: float) -> tuple[tuple[int,
 def _unexplained(
     shown: npt.NDArray[np.float32], codes: Batch, states: int
 ) -> tuple[npt.NDArray[np.float32], Array]:
-    """Return what of the outputs their own records do not explain, standardised; its variance."""
+    """Return the standardised residuals of outputs given their own records, and their variance."""
     rest = shown.copy()  # (draws, records)
     for state in range(states):
         has = codes == state
@@ -278,7 +286,7 @@ def _odd_rates(
 
 
 def _shared(outputs: Batch, codes: Batch, states: int) -> tuple[tuple[int, int], ...]:
-    """Return the pairs (record, other) whose outputs err together, or tell of each other.
+    """Return the pairs (record, other) with correlated residuals or dependent outputs.
 
     An output counts as what it is, and as whether it differs from its record. Pairs that every
     attack looks at in any case, a few records apart, are left out.
@@ -292,13 +300,13 @@ def _shared(outputs: Batch, codes: Batch, states: int) -> tuple[tuple[int, int],
         indicators = _indicators(codes[:, block], states)
         for rest, variance in ((one[:, block], spread[block]) for one, spread in rests):
             # what happens together this seldom has no score
-            often = len(codes) * np.outer(variance, variance) > _OFTEN
+            often = len(codes) * np.outer(variance, variance) > _LEAST_EXPECTED
             together = np.where(often, np.triu(rest.T @ rest), 0.0)
-            kept = np.where(len(codes) * variance > _STATES * _OFTEN, rest, 0.0)
+            kept = np.where(len(codes) * variance > _MOST_STATES * _LEAST_EXPECTED, rest, 0.0)
             # (record, other): whether the output of the other depends on the record
-            for found in (together, *(indicator.T @ kept for indicator in indicators)):
-                _note(best, np.where(far, np.abs(found) / root, 0.0), block)
-                looks += found.size
+            for products in (together, *(indicator.T @ kept for indicator in indicators)):
+                _note(best, np.where(far, np.abs(products) / root, 0.0), block)
+                looks += products.size
     return _pairs(best, _level(looks))
 
 
@@ -312,9 +320,9 @@ def _repeats(answers: Batch, rows: int) -> tuple[Repeat, ...]:
     a series do, under XOR noise): of independent rows with correlations C between the columns such
     a sum has the variance |C|^2 (Frobenius). Noise without any variance is alike at all distances.
     """
-    columns = answers[:, :_COLUMNS].astype(np.float64)
+    columns = answers[:, :_MOST_COLUMNS].astype(np.float64)
     varied = (columns != np.median(columns, axis=0)).mean(axis=0)  # (numbers,): share of the rows
-    columns = _standard(columns[:, len(columns) * varied**2 > _OFTEN])
+    columns = _standard(columns[:, len(columns) * varied**2 > _LEAST_EXPECTED])
     if not columns.size:
         return (Repeat(1, calls=False), Repeat(1, calls=True))
     total = len(columns)
@@ -322,9 +330,9 @@ def _repeats(answers: Batch, rows: int) -> tuple[Repeat, ...]:
     spectrum = np.fft.rfft(columns, 2 * total, axis=0)
     power = np.fft.irfft((spectrum * spectrum.conj()).sum(axis=1))[1 : most + 1]  # (distances,)
     variance = float(((columns.T @ columns / total) ** 2).sum())
-    found = np.abs(power) / np.sqrt((total - np.arange(1, most + 1)) * variance)
+    correlations = np.abs(power) / np.sqrt((total - np.arange(1, most + 1)) * variance)
     level = _level(2 * most)
-    within, across = found.copy(), found[rows - 1 :: rows]  # distances of whole calls
+    within, across = correlations.copy(), correlations[rows - 1 :: rows]  # distances of whole calls
     within[rows - 1 :: rows] = 0.0
     repeats = []
     for strength, calls in ((within, False), (across, True)):

@@ -100,7 +100,7 @@ class Blanks:
     levels: Array
 
     def counted(self, epsilon: float) -> int:
-        """Return in how many blank draws the event happens, at this epsilon."""
+        """Return the number of blank draws in which the event happens, at this epsilon."""
         return int((self.levels < self.delta * math.exp(-epsilon)).sum())
 
 
@@ -119,8 +119,8 @@ def approximate_lower(
 
     >>> approximate_lower(300, 100, 0.05, lambda epsilon: 0)[0] == log_ratio_lower(300, 100, 0.05)
     True
-    >>> found = approximate_lower(300, 100, 0.05, lambda epsilon: int(50 * math.exp(-epsilon)))
-    >>> round(found[0], 3), found[1]
+    >>> bound = approximate_lower(300, 100, 0.05, lambda epsilon: int(50 * math.exp(-epsilon)))
+    >>> round(bound[0], 3), bound[1]
     (0.704, 24)
     """
     blanks = counted(0.0)
@@ -134,7 +134,7 @@ def approximate_lower(
 
 @dataclass(frozen=True, slots=True)
 class TailEvent:
-    """One score at or beyond a threshold: what the audit waits for.
+    """The event that a score is at or beyond a threshold.
 
     The event is the score at or above the threshold, or, if not ``above``, at or below it. It
     speaks ``for_value``: for the value asked about, or else for the other one.
@@ -155,7 +155,7 @@ class TailEvent:
 
 @dataclass(frozen=True, slots=True)
 class LabelEvent:
-    """One label among a few: the answer lies in some of the classes that a column sorts it into.
+    """The event that the label of an answer is one of a few.
 
     >>> LabelEvent(0, (0, 2)).happens(np.array([0, 1, 2], dtype=np.uint8)).tolist()
     [True, False, True]
@@ -190,7 +190,7 @@ class Choice:
 
 @dataclass(frozen=True, slots=True)
 class Confirmation:
-    """What the second half showed: hits under both values, and the bound that follows.
+    """The evidence of the second half: hits under both values, and the bound that follows.
 
     ``lower`` is at most the leakage (at the delta of the blanks) with the confidence asked for,
     whatever the mechanism is; ``blanks`` counts the blank draws in which the event happened.
@@ -209,7 +209,7 @@ class Confirmation:
 def choose_event(
     scores: Array, others: Array, error: float, least: int = LEAST_COUNTS, delta: float = 0.0
 ) -> Choice:
-    """Return the event with the largest bound to be hoped for in as many draws again.
+    """Return the event with the largest expected bound in as many draws again.
 
     ``scores`` has a row for each draw under the value asked about and a column for each score,
     ``others`` the same under the other value. An event must have been seen ``least`` times under
@@ -227,9 +227,9 @@ def choose_event(
         for above, for_value in product((True, False), (True, False)):
             one, two = high if above else low
             pair = (one, two) if for_value else (two, one)
-            found = _best_threshold(*pair, error, least, delta)
-            if found is not None and found[0] > best.guess:
-                guess, threshold = found
+            choice = _best_threshold(*pair, error, least, delta)
+            if choice is not None and choice[0] > best.guess:
+                guess, threshold = choice
                 threshold = threshold if above else -threshold
                 best = Choice(TailEvent(column, threshold, above, for_value), guess)
     return best
@@ -258,7 +258,7 @@ def _best_threshold(
 
 
 def _guesses(seen: npt.NDArray[Any], against: npt.NDArray[Any], mass: float, error: float) -> Array:
-    """Return the bounds to be hoped for where an event was seen so often, cautiously.
+    """Return cautious expected bounds for counts of an event.
 
     ``mass`` is delta times the draws: at epsilon mass e^-epsilon blanks are expected.
     """
@@ -274,14 +274,14 @@ def _guesses(seen: npt.NDArray[Any], against: npt.NDArray[Any], mass: float, err
 
 
 def _never_against(seen: int, mass: float, error: float) -> float:
-    """Return the guess where only one value was seen: as if the other half saw the other once."""
+    """Return the expected bound if one count is 0: the other half is taken to see it once."""
     return approximate_lower(seen, 1, error, lambda epsilon: int(mass * math.exp(-epsilon)))[0]
 
 
 def choose_labels(
     labels: Labels, others: Labels, error: float, least: int = LEAST_COUNTS, delta: float = 0.0
 ) -> Choice | None:
-    """Return the most promising set of labels of one column, None where nothing promises anything.
+    """Return the set of labels of one column with the largest expected bound, or None.
 
     Every second draw puts the labels into order, by how much they speak for one value; the draws
     between them say where to stop. So many labels promise no more than few.
@@ -322,7 +322,7 @@ def try_event(
     event: Event, scores: npt.NDArray[Any], others: npt.NDArray[Any], error: float,
     blanks: Blanks = NO_BLANKS,
 ) -> Confirmation:  # fmt: skip
-    """Return what fresh draws say about a chosen event, given their scores or labels.
+    """Compute the bound of a chosen event from fresh draws, given their scores or labels.
 
     With probability at least 1 - ``error`` the returned bound is not above the leakage.
 

@@ -1,12 +1,8 @@
-"""Dependence coefficients: how much of one record shows in the noise-covered value of another.
+"""Dependence coefficients of [liu2016]: how far one record shows in another's noisy value.
 
-The dependent perturbation mechanism of [liu2016] sums, over the records that depend on a target,
-how far each can give it away through Laplace noise of the scale in question. For two records the
-sum is a bound on the leakage; for more it is not (see `dependence_matrix`), so no guarantee of
-this package rests on it: `undertow.planning.dependent` asks for the leakage itself.
-
-The published fragment ends inside section VI-B: the coefficient is defined there, what follows is
-not. Everything here is computed from that definition.
+For two records their sum bounds the leakage; for more it does not (`dependence_matrix`), so no
+guarantee rests on it: `undertow.planning.dependent` asks for the leakage itself. The published
+fragment ends inside section VI-B, and everything here follows from the definition given there.
 """
 
 import math
@@ -84,12 +80,12 @@ def separation_upper(laws: Any, answers: Any, scale: float) -> float:
     if len(possible) < 2 or (possible == possible[0]).all():
         return 0.0
     logs = log_laws(possible)
-    found = float(separations(logs, places, scale))
+    number = float(separations(logs, places, scale))
     reach = up(float(places.max() - places.min()) / scale)
     largest = float(np.abs(logs[np.isfinite(logs)]).max()) + min(reach, 1e300)
     # 16 roundings of the largest logarithm, and one for each term, in either of the two sums
     padding = 2 * (16 * (largest + 1) + 4 * table.shape[1]) * ROUNDOFF
-    return min(up(found + padding), reach)
+    return min(up(number + padding), reach)
 
 
 def separations(logs: Array, answers: Array, scale: float) -> Array:
@@ -112,9 +108,9 @@ def separations(logs: Array, answers: Array, scale: float) -> Array:
         high = np.where(np.isnan(scores), -math.inf, scores).max(axis=-2)  # (..., s)
         low = np.where(np.isnan(scores), math.inf, scores).min(axis=-2)
         # (...): answers suffice, as the ratio is monotone between
-        found = (high - low).max(axis=-1)
+        largest = (high - low).max(axis=-1)
         reach = (answers.max() - answers.min()) / scale
-    return np.asarray(np.clip(np.where(np.isnan(found), reach, found), 0.0, reach))
+    return np.asarray(np.clip(np.where(np.isnan(largest), reach, largest), 0.0, reach))
 
 
 def level_separations(logs: Array, level: float | Array) -> Array:
@@ -150,8 +146,8 @@ def _best_set(law: Array, other: Array, level: float | Array) -> Array:
             beyond = np.cumsum(mass[..., ::-1], axis=-1)[..., ::-1][..., 1:]
             raised = np.log(inside) + np.asarray(level)[..., None]
             ends.append(np.logaddexp(raised, np.log(beyond)))
-        found = np.clip((ends[0] - ends[1]).max(axis=-1), 0.0, level)
-    return np.where(np.isnan(law).any(-1) | np.isnan(other).any(-1), 0.0, found)
+        gain = np.clip((ends[0] - ends[1]).max(axis=-1), 0.0, level)
+    return np.where(np.isnan(law).any(-1) | np.isnan(other).any(-1), 0.0, gain)
 
 
 def log_laws(table: Array) -> Array:
@@ -271,12 +267,12 @@ def gaussian_coefficients(covariance: Any, ranges: Any = None) -> Array:
     if not np.isfinite(sigma).all() or not (np.diag(sigma) > 0).all():
         raise InvalidInput("a covariance must be finite, with positive variances on its diagonal")
     spans = [1.0] * size if ranges is None else _ranges(ranges, size)
-    found = np.eye(size)
+    values = np.eye(size)
     for i, j in permutations(range(size), 2):
         if sigma[j, i]:
             slope = Fraction(float(abs(sigma[j, i]))) * Fraction(spans[i]) / Fraction(spans[j])
-            found[i, j] = divide_up(slope, float(sigma[i, i]))
-    return found
+            values[i, j] = divide_up(slope, float(sigma[i, i]))
+    return values
 
 
 def dependence_matrix(joint: Any, scale: float, values: Any = None) -> Array:
@@ -296,10 +292,10 @@ def dependence_matrix(joint: Any, scale: float, values: Any = None) -> Array:
            [0., 0., 1.]])
     """
     law = _table(joint)
-    rows, found = _contributions(values, law), np.eye(law.ndim)
+    rows, matrix = _contributions(values, law), np.eye(law.ndim)
     for i, j in permutations(range(law.ndim), 2):
-        found[i, j] = discrete_coefficient(pair_table(law, i, j), scale, rows[j])
-    return found
+        matrix[i, j] = discrete_coefficient(pair_table(law, i, j), scale, rows[j])
+    return matrix
 
 
 def dependent_sensitivity(coefficients: Any, ranges: Any) -> float:
@@ -651,13 +647,13 @@ def _by_distance(chain: MarkovChain, parts: Parts) -> Total:
 def _powers(chain: MarkovChain) -> tuple[Array, bool]:
     """Return P, P^2, ... until the chain has forgotten, at most `MAX_STEPS`, and whether it has."""
     most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
-    found, step = [], np.eye(chain.size)
+    powers, step = [], np.eye(chain.size)
     for _ in range(most):
         step = step @ chain.transition
-        found.append(step)
+        powers.append(step)
         if np.ptp(step, axis=0).max() <= FORGOTTEN:
-            return np.array(found), True  # (distances, k, k)
-    return np.array(found), False
+            return np.array(powers), True  # (distances, k, k)
+    return np.array(powers), False
 
 
 def _grouped(parts: Parts, tables: Array) -> tuple[Array, Array | None]:

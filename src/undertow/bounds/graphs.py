@@ -44,7 +44,7 @@ def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> 
     """
     children = _children(network)
     above = _closure(network.parents, given)  # the given nodes and ancestors: colliders are open
-    found: set[int] = set()
+    members: set[int] = set()
     seen: set[tuple[int, bool]] = set()
     moves = [(source, True)]  # (node, reached from one of its children)
     while moves:
@@ -54,7 +54,7 @@ def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> 
         seen.add(move)
         node, from_below = move
         if node not in given:
-            found.add(node)
+            members.add(node)
         if from_below and node not in given:
             moves += [(parent, True) for parent in network.parents[node]]
             moves += [(child, False) for child in children[node]]
@@ -63,7 +63,7 @@ def dependent(network: BayesianNetwork, source: int, given: Collection[int]) -> 
                 moves += [(child, False) for child in children[node]]
             if node in above:
                 moves += [(parent, True) for parent in network.parents[node]]
-    return found - {source}
+    return members - {source}
 
 
 def moral_neighbours(network: BayesianNetwork) -> list[set[int]]:
@@ -92,12 +92,12 @@ def _closure(
     around: Sequence[Collection[int]], sources: Collection[int], given: Collection[int] = ()
 ) -> set[int]:
     """Return the sources and all that can be reached from them past no given node."""
-    found, stack = set(sources), list(sources)
+    closure, stack = set(sources), list(sources)
     while stack:
-        fresh = set(around[stack.pop()]) - found - set(given)
-        found |= fresh
+        fresh = set(around[stack.pop()]) - closure - set(given)
+        closure |= fresh
         stack.extend(fresh)
-    return found
+    return closure
 
 
 def distinguishable(

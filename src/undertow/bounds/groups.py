@@ -1,25 +1,39 @@
 """Any dependence among a bounded number of records."""
 
 import math
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from fractions import Fraction
 
-from undertow.adversaries import Against
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.metric import refused
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Problem, Prover, WindowProver
 from undertow.certificate import Leakage
-from undertow.errors import MethodRefused
-from undertow.mechanisms import Levelled, MetricDP, PureDP
+from undertow.errors import InvalidInput, MethodRefused, NotSupported
+from undertow.mechanisms import (
+    Levelled,
+    LocalMechanism,
+    MetricDP,
+    PureDP,
+    RandomizedResponse,
+    TabulatedNoise,
+    flips_epsilon_upper,
+)
 from undertow.models.base import Model
 from undertow.models.groups import Groups
 from undertow.numerics import divide_up
 from undertow.secrets import Person
 
 __all__ = [
+    "GROUP",
+    "PROVERS",
     "RELATED",
+    "GroupBound",
+    "flips_level",
     "group_leakage",
     "leakage",
     "person_leakage",
     "person_records",
+    "record_level",
     "window_leakage",
 ]
 
@@ -37,7 +51,7 @@ def leakage(mechanism: Levelled | MetricDP, model: Groups, against: Against) -> 
     >>> leakage(PureDP(0.5), Groups(4), "any").upper
     2.0
     """
-    return group_leakage(refused(mechanism), model.size, against)
+    return replace(group_leakage(refused(mechanism), model.size, against), valid_for="any")
 
 
 def window_leakage(level: float, model: Groups, against: Against, window: int) -> Leakage:
@@ -53,9 +67,9 @@ def window_leakage(level: float, model: Groups, against: Against, window: int) -
     6.0
     """
     size = window if against == "informed" else window * model.size
-    found = group_leakage(PureDP(level), size, "any")
-    said = f"at most {model.size} records depend on each other, in any way"
-    return replace(found, against=against, assumptions=(said, _touched(window)))
+    bracket = group_leakage(PureDP(level), size, "any")
+    note = f"at most {model.size} records depend on each other, in any way"
+    return replace(bracket, against=against, assumptions=(note, _touched(window)))
 
 
 def _touched(window: int) -> str:
@@ -133,3 +147,93 @@ def person_leakage(mechanism: Levelled, model: Model, against: Against) -> Leaka
         ),
         citation="definition of person-level differential privacy",
     )  # fmt: skip
+
+
+def flips_level(mechanism: RandomizedResponse, model: Model) -> float:
+    """Return the DP level of flips for a model, rounded up; refuse another number of states.
+
+    >>> round(flips_level(RandomizedResponse.binary(.25, .25), Groups(3)), 6)
+    1.098612
+    """
+    states = len(model.states)
+    if states not in (0, mechanism.inputs):
+        raise InvalidInput(
+            f"the mechanism is for {mechanism.inputs} states, the model has {states}; they must "
+            "agree"
+        )
+    return flips_epsilon_upper(mechanism)
+
+
+def channel_leakage(
+    mechanism: LocalMechanism, model: Groups, against: Against, steps: int
+) -> Leakage:
+    """Return size * epsilon for flips of a DP level epsilon, which copies of one record attain.
+
+    >>> round(channel_leakage(RandomizedResponse.binary(.25, .25), Groups(3), "any", 2).upper, 6)
+    3.295837
+    """
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
+            f"{model.describe()}; use a chain, or a ModelSet of chains"
+        )
+    return leakage(PureDP(flips_level(mechanism, model)), model, against)
+
+
+def record_level(problem: Problem) -> float:
+    """Return the DP level of a mechanism for one replaced record, inf where it has none."""
+    mechanism, model = problem.mechanism, problem.model
+    if isinstance(mechanism, RandomizedResponse):
+        return flips_epsilon_upper(mechanism)
+    if problem.about_persons or not isinstance(mechanism, Levelled | TabulatedNoise):
+        return math.inf
+    if model.family == "gaussian" and not isinstance(mechanism, PureDP):
+        return math.inf  # records without a range: others can move by more than one is declared to
+    return float(mechanism.level_upper(model.length))
+
+
+@dataclass(frozen=True, slots=True)
+class GroupBound:
+    """The level times the records that are unknown and depend on each other, for any model."""
+
+    name: str = "group"
+
+    def supports(self, problem: Problem) -> bool:
+        """Tell whether the level is finite and the number of dependent records is known."""
+        if problem.delta or problem.about_persons or problem.model.dependent_records() is None:
+            return False
+        return math.isfinite(record_level(problem))
+
+    def prove(self, problem: Problem) -> Leakage:
+        """Return the upper end.
+
+        The records of a window lie in as many groups at most. Given the known records, all others
+        of these groups may change (Theorem 4.2 of [lange2024]).
+
+        >>> from undertow import HiddenChain
+        >>> steps = [[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]]
+        >>> chain = HiddenChain(steps, (0, 0, 1), length=4)
+        >>> GROUP.prove(Problem(PureDP(.5), chain, Adversary(1, [0]))).upper
+        1.5
+        """
+        model, against, window = problem.model, problem.against, problem.secret.window
+        records = window * (model.dependent_records() or 0)
+        if isinstance(against, Adversary) and model.length is not None:
+            records = min(records, model.length - len(against.known))
+        if against == "informed":
+            records = window
+        level = Fraction(record_level(problem))
+        return Leakage(
+            0.0, divide_up(records * level, 1.0), "group", against,
+            assumptions=(f"at most {records} records depend on each other, in any way",),
+            citation="Theorem 4.2 of [lange2024]", secret=problem.secret, valid_for="any",
+        )  # fmt: skip
+
+
+GROUP = GroupBound()
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("groups", Groups, leakage),
+    WindowProver("groups, window", Groups, window_leakage),
+    ChannelProver("groups, channel", Groups, channel_leakage),
+)

@@ -38,12 +38,12 @@ def spread_level(mechanism: MetricDP, model: Model) -> PureDP:
     return PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))
 
 
-def by_spread(found: Leakage, model: Model) -> Leakage:
+def by_spread(leak: Leakage, model: Model) -> Leakage:
     """Return the leakage of a metric level from that of its DP level.
 
     Two states are no nearer to each other than their spread, so nothing is lost there; with more
     only the upper end is claimed.
     """
     note = "two values of a record lie at most their largest difference apart"
-    found = replace(found, assumptions=(*found.assumptions, note))
-    return found if len(model.states) == 2 else found.upper_only()
+    leak = replace(leak, assumptions=(*leak.assumptions, note))
+    return leak if len(model.states) == 2 else leak.upper_only()

@@ -16,7 +16,7 @@ from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.sides import Side, side
 from undertow.bounds.protocol import Problem
-from undertow.certificate import Leakage, Witness, check_order
+from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP
 from undertow.models.lowered import LoweredLaw
@@ -24,7 +24,7 @@ from undertow.numerics import Array
 from undertow.queries import State
 from undertow.secrets import Window
 
-__all__ = ["ONE_ADVERSARY", "OneAdversary", "narrowed", "upper_end"]
+__all__ = ["ONE_ADVERSARY", "OneAdversary", "upper_end"]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -53,9 +53,10 @@ class OneAdversary:
 
     def supports(self, problem: Problem) -> bool:
         """Tell whether the adversary is explicit, the model a chain and the mechanism pure."""
-        if not isinstance(problem.against, Adversary) or problem.delta:
+        if not isinstance(problem.against, Adversary) or problem.delta or problem.about_persons:
             return False
-        if problem.valid_for != "series" or problem.model.lowered() is None:
+        wide = problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP)
+        if wide or problem.about_parts or problem.model.lowered() is None:
             return False
         try:
             limits(problem.mechanism, tuple(problem.model.states), problem.model.length)
@@ -76,7 +77,7 @@ class OneAdversary:
         law = model.lowered()
         if not isinstance(against, Adversary) or law is None:
             raise NotSupported("an Adversary and a chain are needed here")
-        states, window = tuple(model.states), problem.secret.records
+        states, window = tuple(model.states), problem.secret.window
         metric = limits(mechanism, states, model.length)
         cases, left, right = _upper_ends(law, metric, against, window, model.length)
         upper = max((case[0] for case in cases), default=0.0)
@@ -100,22 +101,6 @@ class OneAdversary:
 
 
 ONE_ADVERSARY = OneAdversary()
-
-
-def narrowed(leak: Leakage, problem: Problem) -> Leakage:
-    """Return a leakage to one adversary, met with what attacks and pairwise bounds prove.
-
-    The same leakage if they refuse: records whose likelihoods lie too far apart, too many cases.
-    """
-    try:
-        pairwise = ONE_ADVERSARY.prove(problem)
-    except NotSupported:
-        return leak
-    check_order(pairwise, leak)
-    check_order(leak, pairwise)
-    attained = max(leak, pairwise, key=lambda each: each.lower)
-    proved = min(pairwise, leak, key=lambda each: each.upper)
-    return replace(proved, lower=attained.lower, witness=attained.witness)
 
 
 def upper_end(

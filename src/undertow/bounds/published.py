@@ -263,15 +263,15 @@ def step_leakage(matrix: Array, leaked: float) -> float:
 
 def _nested(matrix: Array) -> tuple[Array, Array]:
     """Return q(S) and d(S) of all pairs of rows and the k sets that may be the best of each."""
-    made: tuple[list[Array], list[Array]] = ([], [])
+    sums: tuple[list[Array], list[Array]] = ([], [])
     for one, other in permutations(range(len(matrix)), 2):
         q, d = matrix[one], matrix[other]
         with np.errstate(divide="ignore", invalid="ignore"):
             ratio = np.where(d > 0, q / d, np.where(q > 0, np.inf, 0.0))
         order = np.argsort(-ratio, kind="stable")
-        made[0].append(np.cumsum(q[order]))
-        made[1].append(np.cumsum(d[order]))
-    return np.array(made[0]), np.array(made[1])  # (pairs, k) each
+        sums[0].append(np.cumsum(q[order]))
+        sums[1].append(np.cumsum(d[order]))
+    return np.array(sums[0]), np.array(sums[1])  # (pairs, k) each
 
 
 def _step(inside: Array, other: Array, leaked: float) -> float:
@@ -301,15 +301,15 @@ def temporal_leakage(chain: MarkovChain, level: float, most: float = math.inf) -
     ahead = [level]  # (steps,): alpha_1, alpha_2, ...
     behind = [level]
     steps = min(chain.length or RIVALS_MOST_STEPS, RIVALS_MOST_STEPS)
-    for made, matrix in ((ahead, backward), (behind, chain.transition)):
+    for losses, matrix in ((ahead, backward), (behind, chain.transition)):
         sets = _nested(matrix)
-        while len(made) < steps:
-            made.append(level + _step(*sets, made[-1]))
-            if made[-1] > most:  # and the other side adds to it
+        while len(losses) < steps:
+            losses.append(level + _step(*sets, losses[-1]))
+            if losses[-1] > most:  # and the other side adds to it
                 return math.inf
-            if made[-1] - made[-2] <= STILL * made[-1]:
+            if losses[-1] - losses[-2] <= STILL * losses[-1]:
                 break
-    settled = all(len(made) < steps for made in (ahead, behind))
+    settled = all(len(losses) < steps for losses in (ahead, behind))
     if steps != chain.length:
         return ahead[-1] + behind[-1] - level if settled else math.inf
     return max(
@@ -346,9 +346,9 @@ def influence_curve(chain: MarkovChain, b: float, widest: int = WIDEST) -> int |
     _rivals_check(chain, "influence-curve")
     inside, influence = _windows(chain, widest)
     held = inside[influence <= b]
-    found = int(held.min()) if held.size else None
+    first = int(held.min()) if held.size else None
     whole = chain.length
-    return whole if found is None else min(found, whole or found)
+    return whole if first is None else min(first, whole or first)
 
 
 def influence_leakage(chain: MarkovChain, level: float) -> float:

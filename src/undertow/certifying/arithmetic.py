@@ -79,8 +79,8 @@ def product(one: Interval, two: Interval) -> Interval:
 
     >>> from fractions import Fraction
     >>> half = Interval(np.full((1, 1), .5), np.full((1, 1), .5))
-    >>> found = product(half, half)
-    >>> bool(found.low[0, 0] < .25 < found.high[0, 0])
+    >>> square = product(half, half)
+    >>> bool(square.low[0, 0] < .25 < square.high[0, 0])
     True
     """
     shape = (*one.low.shape[:-1], two.low.shape[1])
@@ -106,10 +106,12 @@ def normalised(rows: Array) -> Interval:
 
 def powers(matrix: Interval, steps: int) -> Interval:
     """Return the powers 1 .. ``steps`` of a matrix, (steps, k, k). Cost O(steps k^3)."""
-    found = [matrix]
+    products = [matrix]
     for _ in range(steps - 1):
-        found.append(product(found[-1], matrix))
-    return Interval(np.stack([one.low for one in found]), np.stack([one.high for one in found]))
+        products.append(product(products[-1], matrix))
+    return Interval(
+        np.stack([one.low for one in products]), np.stack([one.high for one in products])
+    )
 
 
 def stationary(matrix: Interval) -> Interval | None:

@@ -77,13 +77,13 @@ def checked_upper(certificate: Certificate) -> float:
         _check(_side(claim, chain, table, laws, spend, left), sides)
     size = claim.size
     rooms = 1 if claim.length is None else claim.length
-    found = np.zeros((2, rooms if len(certificate.left[0].gains) > 1 else 1, size, size))
+    bounds = np.zeros((2, rooms if len(certificate.left[0].gains) > 1 else 1, size, size))
     for at, sides in enumerate((certificate.left, certificate.right)):
         for side in sides:
-            if len(side.gains) not in (1, found.shape[1]):
+            if len(side.gains) not in (1, bounds.shape[1]):
                 raise InvalidCertificate("all gains must be of one length")
-            found[at, :, side.value, side.other] = side.gains
-    return _largest(own, found, claim.length)
+            bounds[at, :, side.value, side.other] = side.gains
+    return _largest(own, bounds, claim.length)
 
 
 def _largest(own: Array, gains: Array, length: int | None) -> float:
@@ -109,7 +109,7 @@ def _level(claim: CertifiedClaim) -> tuple[float, float]:
 
 
 def own_losses(claim: CertifiedClaim, own: tuple[tuple[float, ...], ...] | None) -> Array:
-    """Return what the target's own record tells, (x, x'), rounded up and checked."""
+    """Return the loss of the target's own record, (x, x'), rounded up and checked."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
         losses = np.full((size, size), _level(claim)[0])
@@ -134,7 +134,7 @@ def own_losses(claim: CertifiedClaim, own: tuple[tuple[float, ...], ...] | None)
 
 
 def spending(claim: CertifiedClaim) -> Array:
-    """Return by what the sweep multiplies negative entries, (k,), rounded down."""
+    """Return the factors of negative entries in the sweep, (k,), rounded down."""
     size = claim.size
     if claim.mechanism["kind"] != "randomized-response":
         return np.full(size, exp_lower(-_level(claim)[0]))
@@ -232,9 +232,9 @@ class _Sweeps(NamedTuple):
 
     def require(self, proved: Bools, possible: Bools) -> None:
         """Refuse where an option that some pair has is proved by none of its mus."""
-        found = ~possible
-        np.logical_or.at(found, self.owner, proved)
-        if not found.all():
+        covered = ~possible
+        np.logical_or.at(covered, self.owner, proved)
+        if not covered.all():
             raise InvalidCertificate("a gain is less than what the sweep at its mus proves")
 
     def possible(self, priors: Interval) -> Bools:

@@ -43,7 +43,7 @@ _WINDOWS = 20_000
 
 
 class _Option(NamedTuple):
-    """What may be known on one side, and the law of the count there."""
+    """An option of the adversary on one side, with the law of the count there."""
 
     kind: int
     records: int
@@ -56,12 +56,12 @@ class _Option(NamedTuple):
     prior: Array
     """(x, x'): Pr[option | x'] / Pr[option | x], from above; inf where it is no option."""
 
-    told: Array
+    ratios: Array
     """(x, x'): what the side tells by itself, from above, 0 where it is no option."""
 
 
 def counted_upper(claim: CertifiedClaim, chain: Interval, steps: int) -> tuple[float, float]:
-    """Return an upper end of what the noisy count tells, inf where none is proved.
+    """Return an upper end of the leakage of the noisy count; inf if none is proved.
 
     The second number is the same without what lies beyond the steps: more of them may help where
     the two differ.
@@ -103,10 +103,10 @@ def _pair(
     marks: Bools, noise: Interval, most: tuple[float, float],
 ) -> tuple[float, float]:  # fmt: skip
     """Return the largest ratios so far and for two values of the target, from above."""
-    told = [np.array([option.told[pair] for option in side]) for side in (left, right)]
-    possible = together & (told[0] > 0)[:, None] & (told[1] > 0)
+    sides = [np.array([option.ratios[pair] for option in side]) for side in (left, right)]
+    possible = together & (sides[0] > 0)[:, None] & (sides[1] > 0)
     with np.errstate(over="ignore", invalid="ignore"):
-        bound = np.nextafter(np.nextafter(np.outer(*told), np.inf) * own, np.inf)
+        bound = np.nextafter(np.nextafter(np.outer(*sides), np.inf) * own, np.inf)
     bound = np.where(possible, bound, 0.0)
     bound = np.where(np.isnan(bound), np.inf, bound)
     (best, inside), order = most, np.argsort(-bound.ravel(), kind="stable")[:_WINDOWS]
@@ -158,7 +158,7 @@ def _answers(noisy: Array, law: Array, own: int, noise: Array) -> Array:
 def _options(
     claim: CertifiedClaim, chain: Interval, steps: int, marks: Bools, noise: Interval, left: bool
 ) -> list[_Option]:
-    """Return what may be known on one side, and what lies beyond ``steps``."""
+    """Return the adversary's options on one side, including those beyond ``steps``."""
     size = claim.size
     kernel = Interval(chain.low.T, chain.high.T) if left else chain
     ends = _first(claim, chain) if left else Interval(np.ones(size), np.ones(size))
@@ -166,22 +166,22 @@ def _options(
     table = kernel  # Pr[known v | x] at the distance reached, (x, v)
     law = Interval(kernel.low[..., None], kernel.high[..., None])  # (x, v, count before v)
     nothing = Interval(here.low[:, None], here.high[:, None])  # no record on this side
-    found = [_option(_OPEN, 0, nothing, here, noise)]
+    options = [_option(_OPEN, 0, nothing, here, noise)]
     for step in range(1, steps + 1):
         if claim.against == "any":
             for v in range(size):
                 part = Interval(law.low[:, v], law.high[:, v])
                 prior = Interval(table.low[:, v], table.high[:, v])
-                found.append(_option(_KNOWN, step, part, prior, noise))
+                options.append(_option(_KNOWN, step, part, prior, noise))
         if left and not isinstance(claim.start, str):
             moved = product(Interval(here.low[None], here.high[None]), chain)
             here = moved.row(0)
         counted = _counted(law, marks)  # (x, v, count with v)
-        found.append(_option(_OPEN, step, _weighed(counted, ends), here, noise))
+        options.append(_option(_OPEN, step, _weighed(counted, ends), here, noise))
         if step < steps:
             law, table = _moved(counted, kernel), product(table, kernel)
     if claim.length is not None and steps == claim.length - 1:
-        return found
+        return options
     # the least Pr[known v | x] / Pr[known v | x'] at the last step, turned round
     worst = np.ones((size, size))
     if left or claim.against == "any":
@@ -192,9 +192,9 @@ def _options(
         part = Interval(law.low[:, v], law.high[:, v])
         some = (table.high[:, None, v] > 0) | (table.high[None, :, v] > 0)
         noisy = _smoothed(part, noise)
-        told = np.where(some, _told(noisy, worst), 0.0)
-        found.append(_Option(_BEYOND, steps + 1, part, noisy, worst, told))
-    return found
+        ratios = np.where(some, _odds_ratios(noisy, worst), 0.0)
+        options.append(_Option(_BEYOND, steps + 1, part, noisy, worst, ratios))
+    return options
 
 
 def _first(claim: CertifiedClaim, chain: Interval) -> Interval:
@@ -212,16 +212,16 @@ def _option(kind: int, records: int, law: Interval, prior: Interval, noise: Inte
     with np.errstate(divide="ignore", invalid="ignore"):
         turned = np.nextafter(prior.high[None, :] / prior.low[:, None], np.inf)
     turned = np.where(possible, turned, np.inf)
-    told = np.where(possible, _told(noisy, turned), 0.0)
-    return _Option(kind, records, law, noisy, turned, told)
+    ratios = np.where(possible, _odds_ratios(noisy, turned), 0.0)
+    return _Option(kind, records, law, noisy, turned, ratios)
 
 
-def _told(noisy: Interval, prior: Array) -> Array:
+def _odds_ratios(noisy: Interval, prior: Array) -> Array:
     """Return the largest ratio over answers times that of the priors, from above, (x, x')."""
     with np.errstate(divide="ignore", over="ignore", invalid="ignore"):
         ratio = np.nextafter(noisy.high[:, None] / noisy.low[None, :], np.inf).max(axis=2)
-        told = np.nextafter(ratio * prior, np.inf)
-    return np.asarray(np.where(np.isnan(told), np.inf, told))
+        ratios = np.nextafter(ratio * prior, np.inf)
+    return np.asarray(np.where(np.isnan(ratios), np.inf, ratios))
 
 
 def _noise(low_fade: float, high_fade: float, answers: int) -> Interval:
@@ -273,7 +273,7 @@ def _moved(law: Interval, kernel: Interval) -> Interval:
 
 
 def log_upper(ratio: float) -> float:
-    """Return a number whose exponential is at least the ratio, 0 below 1, inf where none is proved.
+    """Return a number whose exponential is at least the ratio; 0 below 1, inf if none is proved.
 
     >>> 0 <= log_upper(math.e) - 1 < 1e-13
     True
@@ -282,8 +282,8 @@ def log_upper(ratio: float) -> float:
         return math.inf
     if ratio <= 1:
         return 0.0
-    found = math.log(ratio)  # a proposal
+    value = math.log(ratio)  # a proposal
     step = 4 * _ULP
-    while exp_lower(found) < ratio:
-        found, step = found + step, 2 * step
-    return found
+    while exp_lower(value) < ratio:
+        value, step = value + step, 2 * step
+    return value

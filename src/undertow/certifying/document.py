@@ -48,7 +48,7 @@ Against = Literal["any", "ignorant", "informed"]
 
 @dataclass(frozen=True, slots=True)
 class CertifiedClaim:
-    """What is claimed: the model, the mechanism, the adversary and the upper end."""
+    """The claim of a certificate: the model, the mechanism, the adversary and the upper end."""
 
     states: tuple[str, ...]
     transition: tuple[tuple[float, ...], ...]
@@ -88,8 +88,8 @@ class Certificate:
     Made by `undertow.certify`; `undertow.verify` and the C program in ``verifier/`` check it.
 
     >>> from undertow import MarkovChain, PureDP, certify
-    >>> found = certify(PureDP(0.5), MarkovChain([[.8, .2], [.4, .6]]), against="informed")
-    >>> found.upper, found.proof, parse(found.to_json()) == found
+    >>> certificate = certify(PureDP(0.5), MarkovChain([[.8, .2], [.4, .6]]), against="informed")
+    >>> certificate.upper, certificate.proof, parse(certificate.to_json()) == certificate
     (0.5, 'level', True)
     """
 
@@ -153,7 +153,7 @@ class Certificate:
 
 
 def parse(text: str | bytes) -> Certificate:
-    """Return the certificate in a file, or say what is wrong with the file.
+    """Parse a certificate file, or refuse it with the reason.
 
     >>> parse("{}")
     Traceback (most recent call last):
@@ -188,10 +188,10 @@ def parse(text: str | bytes) -> Certificate:
     proof = _proof(body["proof"], claim, body["made_by"])
     if "conditions" not in body:
         return proof
-    said = _list(body["conditions"], "conditions", 1, CONDITIONS)
-    if any(type(clause) is not str for clause in said):
+    conditions = _list(body["conditions"], "conditions", 1, CONDITIONS)
+    if any(type(clause) is not str for clause in conditions):
         raise InvalidCertificate("conditions must be texts")
-    return replace(proof, conditions=tuple(said))
+    return replace(proof, conditions=tuple(conditions))
 
 
 def _claim(body: dict[str, Any]) -> CertifiedClaim:
@@ -225,22 +225,22 @@ def _mechanism(described: Any, size: int) -> dict[str, Any]:
     """Return the mechanism if it is one that can be checked."""
     kind = described.get("kind") if isinstance(described, dict) else None
     if kind == "pure-dp":
-        found = _fields(described, "the mechanism", ("kind", "epsilon"))
-        _number(found["epsilon"], "epsilon", 0.0, LARGEST)
+        fields = _fields(described, "the mechanism", ("kind", "epsilon"))
+        _number(fields["epsilon"], "epsilon", 0.0, LARGEST)
     elif kind in ("laplace", "discrete-laplace"):
         counts = described.get("query") == "count"
         more = ("counted",) if counts else ()
-        found = _fields(described, "the mechanism", ("kind", "query", "scale", *more))
-        _number(found["scale"], "scale", 1 / LARGEST, 1e300)
+        fields = _fields(described, "the mechanism", ("kind", "query", "scale", *more))
+        _number(fields["scale"], "scale", 1 / LARGEST, 1e300)
         if counts:
-            counted = _list(found["counted"], "counted", size, size)
+            counted = _list(fields["counted"], "counted", size, size)
             if not all(type(mark) is bool for mark in counted):
                 raise InvalidCertificate("counted must say true or false for every state")
-        elif found["query"] != "histogram":
+        elif fields["query"] != "histogram":
             raise InvalidCertificate("not checkable: the query is no count and no histogram")
     elif kind == "randomized-response":
-        found = _fields(described, "the mechanism", ("kind", "matrix"))
-        rows = _list(found["matrix"], "matrix", size, size)
+        fields = _fields(described, "the mechanism", ("kind", "matrix"))
+        rows = _list(fields["matrix"], "matrix", size, size)
         widths = {len(_list(row, "a row of matrix", 1, STATES)) for row in rows}
         if len(widths) > 1:
             raise InvalidCertificate("the rows of matrix differ in length")
@@ -248,7 +248,7 @@ def _mechanism(described: Any, size: int) -> dict[str, Any]:
             _law(row, f"row {at} of matrix", widths.copy().pop())
     else:
         raise InvalidCertificate("not checkable: the mechanism is of no kind known here")
-    return found
+    return fields
 
 
 def _proof(described: Any, claim: CertifiedClaim, made_by: str) -> Certificate:
@@ -291,7 +291,7 @@ def _proof(described: Any, claim: CertifiedClaim, made_by: str) -> Certificate:
 def _sides(described: Any, name: str, claim: CertifiedClaim) -> tuple[SideProof, ...]:
     """Return the proofs of one side: every ordered pair of values once, in order."""
     size = claim.size
-    found = []
+    proofs = []
     for entry in _list(described, name, size * (size - 1), size * (size - 1)):
         part = _fields(entry, f"an entry of {name}", ("value", "other", "gains", "mus"))
         gains = _numbers(part["gains"], "gains", 1, max(1, min(claim.length or 1, STEPS)))
@@ -300,21 +300,21 @@ def _sides(described: Any, name: str, claim: CertifiedClaim) -> tuple[SideProof,
         if any(later < gain for gain, later in pairwise(gains)):
             raise InvalidCertificate("gains must not fall: more records on a side tell no less")
         mus = _numbers(part["mus"], "mus", 1, STEPS, 1e300)
-        found.append(
+        proofs.append(
             SideProof(_whole(part["value"], "value", 0, size - 1),
                  _whole(part["other"], "other", 0, size - 1), gains, mus)
         )  # fmt: skip
     wanted = [(x, y) for x in range(size) for y in range(size) if x != y]
-    if [(side.value, side.other) for side in found] != wanted:
+    if [(side.value, side.other) for side in proofs] != wanted:
         raise InvalidCertificate(f"{name} must have every pair of values once, in order")
-    return tuple(found)
+    return tuple(proofs)
 
 
 def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
-    found = dict(pairs)
-    if len(found) < len(pairs):
+    fields = dict(pairs)
+    if len(fields) < len(pairs):
         raise InvalidCertificate("the certificate names a field twice, so that it means two things")
-    return found
+    return fields
 
 
 def _finite(digits: str) -> float:

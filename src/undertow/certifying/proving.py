@@ -28,7 +28,7 @@ _CLOSED = 2e-14
 
 @dataclass(frozen=True, slots=True)
 class SidePlan:
-    """One side of the target: what is swept, and what the adversary may know there."""
+    """One side of the target: its kernels, its laws, and the adversary's options."""
 
     kernel: Array
     """(y, z): towards the left, the transposed transition matrix."""
@@ -76,14 +76,14 @@ class Roots:
         if not (gain <= LARGEST).all():  # nan too
             return None
         loose = float((gain[-1] - gain[-2]).max()) if plan.tail else 0.0
-        found = []
+        proofs = []
         for at, (x, y) in enumerate(_pairs(len(plan.kernel))):
             gains = gain[-1:, at] if plan.rooms == 1 else np.r_[0.0, gain[: plan.rooms - 1, at]]
             limit = gain[-1, at] if plan.rooms == 1 else gain[:, at, None]
             ends = np.where(wanted[:, at], self.prior[:, at] + limit, np.nan)
             mus = _stabbed(self.root[:, at], ends, slack / 4)
-            found.append(SideProof(x, y, tuple(gains.tolist()), tuple(mus)))
-        return tuple(found), loose
+            proofs.append(SideProof(x, y, tuple(gains.tolist()), tuple(mus)))
+        return tuple(proofs), loose
 
 
 def find_roots(plan: SidePlan) -> Roots:
@@ -100,25 +100,25 @@ def _pairs(size: int) -> list[tuple[int, int]]:
 def _priors(plan: SidePlan, value: Ints, other: Ints) -> Array:
     """Return ln Pr[option | x] / Pr[option | x'], nan where it is none, (steps + 1, P, k + 1)."""
     size, steps = len(plan.kernel), plan.steps
-    found = np.full((steps + 1, len(value), size + 1), np.nan)
+    priors = np.full((steps + 1, len(value), size + 1), np.nan)
     table = plan.kernel
     with np.errstate(divide="ignore", invalid="ignore"):
         for step in range(1, steps + 1):
             both = np.log(table[value]), np.log(table[other])  # (P, v)
             ratio = np.where(np.isfinite(both[0]) & np.isfinite(both[1]), both[0] - both[1], np.nan)
             if plan.known:
-                found[step - 1, :, :-1] = ratio
+                priors[step - 1, :, :-1] = ratio
             law = np.log(plan.laws[step])
             free = law[value] - law[other]
-            found[step - 1, :, -1] = np.where(np.isfinite(free), free, np.nan)
+            priors[step - 1, :, -1] = np.where(np.isfinite(free), free, np.nan)
             if step < steps:
                 table = table @ plan.kernel
         if plan.tail:
             # one number for all beyond: the least prior with a value known at the last step
             far = np.where(table[other] > 0, np.log(table[value]) - np.log(table[other]), np.inf)
             least = far.min(axis=1)
-            found[steps, :, -1] = least if plan.known or plan.left else 0.0
-    return found
+            priors[steps, :, -1] = least if plan.known or plan.left else 0.0
+    return priors
 
 
 def _brackets(plan: SidePlan, value: Ints, other: Ints, prior: Array) -> Array:
@@ -189,7 +189,7 @@ def _refined(low: Array, high: Array, excess: Array, grid: Array) -> Array:
 
 
 def _positive(plan: SidePlan, value: Ints, other: Ints, mus: Array) -> Ints:
-    """Return at how many of the rising ratios each option's sweep is positive."""
+    """Return the number of the rising ratios at which each option's sweep is positive."""
     size, steps = len(plan.kernel), plan.steps
     count = np.zeros((steps + 1, len(value), size + 1), dtype=np.int64)
     signed = plan.kernel[value][:, None] - mus[..., None] * plan.kernel[other][:, None]  # (P, m, k)

@@ -26,11 +26,11 @@ from undertow.certifying.proving import Roots, SidePlan, find_roots
 from undertow.errors import InvalidCertificate, NoPublicForm, NothingToProtect, NotSupported
 from undertow.guarantees import PureDP
 from undertow.mechanisms import DiscreteLaplace, Laplace, Mechanism, RandomizedResponse
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.checks import Check, origin_of
 from undertow.models.records import audience_of, weakest
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import Array
 from undertow.plan import Plan, doubts
 from undertow.queries import BinaryHistogram, Count, Histogram
@@ -88,19 +88,19 @@ def certify(
         _check_plan(mechanism.public())
         # a proof for all algorithms of the level is one for any pattern of missing records
         open_to_any = mechanism.missing == "any" and mechanism.leakage.valid_for == "any"
-        found = _certified(
+        certificate = _certified(
             mechanism.mechanism, mechanism.model, mechanism.against, counting=not open_to_any
         )
-        return _weakened(found, mechanism.checks)
-    found = _certified(mechanism, model, check_against(against), counting=True)
-    return _weakened(found, () if model is None else model.checks)
+        return _weakened(certificate, mechanism.checks)
+    certificate = _certified(mechanism, model, check_against(against), counting=True)
+    return _weakened(certificate, () if model is None else model.checks)
 
 
-def _weakened(found: Certificate, checks: Sequence[Check]) -> Certificate:
-    """Return the certificate with what failed checks of its model say, against who guesses."""
-    if not checks or found.claim.against == "informed":
-        return found
-    return replace(found, conditions=doubts(checks))
+def _weakened(certificate: Certificate, checks: Sequence[Check]) -> Certificate:
+    """Return the certificate with the failed checks of its model as conditions."""
+    if not checks or certificate.claim.against == "informed":
+        return certificate
+    return replace(certificate, conditions=doubts(checks))
 
 
 def _certified(
@@ -126,8 +126,8 @@ def _certified(
             "certify its point, MarkovChain.point(), which takes the estimate for the truth",
         )
     if not isinstance(model, MarkovChain):
-        found = "no model" if model is None else f"a {type(model).__name__}"
-        raise _refused(f"of {found}", "pass one MarkovChain")
+        kind = "no model" if model is None else f"a {type(model).__name__}"
+        raise _refused(f"of {kind}", "pass one MarkovChain")
     if not model.homogeneous:
         raise _refused("of a chain whose steps differ", "certify each of its steps as a chain")
     if model.size > STATES:
@@ -194,15 +194,15 @@ def _described(mechanism: object, model: MarkovChain) -> dict[str, Any]:
             return {"kind": "pure-dp", "epsilon": float(mechanism.epsilon)}
         case Laplace() | DiscreteLaplace():
             query = mechanism.query
-            told = {"kind": mechanism.kind, "scale": float(mechanism.scale)}
+            fields = {"kind": mechanism.kind, "scale": float(mechanism.scale)}
             if mechanism.scale < 1 / LARGEST:
                 raise _refused("with so little noise", "such noise protects nothing")
             if type(query) in (Count, BinaryHistogram):
                 marks = [model.index(state) for state in query.named]
                 counted = [state in marks for state in range(model.size)]
-                return told | {"query": "count", "counted": counted}
+                return fields | {"query": "count", "counted": counted}
             if type(query) is Histogram:
-                return told | {"query": "histogram"}
+                return fields | {"query": "histogram"}
             level = "certify PureDP with its dp_epsilon, and argue the sensitivity yourself"
             raise _refused(f"of a {type(query).__name__}", level)
         case RandomizedResponse():
@@ -216,7 +216,7 @@ def _described(mechanism: object, model: MarkovChain) -> dict[str, Any]:
 
 
 def _flip_losses(mechanism: RandomizedResponse) -> tuple[tuple[float, ...], ...]:
-    """Return what one flipped record tells, (x, x'), rounded up."""
+    """Return the loss of one flipped record, (x, x'), rounded up."""
     matrix = normalised(mechanism.matrix)
     shown = matrix.high.max(axis=0) > 0
     low, high = matrix.low[:, shown], matrix.high[:, shown]
@@ -243,7 +243,7 @@ def _swept(claim: CertifiedClaim, own: Any, made_by: str) -> Certificate | None:
     most = min(STEPS, _WORST if claim.length is None else claim.length - 1)
     whole = claim.length is not None and claim.length <= _ROOMS
     steps = most if whole else min(_FIRST, most)
-    found: Certificate | None = None
+    best: Certificate | None = None
     while True:
         roots = [find_roots(_plan(claim, steps, left)) for left in (True, False)]
         trial, loose = None, math.inf
@@ -253,11 +253,11 @@ def _swept(claim: CertifiedClaim, own: Any, made_by: str) -> Certificate | None:
                 # other code rounds elsewhere: what passes here gets four times the slack
                 trial = _with_slack(claim, own, steps, roots, 4 * slack, made_by)[0] or trial
                 break
-        if trial is not None and (found is None or trial.upper < found.upper):
-            found = trial
+        if trial is not None and (best is None or trial.upper < best.upper):
+            best = trial
         hopeless = math.isinf(loose) and steps >= _MERGED
         if loose <= _LOOSE or steps >= most or hopeless:
-            return found
+            return best
         steps = min(2 * steps, most)
 
 
@@ -310,12 +310,14 @@ def _counted(claim: CertifiedClaim, made_by: str) -> Certificate | None:
     most = most if claim.length is None else min(most, claim.length - 1)
     steps = most if claim.length is not None and claim.length <= _SHORT else min(_FIRST, most)
     chain = normalised(np.array(claim.transition))
-    found: Certificate | None = None
+    certificate: Certificate | None = None
     while True:
         upper, inside = counted_upper(claim, chain, steps)
-        before = math.inf if found is None else found.upper
+        before = math.inf if certificate is None else certificate.upper
         if upper < before:
-            found = _claiming(Certificate(claim, "counts", None, steps, made_by=made_by), upper)
+            certificate = _claiming(
+                Certificate(claim, "counts", None, steps, made_by=made_by), upper
+            )
         if steps >= most or upper <= inside + _LOOSE or before - _LOOSE <= upper < math.inf:
-            return found
+            return certificate
         steps = min(2 * steps, most)

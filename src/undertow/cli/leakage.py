@@ -240,7 +240,7 @@ def _words(mechanism: "Mechanism") -> str:
             return f"any {mechanism.mu:g}-GDP algorithm, {moved}"
     noise: Any = mechanism
     if noise.query.selects:
-        return f"{noise.query.words()}, by {noise.said()}"
+        return f"{noise.query.words()}, by {noise.describe()}"
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
@@ -276,7 +276,7 @@ def _about(secret: "Secret") -> str:
 
 def _untested(model: "AnyModel") -> tuple[str, ...]:
     """Return the assumptions on how the model came from records."""
-    from undertow.models.standing import stands_for
+    from undertow.models.base import stands_for
     from undertow.plan import doubts
 
     return doubts(stands_for(model).checks)
@@ -284,8 +284,8 @@ def _untested(model: "AnyModel") -> tuple[str, ...]:
 
 def _meaning(leak: "Leakage", model: "AnyModel") -> str:
     """Return what a leakage lets the adversary do, after the failed checks of the model."""
+    from undertow.models.base import stands_for
     from undertow.models.fitting.checks import failed
-    from undertow.models.standing import stands_for
 
     sentence = meaning(leak)
     if leak.against == "informed" or not failed(stands_for(model).checks):
@@ -368,7 +368,7 @@ def _records(secret: "Secret | None") -> int:
 
 def _conditions(request: _BudgetRequest, budget: "float | Budget") -> tuple[str, ...]:
     """Return what weakens a budget: the cost of failed checks, and what was not tested."""
-    from undertow.models.standing import stands_for
+    from undertow.models.base import stands_for
     from undertow.plan import Suggested, checked
     from undertow.planning.acceptance import priced_level
 

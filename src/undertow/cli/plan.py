@@ -191,7 +191,7 @@ def _noise_rows(plan: "Plan") -> list[tuple[str, str]]:
     if plan.query.selects:
         error = f"no selected state falls short by more with probability 95%: {plan.accuracy():.6g}"
     return [
-        ("noise", plan.noise.said()),
+        ("noise", plan.noise.describe()),
         *level_rows(plan),
         ("leakage", f"{interval(plan.leakage)}; {plan.limit:g} is allowed"),
         *([("releases", _RELEASES.format(plan.releases))] if plan.releases > 1 else []),

@@ -21,6 +21,10 @@ ATTACKERS_GROUP = "undertow.attackers"
 """The entry-point group of attackers: a name and a function of ``tick``."""
 
 
+_ATTACKERS = {"lstm": "undertow-papers[neural]"}
+"""What to install for attackers of other distributions, by name."""
+
+
 class _Plugin(NamedTuple):
     summary: str
     distribution: str
@@ -55,6 +59,10 @@ def registered_attacker(name: str, tick: Callable[[int, int], object]) -> Any:
     """Return the attacker that another distribution registers under a name, or the name itself."""
     for point in entry_points(group=ATTACKERS_GROUP, name=name):
         return point.load()(tick=tick)
+    if name in _ATTACKERS:
+        raise misuse(
+            f"the attacker '{name}' comes with another package: pip install '{_ATTACKERS[name]}'"
+        )
     return name
 
 

@@ -13,7 +13,7 @@ from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs, check_whol
 from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
 from undertow.data.states import placed
 from undertow.errors import InvalidInput, UnknownState
-from undertow.queries import AnyQuery, Count, Histogram, Lattice, State, Transitions, rest_of
+from undertow.queries import AnyQuery, Lattice, State, Transitions, rest_of
 
 if TYPE_CHECKING:
     import polars as pl
@@ -57,10 +57,10 @@ def evaluate(
 ) -> Answers:
     """Return the exact answer of a query on data: see `Data.answers`."""
     rest = rest_of(missing, states)
-    if isinstance(query, Count | Histogram):
-        return _count(data, query, states, rest)
     if isinstance(query, Transitions):
         return _transitions(data, query, states, rest)
+    if query.integral:
+        return _count(data, query, states, rest)
     states = states or tuple(state for state, _ in query.values or ())
     lattice = query.valued(states).lattice()  # refused where there is none
     step = _steps(data, lattice, states, missing)
@@ -82,14 +82,12 @@ def _steps(data: "Data", lattice: Lattice, states: tuple[State, ...], missing: S
     return step.fill_null(otherwise).alias(_STEP)
 
 
-def domain_of(
-    query: Count | Histogram | Transitions, states: tuple[State, ...]
-) -> tuple[State, ...]:
+def domain_of(query: AnyQuery, states: tuple[State, ...]) -> tuple[State, ...]:
     """Return the states among which records are counted: those of the plan's model, if any."""
-    domain = states or (query.states if isinstance(query, Count) else ())
+    domain = states or query.named
     if not domain:
         raise InvalidInput(f"{query.kind} needs the states of the plan's model; pass states")
-    for state in query.states if isinstance(query, Count) else ():
+    for state in query.named:
         if state not in domain:
             raise UnknownState(f"the count asks for {state!r}, which is not among {domain}")
     return domain
@@ -103,9 +101,7 @@ def _coded(
     return (code if rest is None else code.fill_null(domain.index(rest))).alias(CODE)
 
 
-def _count(
-    data: "Data", query: Count | Histogram, states: tuple[State, ...], rest: State | None
-) -> Answers:
+def _count(data: "Data", query: AnyQuery, states: tuple[State, ...], rest: State | None) -> Answers:
     domain = domain_of(query, states)
     filled = _filled(data, domain)
     tables = _count_rows(data, _coded(data, domain, states, rest), [GROUP, CODE], {})
@@ -120,17 +116,15 @@ def _count(
     return Answers(tables.names, numbers, tables.totals)
 
 
-def numbers_of_states(
-    query: Count | Histogram, domain: tuple[State, ...], counts: list[int]
-) -> list[int]:
-    """Return the numbers of an answer from the count of each state.
+def numbers_of_states(query: AnyQuery, domain: tuple[State, ...], counts: list[int]) -> list[int]:
+    """Return the numbers of an answer from the count of each state: one for each of its bins.
 
+    >>> from undertow.queries import Count
     >>> numbers_of_states(Count("b"), ("a", "b"), [3, 4])
     [4]
     """
-    if not isinstance(query, Count):
-        return counts
-    return [sum(n for n, state in zip(counts, domain, strict=True) if state in query.states)]
+    count = dict(zip(domain, counts, strict=True))
+    return [sum(count[state] for state in states) for states in query.bins(domain)]
 
 
 def _filled(data: "Data", domain: tuple[State, ...]) -> int | None:

@@ -17,7 +17,7 @@ from undertow.data.records import check_order
 from undertow.errors import InvalidInput
 from undertow.models.fitting.tally import MOST_STATES
 from undertow.models.pedigrees import GENOTYPES
-from undertow.queries import AnyQuery, Count, Histogram, Linear, Mean, State, Sum, Transitions
+from undertow.queries import AnyQuery, Histogram, Linear, Mean, State, Sum
 
 if TYPE_CHECKING:
     import polars as pl
@@ -282,8 +282,8 @@ def _of_values(
     record = data.record
     column = data.value
     tests: list[tuple[str | None, str, pl.Expr]] = [(column, "is missing", ~record.there)]
-    query = None if query is None else query.counted
-    if isinstance(query, Count | Histogram | Transitions) or (query is not None and states):
+    query = None if query is None else query.exact_query
+    if query is not None and (states or query.integral):
         domain = states or domain_of(query, states)
         code = record.positions(domain, named=bool(states))
         foreign = record.there & code.is_null()

@@ -21,17 +21,17 @@ from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
-from undertow.models.fitting.checks import Autocorrelation, Dynamics, memory
 from undertow.models.fitting.fit import FittedChain, fit_chain
 from undertow.models.fitting.hidden import Unbroken, fit_hidden, log_likelihood, unbroken
+from undertow.models.fitting.hypotheses import Autocorrelation, Dynamics, memory
 from undertow.models.fitting.tally import Tally, tally
 from undertow.models.hidden import HiddenChain
-from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
+from undertow.models.validation import check_prior, warn_fitted
 from undertow.numerics import Seed, check_count, check_epsilon, check_listed
 from undertow.plan import Plan
-from undertow.planning.acceptance import under
+from undertow.planning.acceptance import leakage_under
 from undertow.planning.budget import budget_for
 from undertow.queries import State
 from undertow.rounding import above, below, columns
@@ -54,7 +54,7 @@ PIECES = (
 
 @dataclass(frozen=True, slots=True)
 class OrderCase:
-    """One way to remember: a fitted model, how well it describes the records, and what it costs.
+    """One order of memory: a fitted model, its fit to the records, and its cost.
 
     ``hidden`` is the number of hidden states for each symbol, 0 for a chain of ``order``;
     ``attractive`` says that they were fitted among laws that can be planned with.
@@ -77,7 +77,7 @@ class OrderCase:
 
     @property
     def plans(self) -> bool:
-        """Whether plans can be made with the model, whatever attackers know."""
+        """Whether plans can be made with the model against any adversary."""
         return self.attractive if self.hidden else self.order < 3
 
     @property
@@ -157,7 +157,7 @@ class OrderTable(ResultTable):
         return min((case for case in self.cases if case.plans), key=lambda case: case.bic)
 
     def words(self) -> str:
-        """Return in a sentence what was tried and what came out."""
+        """Describe the orders and the best of them in a sentence."""
         names = ", ".join(case.name for case in self.cases)
         text = f"tried {names}: the least BIC has {self.best.name} ({self.best.bic:.0f})"
         if self.best is not self.plannable:
@@ -298,7 +298,7 @@ def _fits(
     data: Any, states: Sequence[State] | None, orders: list[int], hidden: tuple[int, ...],
     prior: float, starts: int, seed: Seed,
 ) -> tuple[Iterator[_Fit], Tally]:  # fmt: skip
-    """Return the fits, one by one, and what was counted of the records."""
+    """Return the fits, one by one, and the counts of the records."""
     if _counted(data):
         fitted = isinstance(data, FittedChain)
         counted = (data if fitted else fit_chain(data, states, prior=1.0, public=True)).tally
@@ -392,9 +392,9 @@ def _case(
     hidden = HiddenChain.of(model)  # type: ignore[arg-type]
     reason, scale, leak = None, None, None
     try:
-        scale = _noise(_asked(model, hidden, against), limit, against)
+        scale = _noise(_sharpest_class(model, hidden, against), limit, against)
         if plan is not None:
-            leak = under(plan, _asked(model, hidden, plan.against))
+            leak = leakage_under(plan, _sharpest_class(model, hidden, plan.against))
     except (NotSupported, InvalidModel) as refusal:
         reason = str(refusal)
     bic = parameters * math.log(records) - 2 * likelihood
@@ -404,8 +404,8 @@ def _case(
     )  # fmt: skip
 
 
-def _asked(model: AnyModel, hidden: HiddenChain, against: Against) -> AnyModel:
-    """Return the model as whoever proves the most about it knows it."""
+def _sharpest_class(model: AnyModel, hidden: HiddenChain, against: Against) -> AnyModel:
+    """Return the model in the class with the sharpest proofs."""
     return hidden if against == "ignorant" and model.family == "second-order" else model
 
 

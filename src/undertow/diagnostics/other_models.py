@@ -27,7 +27,7 @@ from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_listed, check_positive
 from undertow.plan import Plan
-from undertow.planning.acceptance import under
+from undertow.planning.acceptance import leakage_under
 from undertow.rounding import above, below, columns
 
 __all__ = [
@@ -47,7 +47,7 @@ Verdict = Literal["kept", "broken", "open"]
 
 @dataclass(frozen=True, slots=True)
 class ModelCase:
-    """One model and what the plan's mechanism leaks under it, or the reason why that is unknown.
+    """One model and the leakage of the plan's mechanism under it, or why that is unknown.
 
     ``factors`` are the odds of leaving each state, relative to the plan's chain (grid only).
     ``whole`` says whether the upper end holds for all that the name says; it does not where
@@ -166,7 +166,7 @@ def robustness(
     others: Mapping[str, AnyModel] | Sequence[AnyModel] | None = None,
     tick: Callable[[], object] | None = None,
 ) -> Robustness:
-    """Return what the mechanism of a plan leaks under models other than its own.
+    """Return the leakage of the mechanism of a plan under models other than its own.
 
     Parameters
     ----------
@@ -216,17 +216,19 @@ def _cases(
         yield _region(plan, fitted, confidence)
     if second_order is None and fitted is not None and fitted.triples is not None:
         yield _guarded(
-            "second order", "second order", lambda: under(plan, SecondOrderChain.from_fit(fitted))
+            "second order",
+            "second order",
+            lambda: leakage_under(plan, SecondOrderChain.from_fit(fitted)),
         )
     elif second_order is not None:
-        yield _guarded("second order", "second order", lambda: under(plan, second_order))
+        yield _guarded("second order", "second order", lambda: leakage_under(plan, second_order))
     for check in plan.checks:
         model, known = check.alternative, fitted is not None or second_order is not None
         if model is not None and not (known and check.name in ("order", "sample")):
             name = f"check: {check.name}"
-            yield _guarded(name, "check", lambda model=model: under(plan, model))  # type: ignore[misc]
+            yield _guarded(name, "check", lambda model=model: leakage_under(plan, model))  # type: ignore[misc]
     for name, model in others.items():
-        yield _guarded(name, "other", lambda model=model: under(plan, model))  # type: ignore[misc]
+        yield _guarded(name, "other", lambda model=model: leakage_under(plan, model))  # type: ignore[misc]
 
 
 def _named(others: Mapping[str, AnyModel] | Sequence[AnyModel] | None) -> dict[str, AnyModel]:
@@ -266,7 +268,7 @@ def _grid(plan: "Plan[Any]", chain: MarkovChain, factors: Sequence[float]) -> It
         name = "odds of leaving " + ", ".join(f"x {factor:g}" for factor in shifts)
         moved = shifts if repeat == 2 else shifts * chain.size
         yield _guarded(
-            name, "grid", lambda moved=moved: under(plan, _moved(chain, moved)),  # type: ignore[misc]
+            name, "grid", lambda moved=moved: leakage_under(plan, _moved(chain, moved)),  # type: ignore[misc]
             factors=tuple(shifts),
         )  # fmt: skip
 
@@ -294,11 +296,11 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
     region = fitted.region(confidence)
     name = f"{confidence:.6g} region of the fit"
     chains = region.examples(plan.query)
-    corners = [_guarded("corner", "region", lambda c=c: under(plan, c)) for c in chains]  # type: ignore[misc]
+    corners = [_guarded("corner", "region", lambda c=c: leakage_under(plan, c)) for c in chains]  # type: ignore[misc]
     attained = [case.leakage for case in corners if case.leakage is not None]
     best = max(attained, key=lambda leak: leak.lower, default=None)
     try:
-        bound = under(plan, region)
+        bound = leakage_under(plan, region)
     except NotSupported:
         if best is None:
             return ModelCase(name, "region", None, "no corner of the region has a known leakage")

@@ -14,7 +14,7 @@ from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
-from undertow.models.fitting.fit import FittedChain, of_persons
+from undertow.models.fitting.fit import FittedChain, person_counts
 from undertow.numerics import Array, check_count, check_epsilon
 from undertow.planning.budget import Search, budget_for, largest_level
 
@@ -87,7 +87,7 @@ def persons(
         raise InvalidInput(
             f"a chain from MarkovChain.fit is required, found {type(fitted).__name__}"
         )
-    counts = of_persons(fitted.tally)
+    counts = person_counts(fitted.tally)
     counts = counts[counts.sum(axis=(1, 2)) >= check_count(least, "least (transitions)", 1)]
     if not len(counts):
         raise NotSupported(f"no person has {least} transitions; say a smaller least=...")
@@ -111,7 +111,7 @@ def persons(
 
 
 def _uppers(level: float, chains: Sequence[MarkovChain], against: Against) -> Array:
-    """Return upper ends of what a DP level leaks under each chain: one sweep for two states."""
+    """Return upper ends of the leakage of a DP level under each chain: one sweep for two states."""
     size = chains[0].size
     if size == 2:
         return chain_ceilings(level, chains, against)

@@ -12,9 +12,9 @@ from undertow.certificate import Leakage
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_count, check_epsilon, divide_up, down
 from undertow.plan import doubts
 from undertow.planning.budget import Search, budget_for, largest_level
@@ -232,7 +232,7 @@ class Renewal:
             "renew": self.period,
             "epsilon": self.epsilon,
             "records_per_period": self.records,
-            "protect_window": self.window.records,
+            "secret": self.window.to_dict(),
             "lower": self.leak.lower,
             "upper": self.leak.upper,
             "trait_over_a_year": self.trait,
@@ -253,7 +253,7 @@ def renewal(
     against: Against = "any",
     secret: Window | None = None,
 ) -> Renewal:
-    """Return what a level leaks that is spent afresh in every period.
+    """Return the leakage of a level that is spent afresh in every period.
 
     Whatever is released in a period reads the records of that period only, and is together
     ``epsilon``-DP for one replaced record of the ``model``'s series; ``records`` of them make a
@@ -324,14 +324,16 @@ def by_persistence(
         if not 0.5 <= p < 1:
             raise InvalidInput(f"a persistence lies in [0.5, 1), found {p:g}")
     chains = [MarkovChain([[p, 1 - p], [1 - p, p]]) for p in stays]
-    spent = tuple(check_epsilon(level, "epsilon") for level in levels)
-    rows = tuple(tuple(leakage(PureDP(level), chain).upper for chain in chains) for level in spent)
+    epsilons = tuple(check_epsilon(level, "epsilon") for level in levels)
+    rows = tuple(
+        tuple(leakage(PureDP(level), chain).upper for chain in chains) for level in epsilons
+    )
     budgets = []
     for chain in chains:
 
         def measure(level: float, chain: MarkovChain = chain) -> Leakage:
             return leakage(PureDP(level), chain)
 
-        found = largest_level(measure, chain, check_epsilon(limit, "limit"), _DRAWN)
-        budgets.append(found)
-    return Persistence(stays, spent, rows, limit, tuple(budgets))
+        level = largest_level(measure, chain, check_epsilon(limit, "limit"), _DRAWN)
+        budgets.append(level)
+    return Persistence(stays, epsilons, rows, limit, tuple(budgets))

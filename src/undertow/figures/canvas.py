@@ -30,6 +30,7 @@ __all__ = [
     "over",
     "plain",
     "released_figure",
+    "ticks",
 ]
 
 
@@ -182,7 +183,7 @@ def released_figure(bars: Sequence[Bar]) -> str:
         f'<line x1="{x(tick)}" x2="{x(tick)}" y1="4" y2="{foot}" stroke="#E4E4E4"/>'
         f'<text x="{x(tick)}" y="{foot + 16}" fill="{GREY}" text-anchor="middle">'
         f"{tick:,.10g}</text>"
-        for tick in _ticks(low, high)
+        for tick in ticks(low, high)
     ]
     for place, e in enumerate(drawn):
         y = _ROW * place + _ROW // 2 + 4
@@ -223,9 +224,16 @@ def _span(drawn: Sequence[Bar]) -> tuple[float, float]:
     return low - rest, high + rest
 
 
-def _ticks(low: float, high: float) -> list[float]:
-    """Return four to eight round numbers inside a range."""
-    size = 10.0 ** math.floor(math.log10((high - low) / 4))
-    step = next(size * m for m in (5, 2, 1) if (high - low) / (size * m) >= 4 or m == 1)
-    first, last = math.ceil(low / step), math.floor(high / step)
-    return [step * n for n in range(first, last + 1)]
+def ticks(low: float, high: float, most: int = 8, *, whole: bool = False) -> list[float]:
+    """Return round numbers inside a range, at most about ``most``; ``whole`` ones if asked for.
+
+    >>> ticks(0, 1, 6), ticks(-3, 40)
+    ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.0, 10.0, 20.0, 30.0, 40.0])
+    """
+    least = (high - low) / max(most, 1)
+    size = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
+    for step in (size * factor for factor in (1, 2, 2.5, 5, 10, 20, 25, 50, 100)):
+        first, last = math.ceil(low / step - 1e-9), math.floor(high / step + 1e-9)
+        if last - first + 1 <= most and not (whole and step != int(step)):
+            return [float(f"{step * count:.12g}") for count in range(first, last + 1)]
+    return [low, high]

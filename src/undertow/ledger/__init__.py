@@ -12,8 +12,8 @@ def reached(checkpoint: str) -> None:
 
     Every write of the ledger passes ``<what>-begun`` (the database is locked, nothing written),
     ``<what>-written`` (written, not committed) and ``<what>-committed``, where what is ``create``,
-    ``migrate``, ``open``, ``limit``, ``reserve``, ``begin``, ``confirm``, ``cancel``, ``shape``,
-    ``forget`` or ``roles``. So does what keeps and removes the key file of a release: ``hold`` (a
+    ``open``, ``limit``, ``reserve``, ``begin``, ``confirm``, ``cancel``, ``shape``, ``forget`` or
+    ``roles``. So does what keeps and removes the key file of a release: ``hold`` (a
     draft, whole, under its name) and ``wipe`` (there, overwritten, gone). Tests put a function
     here that kills, cuts a connection or waits.
 

@@ -1,13 +1,15 @@
 """Terms, entries, spent and remaining budget of one data set of a ledger."""
 
 import math
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from typing import Literal
 
 from undertow.certificate import Leakage
 from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerDamaged
-from undertow.ledger.amounts import Spend, highest, round_down, worst
+from undertow.ledger.amounts import Spend, highest, round_down, round_up, worst
+from undertow.ledger.entries import Spends
 from undertow.ledger.replay import entries_of
 from undertow.ledger.rules import (
     Entry,
@@ -17,6 +19,7 @@ from undertow.ledger.rules import (
     exchanged,
     exchanged_at_delta,
     region,
+    settled,
     tested_of,
 )
 from undertow.ledger.store import Store, Transaction
@@ -25,7 +28,7 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_count
 from undertow.plan import Suggested, checked
 
-__all__ = ["Balance", "Named"]
+__all__ = ["Balance", "Named", "levels_after"]
 
 Named = Literal["any", "ignorant", "informed"]
 
@@ -200,6 +203,27 @@ class Balance:
         if account is None:
             raise LedgerDamaged(f"the data set {self.dataset!r} is no longer in the ledger")
         return account
+
+
+def levels_after(entries: Sequence[Entry], unit: Unit) -> Iterator[tuple[Entry, float]]:
+    """Yield the entries that are not cancelled, by time, with the level of the data set after each.
+
+    Levels of entries on different records do not add up; those that touch the same records do. The
+    level is inf after a redaction. Spends without a DP level (Gaussian noise) are not in it.
+
+    >>> one = Entry("a", "release", 0.5, None, Scope(start=0, end=7), {}, at="2026-01-05T09:00")
+    >>> two = Entry("b", "release", 0.5, None, Scope(start=7, end=9), {}, at="2026-01-06T09:00")
+    >>> [level for _, level in levels_after([one, two], "record")]
+    [0.5, 0.5]
+    """
+    layout, spends = Layout(), Spends()
+    live = (entry for entry in entries if entry.status != "cancelled")
+    for entry in sorted(live, key=lambda each: each.at):
+        where = region(layout, entry.scope, unit)
+        layout = settled(layout, entry, unit, where)
+        spends.add(where, entry.spend)
+        most = highest(spends.most(region(layout, Scope(), unit)))
+        yield entry, math.inf if entry.kind == "redaction" else round_up(most.level)
 
 
 def _searched(

@@ -15,11 +15,11 @@ from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, NotSupp
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.amounts import Spend, round_up, worst
 from undertow.ledger.rules import REST, Entry, Region, Segment, Terms, exact_level, overlay
+from undertow.models.base import stands_for
 from undertow.models.fitting.checks import accept_option, accepted, check_accepted
 from undertow.models.records import RecordDescription
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_choice, check_number, check_positive, shown, up
 from undertow.secrets import Person, Window
 

@@ -25,7 +25,7 @@ from undertow.data.scopes import HIGH, LOW, Scope
 from undertow.errors import BudgetExceeded, LedgerConflict, NothingToProtect, NotSupported
 from undertow.ledger.amounts import NOTHING, Spend, highest, root_up, round_down, round_up
 from undertow.mechanisms import DiscreteLaplace, MetricDP, PureDP, Unit
-from undertow.models.fitting.checks import Check, privately, worst_of
+from undertow.models.fitting.checks import Check, private_checks, worst_of
 from undertow.models.fitting.private import PrivateFit
 from undertow.models.records import RecordDescription, weakest
 from undertow.models.sets import AnyModel, model_from_dict
@@ -798,7 +798,7 @@ def believed(terms: Terms) -> AnyModel:
     """
     model = model_from_dict(terms.model)
     tested = tuple(replace(check, leakage=None) for check in tested_of(terms))
-    checks = worst_of([tested, privately(terms.missed) if terms.missed else ()])
+    checks = worst_of([tested, private_checks(terms.missed) if terms.missed else ()])
     if terms.missed:
         model = model.with_origin(weakest((model.origin, "private")))
     return model.with_checks(checks) if checks else model

@@ -28,12 +28,11 @@ from undertow.errors import InvalidInput, LedgerDamaged, LedgerError, LedgerUnav
 from undertow.files import sync_directory
 from undertow.ledger.memory import file_name
 from undertow.ledger.seals import Seal
-from undertow.ledger.tables import EVENTS, LEDGER, MIGRATIONS, VERSION, fill, migrate
+from undertow.ledger.tables import EVENTS, LEDGER, VERSION, fill
 from undertow.ledger.transactions import Head, Transaction
 
 __all__ = [
     "DURABILITY",
-    "MIGRATIONS",
     "PASSWORD_WORDS",
     "VERSION",
     "WAIT",
@@ -132,7 +131,7 @@ _ACTING = (
 )
 """What in a SQLite file acts by itself; a virtual table has no page of its own."""
 
-_OWN_ROW = sa.select(sa.text("*")).select_from(LEDGER)  # a ledger of version 1 has fewer columns
+_OWN_ROW = sa.select(sa.text("*")).select_from(LEDGER)  # another version may have other columns
 _OWN_ROW_LOCKED = _OWN_ROW.with_for_update()
 
 _OPENING: ContextVar[str] = ContextVar("opening")
@@ -165,7 +164,7 @@ class Store:
         return f"Store({self.place!r})"
 
     def prepare(self, *, needed: bool = False) -> bool:
-        """Return whether there is a ledger; migrate an old one, refuse what is none.
+        """Return whether there is a ledger; refuse what is none, or of another version.
 
         ``needed`` refuses that there is none.
         """
@@ -184,11 +183,7 @@ class Store:
                         f"{self.place} is a database of something else; name another file"
                     )
                 return False
-            row = self._row(connection)
-            self.seen = row.get("id") or ""
-        if row["version"] < VERSION:
-            with self._connected(writing="migrate") as connection:
-                migrate(connection, self._row(connection)["version"], self.place)
+            self.seen = self._row(connection).get("id") or ""
         return True
 
     def create(self) -> None:
@@ -289,25 +284,21 @@ class Store:
             )
 
     def _row(self, connection: sa.Connection) -> sa.RowMapping:
-        """Return the ledger's own row, of any version; writing in PostgreSQL locks it."""
+        """Return the ledger's own row; writing in PostgreSQL locks it."""
         writing = connection.get_execution_options().get("writing")
         rows = connection.execute(_OWN_ROW_LOCKED if writing else _OWN_ROW).mappings().all()
         if len(rows) != 1 or type(version := rows[0].get("version")) is not int:
             raise self._lost()
-        if version > VERSION:
+        if version != VERSION:
             raise LedgerUnavailable(
-                f"{self.place} has version {version}, this undertow knows versions up to "
-                f"{VERSION}; use a newer undertow"
+                f"{self.place} has version {version}, this undertow reads version {VERSION}; use "
+                f"{'a newer undertow' if version > VERSION else 'the undertow that made it'}"
             )
         return rows[0]
 
     def _head(self, connection: sa.Connection) -> Head:
-        """Return the end of the chain and the seal, of a ledger of this version."""
+        """Return the end of the chain and the seal."""
         row = self._row(connection)
-        if row["version"] != VERSION:
-            raise LedgerUnavailable(
-                f"{self.place} was changed to version {row['version']} meanwhile; open it again"
-            )
         if [type(row.get(one)) for one in ("seq", "hash", "id")] != [int, str, str]:
             raise self._lost()
         if "key_mark" not in row:

@@ -1,26 +1,24 @@
-"""The tables of a ledger, and what brings those of an older version to this one.
+"""The tables of a ledger.
 
 ``undertow_events`` is the account: rows are only ever appended, each with the hash of the row
 before it. All else is derived from it in the same transaction: ``undertow_datasets`` (terms and
 layout of each data set), ``undertow_segments`` (what the records of each cell have spent) and the
-one row of ``undertow_ledger`` (schema version, number and hash of the last event, and since
-version 2 the ledger's id and the mark of its key). That row is also the lock: a writer holds it
-from its first read to its commit.
+one row of ``undertow_ledger`` (schema version, number and hash of the last event, the ledger's id
+and the mark of its key). That row is also the lock: a writer holds it from its first read to its
+commit.
 """
 
 import secrets
-from collections.abc import Callable
 from functools import lru_cache
 
 import sqlalchemy as sa
 
-from undertow.errors import LedgerUnavailable
 from undertow.ledger.seals import Seal
 
-__all__ = ["DATASETS", "EVENTS", "LEDGER", "MIGRATIONS", "SEGMENTS", "VERSION", "fill", "migrate"]
+__all__ = ["DATASETS", "EVENTS", "LEDGER", "SEGMENTS", "VERSION", "fill"]
 
 VERSION = 2
-"""The schema that this code reads and writes; older ones are migrated, newer ones refused."""
+"""The schema that this code reads and writes; any other is refused."""
 
 _META = sa.MetaData()
 LEDGER = sa.Table(
@@ -81,31 +79,3 @@ def _making(dialect: sa.Dialect) -> list[str]:
         *(sa.schema.CreateIndex(i, if_not_exists=True) for t in tables for i in t.indexes),
     ]
     return [str(one.compile(dialect=dialect)) for one in statements]
-
-
-def _named(connection: sa.Connection) -> None:
-    """Migrate version 1 to 2: add the ledger's id, and an empty column for the mark of a key.
-
-    The id follows from the first event, so that all copies of the ledger get the same.
-    """
-    there = {column["name"] for column in sa.inspect(connection).get_columns(LEDGER.name)}
-    for column in ("id", "key_mark"):
-        if column not in there:
-            connection.exec_driver_sql(f"ALTER TABLE {LEDGER.name} ADD COLUMN {column} TEXT")
-    first = connection.execute(sa.select(EVENTS.c.hash).where(EVENTS.c.seq == 1)).scalar()
-    named = sa.update(LEDGER).where(LEDGER.c.id.is_(None))
-    connection.execute(named.values(id=str(first or secrets.token_hex(16))[:32]))
-
-
-MIGRATIONS: dict[int, Callable[[sa.Connection], None]] = {1: _named}
-"""What brings a ledger of a version to the next one; events are never rewritten."""
-
-
-def migrate(connection: sa.Connection, version: int, place: str) -> None:
-    """Bring an old schema to this one, in one transaction."""
-    while version < VERSION:
-        if version not in MIGRATIONS:
-            raise LedgerUnavailable(f"{place} has version {version}, which cannot be migrated")
-        MIGRATIONS[version](connection)
-        version += 1
-        connection.execute(sa.update(LEDGER).values(version=version))

@@ -52,7 +52,7 @@ factorial)."""
 
 @dataclass(frozen=True, slots=True)
 class Attractiveness:
-    """Whether a law is attractive, true only if that is certain, and by how much.
+    """Attractiveness (MTP2) of a law: true only if it is certain, with its margin.
 
     ``margin`` is the least second difference, rounded down; at least 0 if the law is attractive.
     ``alternating`` is that of the same law with every second record relabelled, where that makes
@@ -77,7 +77,7 @@ class Attractiveness:
 
 
 def is_attractive(model: Model) -> Attractiveness:
-    """Return whether every record of a model pulls every other one its own way, and how strongly.
+    """Return whether a model is attractive (its law is MTP2), and by what margin.
 
     For chains of order one (states in their order) and two (two states), hidden chains, trees and
     networks; of other models nothing is known, and the answer is no. Chains of order two: exact, by
@@ -87,14 +87,14 @@ def is_attractive(model: Model) -> Attractiveness:
 
     >>> from undertow import MarkovChain
     >>> from undertow.models import SecondOrderChain
-    >>> found = is_attractive(MarkovChain([[.9, .1], [.3, .7]]))
-    >>> bool(found), round(found.margin, 4)
+    >>> verdict = is_attractive(MarkovChain([[.9, .1], [.3, .7]]))
+    >>> bool(verdict), round(verdict.margin, 4)
     (True, 3.0445)
     >>> breathing = SecondOrderChain([[[.72, .28], [.42, .58]], [[.9, .1], [.36, .64]]])
     >>> bool(is_attractive(breathing)), round(is_attractive(breathing).margin, 2)
     (False, -1.25)
     """
-    if not hasattr(model, "describe"):
+    if not isinstance(model, Model):
         raise InvalidInput(f"a model is required, found {type(model).__name__}")
     known: dict[str, Callable[[Any], Attractiveness]] = {
         "markov-chain": _chain,
@@ -107,7 +107,9 @@ def is_attractive(model: Model) -> Attractiveness:
     return Attractiveness(-math.inf, reason=f"not known for {model.describe()}")
 
 
-_ZERO = "a transition or a table has a probability of 0, and the theorem is about positive laws"
+_ZERO_PROBABILITY = (
+    "a transition or a table has a probability of 0, and the theorem is about positive laws"
+)
 
 
 def _chain(chain: Any) -> Attractiveness:
@@ -115,7 +117,7 @@ def _chain(chain: Any) -> Attractiveness:
     if chain.size < 2:
         return Attractiveness(-math.inf, reason="the records have one value")
     if not (steps > 0).all():
-        return Attractiveness(-math.inf, reason=_ZERO)
+        return Attractiveness(-math.inf, reason=_ZERO_PROBABILITY)
     margin = min(kernel_margin(step) for step in steps)
     other = None
     if chain.size == 2:  # every second record relabelled: rows, or columns, change places
@@ -130,7 +132,7 @@ def _second_order(chain: Any) -> Attractiveness:
             -math.inf, reason=f"order two is checked for two states, found {chain.size}"
         )
     if not (chain.transition > 0).all():
-        return Attractiveness(-math.inf, reason=_ZERO)
+        return Attractiveness(-math.inf, reason=_ZERO_PROBABILITY)
     margin, other = order_margin(chain.transition), order_margin(chain.transition, True)
     reason = "" if margin >= 0 else "given some context two records push each other apart"
     return Attractiveness(margin, other, reason)
@@ -152,7 +154,7 @@ def _hidden(chain: Any) -> Attractiveness:
 
 def _network(network: Any) -> Attractiveness:
     if not all((table > 0).all() for table in network.tables):
-        return Attractiveness(-math.inf, reason=_ZERO)
+        return Attractiveness(-math.inf, reason=_ZERO_PROBABILITY)
     scopes = [(*parents, place) for place, parents in enumerate(network.parents)]
     margin = network_margin(network.tables, scopes)
     reason = "" if margin >= 0 else "two records push each other apart, given some values of others"
@@ -356,7 +358,7 @@ def _table_margin(table: Array, axes: tuple[int, ...]) -> float:
 def attractive_order(
     tables: Sequence[Array], scopes: Sequence[tuple[int, ...]], variables: int
 ) -> tuple[bool, ...] | None:
-    """Return which variables are to be read in reverse for a positive product to be attractive.
+    """Return the variables whose states to reverse so that a positive product is attractive.
 
     Reversing the order of one variable's values turns the sign of all its second differences, so
     every pair asks for the same order of both, or for opposite ones; a walk through the pairs
@@ -367,7 +369,7 @@ def attractive_order(
     >>> attractive_order([np.array([.5, .5]), step, step], [(0,), (0, 1), (1, 2)], 3)
     (False, True, False)
     """
-    asked: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
+    signs: dict[int, list[tuple[int, bool]]] = {variable: [] for variable in range(variables)}
     for pair, (some, theirs) in _holding(tables, scopes).items():
         turned = [np.flip(t, s.index(pair[0])) for t, s in zip(some, theirs, strict=True)]
         fits = [_pair_margin(each, theirs, pair) >= 0 for each in (some, turned)]
@@ -375,17 +377,17 @@ def attractive_order(
             return None
         if not all(fits):  # a pair that fits both ways asks for nothing
             for one, other in (pair, pair[::-1]):
-                asked[one].append((other, fits[1]))
-    found: dict[int, bool] = {}
+                signs[one].append((other, fits[1]))
+    flips: dict[int, bool] = {}
     for root in range(variables):
-        stack = [] if root in found else [root]
-        found.setdefault(root, False)
+        stack = [] if root in flips else [root]
+        flips.setdefault(root, False)
         while stack:
             one = stack.pop()
-            for other, apart in asked[one]:
-                if other not in found:
-                    found[other] = found[one] ^ apart
+            for other, apart in signs[one]:
+                if other not in flips:
+                    flips[other] = flips[one] ^ apart
                     stack.append(other)
-                elif found[other] != found[one] ^ apart:
+                elif flips[other] != flips[one] ^ apart:
                     return None
-    return tuple(found[variable] for variable in range(variables))
+    return tuple(flips[variable] for variable in range(variables))

@@ -1,10 +1,13 @@
-"""What every correlation model is: a frozen description of how records depend on each other."""
+"""The base class of correlation models: frozen descriptions of how records depend on each other."""
 
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from copy import copy
+from dataclasses import dataclass, replace
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
-from undertow.errors import NotSupported, UnknownState
+from undertow.errors import MethodRefused, NotSupported, UnknownState
+from undertow.models.fitting.checks import Check, estimated, mark_accounted
 from undertow.models.records import (
     UNSTATED,
     Origin,
@@ -18,23 +21,40 @@ from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
     from undertow.models.chains import MarkovChain
-    from undertow.models.fitting.checks import Check
     from undertow.models.lowered import LoweredLaw
 
-__all__ = ["Model"]
+__all__ = ["Model", "advise_point", "stands_for"]
 
 M = TypeVar("M", bound="Model")
 
 
+@dataclass(frozen=True, slots=True)
+class Provenance:
+    """What is stated of a model beside its law: its records, its origin, its checks, its region.
+
+    None: not stated. ``source`` is the model that this one was derived from, and whether this one
+    stands for itself although the source stands for a region; checks are computed from it.
+    """
+
+    records: RecordDescription | None = None
+    origin: Origin = "hand"
+    checks: tuple[Check, ...] | None = None
+    region: "Model | None" = None
+    source: "tuple[Model, bool] | None" = None
+
+
+_UNSTATED = Provenance()
+
+
 class Model:
-    """What a model says about itself; the answers here are those of most models.
+    """Base class of models, with the answers that most of them give.
 
     A model is a frozen dataclass with this base, a ``kind``, ``describe``, ``to_dict`` and
     ``from_dict``, and a line in `undertow.models.registry` that names it and the module which
     proves its leakages.
     """
 
-    __slots__ = ("_checks", "_origin", "_records", "_region", "_source")
+    __slots__ = ("_provenance",)
 
     kind: ClassVar[str]
     """Its name in files, and in the registry."""
@@ -57,91 +77,97 @@ class Model:
             """The values that a record can have, () for numbers and where none are named."""
 
     @property
-    def checks(self) -> "tuple[Check, ...]":
-        """What was tested before the model was believed; () for one that was not fitted.
+    def checks(self) -> tuple[Check, ...]:
+        """The checks of the fit; () for a model that was not fitted.
 
-        A law that was made of a fit has the checks of the fit, computed when they are asked for.
+        A law derived from a fit has the checks of the fit, computed on first use.
         """
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is not None:
-            return found
-        source: tuple[Model, bool] | None = getattr(self, "_source", None)
-        if source is None:
+        provenance = self.provenance
+        if provenance.checks is not None:
+            return provenance.checks
+        if provenance.source is None:
             return ()
-        from undertow.models.standing import estimated
+        model, alone = provenance.source
+        checks = estimated(model.checks) if alone else model.checks
+        self._set_provenance(checks=checks)
+        return checks
 
-        model, alone = source
-        found = estimated(model.checks) if alone else model.checks
-        object.__setattr__(self, "_checks", found)
-        return found
+    def with_checks(self, checks: Sequence[Check]) -> Self:
+        """Return the same model with these checks; two such models are equal."""
+        return self._with(checks=tuple(checks))
 
-    def with_checks(self, checks: "Sequence[Check]") -> Self:
-        """Return the same model with what was tested; two such models are equal."""
-        return self._with("_checks", tuple(checks))
+    @property
+    def provenance(self) -> Provenance:
+        """What is stated beside the law; models that differ in it alone are equal."""
+        return getattr(self, "_provenance", _UNSTATED)
 
-    def _with(self, name: str, value: object) -> Self:
-        """Return a copy with one of the facts that are not part of what the model describes."""
+    def _set_provenance(self, **parts: Any) -> None:
+        """Set parts of the provenance; for constructors, and for what is computed once."""
+        object.__setattr__(self, "_provenance", replace(self.provenance, **parts))
+
+    def _with(self, **parts: Any) -> Self:
+        """Return a copy with other parts of the provenance."""
         other = copy(self)
-        object.__setattr__(other, name, value)
+        other._set_provenance(**parts)
         return other
 
     @property
     def records(self) -> RecordDescription:
-        """What one record of the model is: its step, its states, its series, its context."""
-        return getattr(self, "_records", UNSTATED)
+        """The description of one record: its step, its states, its series, its context."""
+        return self.provenance.records or UNSTATED
 
     def _state_step(self, every: str | int | None) -> None:
-        """Keep the step between records, if it was said; for constructors."""
+        """Set the step between records, if it is stated; for constructors."""
         if every is not None:
-            object.__setattr__(self, "_records", RecordDescription(every=every))
+            self._set_provenance(records=RecordDescription(every=every))
 
     def with_records(self, records: RecordDescription) -> Self:
         """Return the same model for records of this description; two such models are equal."""
-        return self._with("_records", records)
+        return self._with(records=records)
 
-    def passed_on(self, other: M, checks: "Sequence[Check] | None" = None) -> M:
-        """Return another model of the same records, with what was said and tested of these.
+    def passed_on(self, other: M, checks: Sequence[Check] | None = None) -> M:
+        """Return another model of the same records, with their description, origin and checks.
 
         ``checks`` are those that stand for the other model, by default this one's.
         """
         tested = self.checks if checks is None else checks
-        found = self._told(other)
-        return found.with_checks(tested) if tested else found
+        copied = self._with_description(other)
+        return copied.with_checks(tested) if tested else copied
 
-    def _told(self, other: M) -> M:
+    def _with_description(self, other: M) -> M:
         """Return another model with the origin of this one, and what its records are."""
-        found = other.with_origin(weakest((other.origin, self.origin)))
-        return found.with_records(self.records) if self.records else found
+        copied = other.with_origin(weakest((other.origin, self.origin)))
+        return copied.with_records(self.records) if self.records else copied
 
     def derived(self, other: M, *, alone: bool = True) -> M:
-        """Return another law that was made of this model, with what was said and tested of it.
+        """Return another law derived from this model, with its description, origin and checks.
 
-        Its checks are this model's, computed when they are asked for. ``alone``: the other law
+        Its checks are this model's, computed on first use. ``alone``: the other law
         stands for itself, also where this model stands for a region; its checks then say that the
         estimate is taken for the truth.
         """
-        found = self._told(other)
-        found = copy(found) if found is other else found
-        object.__setattr__(found, "_source", (self, alone and self._estimate()))
-        return found
+        copied = self._with_description(other)
+        copied = copy(copied) if copied is other else copied
+        copied._set_provenance(source=(self, alone and self._estimate()))
+        return copied
 
     def _estimate(self) -> bool:
-        """Tell whether the model is an estimate that stands for a region."""
+        """Return whether the model is an estimate that stands for a region."""
         return self.plausible_region() is not None
 
     def plausible_region(self) -> "Model | None":
-        """Return the models that the records of a fit leave plausible; None for one by hand."""
-        return getattr(self, "_region", None)
+        """Return the confidence region of a fit as a model; None for a model written by hand."""
+        return self.provenance.region
 
     def with_region(self, region: "Model") -> Self:
-        """Return the same model, which stands for a region of models (`undertow.models.standing`).
+        """Return the same model, which stands for a region of models (see `stands_for`).
 
         Two such models are equal: what it stands for is not what it describes.
         """
-        return self._with("_region", region)
+        return self._with(region=region)
 
     def point(self) -> "Model":
-        """Return the single model of a fit as if it were the truth; a model by hand is its own.
+        """Return the point estimate of a fit as a model; for a model written by hand, itself.
 
         Its checks say so: nothing about the errors of estimation is tested or accounted for.
         """
@@ -159,39 +185,40 @@ class Model:
         return query.valued(self.states, () if rule is None else rule.cuts)
 
     def state_rule(self) -> StateRule | None:
-        """Return how a value becomes a state, None where nobody said or the members differ."""
+        """Return how a value becomes a state; None if it is not stated or the members differ."""
         rules = {model.records.state for model in (self, *self.members())} - {None}
         return rules.pop() if len(rules) == 1 else None
 
     @property
     def origin(self) -> Origin:
-        """Where the model comes from: written by hand, or fitted to which kind of records."""
-        return getattr(self, "_origin", "hand")
+        """The origin of the model: written by hand, or fitted to public or private records."""
+        return self.provenance.origin
 
     def with_origin(self, origin: Origin) -> Self:
         """Return the same model of another origin; two such models are equal."""
-        return self if check_origin(origin) == self.origin else self._with("_origin", origin)
+        return self if check_origin(origin) == self.origin else self._with(origin=origin)
 
     def __reduce_ex__(self, protocol: Any) -> Any:
-        """Copy and pickle what is known of the model with it; a dataclass takes its fields only."""
-        made = super().__reduce_ex__(protocol)
-        if hasattr(self, "_source"):
-            _ = self.checks  # what the model was made of stays here
-        slots = [name for name in Model.__slots__ if name != "_source"]
-        known = {name: getattr(self, name) for name in slots if hasattr(self, name)}
-        return (_restored, (*made[:2], made[2], known)) if known else made
+        """Copy and pickle a model with its provenance; a dataclass takes its fields only."""
+        reduced = super().__reduce_ex__(protocol)
+        if self.provenance is _UNSTATED:
+            return reduced
+        if self.provenance.source is not None:
+            _ = self.checks  # the model it was made of is not copied
+        provenance = replace(self.provenance, source=None)
+        return _restored, (*reduced[:2], reduced[2], provenance)
 
     def describe(self) -> str:
         """Return the model in one plain sentence."""
         raise NotImplementedError
 
     def law_dict(self) -> dict[str, Any]:
-        """Return what the model says of the law alone, JSON-ready, with a ``kind`` field."""
+        """Return a JSON-ready description of the law alone, with a ``kind`` field."""
         raise NotImplementedError
 
     @classmethod
     def from_law_dict(cls, description: Any) -> "Model":
-        """Return the model described by `law_dict`, or refuse what is none."""
+        """Return the model described by `law_dict`, or refuse the description."""
         raise NotImplementedError
 
     def to_dict(self) -> dict[str, Any]:
@@ -206,7 +233,7 @@ class Model:
 
     @classmethod
     def from_dict(cls, description: Any) -> Any:
-        """Return the model described by `to_dict`, or refuse what is none.
+        """Return the model described by `to_dict`, or refuse the description.
 
         Of a fit the plain model: counts of records are never written.
         """
@@ -223,7 +250,7 @@ class Model:
         return [self]
 
     def most_records(self) -> int | None:
-        """Return the most records that one person has, None if the model does not say."""
+        """Return the most records of one person; None if the model does not bound them."""
         return self.length
 
     def dependent_records(self) -> int | None:
@@ -239,7 +266,7 @@ class Model:
         return None
 
     def every_nth(self, step: int) -> "Model":
-        """Return the law of every ``step``-th record where it is a model of the same kind."""
+        """Return the law of every ``step``-th record, if it is a model of the same kind."""
         raise NotSupported(
             f"the records that are left of a {type(self).__name__} when only every nth is taken "
             "follow no model of that kind; fit one to records at the longer step, or take a "
@@ -247,15 +274,15 @@ class Model:
         )
 
     def examples(self, query: BaseQuery) -> "Sequence[Model]":
-        """Return laws of the class that data can be drawn from to answer a query, () if none."""
+        """Return laws of the class from which data can be drawn for a query; () if none."""
         return ()
 
     def lowered(self) -> "LoweredLaw | None":
-        """Return the records as what a chain of hidden states shows, None where they are not."""
+        """Return the law as a hidden Markov chain with its kernels; None if it is not one."""
         return None
 
     def unproved(self) -> str:
-        """Return what to do where no upper end of a leakage is known, "" if one usually is."""
+        """Return advice for queries without an upper end of the leakage; "" if none is needed."""
         return ""
 
     def reach(self) -> str:
@@ -263,15 +290,15 @@ class Model:
         return ""
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return what a guarantee under the model says nothing about, for its assumptions."""
+        """Return what a guarantee under the model does not cover, as assumptions to print."""
         return ()
 
     def order(self) -> tuple[Any, ...]:
-        """Return the names of the records of its examples in its own order, () if it is theirs."""
+        """Return the record names of `examples` in the model's own order; () if they agree."""
         return ()
 
     def index(self, state: State) -> int:
-        """Return the place of a state; of 1 and True, and 1 and 1.0, the one of the same type.
+        """Return the number of a state; 1, True and 1.0 are told apart by their types.
 
         >>> from undertow.models.chains import MarkovChain
         >>> MarkovChain([[.5, .5], [.5, .5]], states=("a", "b")).index("b")
@@ -290,14 +317,58 @@ class Model:
         raise UnknownState(f"the model has no state {state!r}; its states are {known}")
 
 
-def _restored(make: Any, arguments: tuple[Any, ...], state: Any, known: dict[str, Any]) -> Any:
-    """Return a copied model with what was known of it beside its fields."""
-    model: Any = make(*arguments)
-    if hasattr(model, "__setstate__"):
-        model.__setstate__(state)
-    else:  # no dataclass: attributes, or these and slots
+def _restored(
+    make: Callable[..., Model], arguments: tuple[Any, ...], state: Any, provenance: Provenance
+) -> Model:
+    """Return a copied model with its provenance."""
+    model = make(*arguments)
+    restore = getattr(model, "__setstate__", None)  # of dataclasses with slots
+    if restore is not None:
+        restore(state)
+    else:  # attributes, or a pair of attributes and slots
         for part in state if isinstance(state, tuple) else (state,):
-            known = {**(part or {}), **known}
-    for name, value in known.items():
-        object.__setattr__(model, name, value)
+            for name, value in (part or {}).items():
+                object.__setattr__(model, name, value)
+    object.__setattr__(model, "_provenance", provenance)
     return model
+
+
+def stands_for(model: Model) -> Model:
+    """Return the model that guarantees are given for.
+
+    A fit of order one stands for its confidence region (0.95 unless another confidence is given); a
+    set for what its members stand for; all other models for themselves.
+
+    >>> from undertow.models.chains import MarkovChain
+    >>> chain = MarkovChain.from_counts([[90, 10], [9, 21]], public=True)
+    >>> stands_for(chain).kind, stands_for(chain.point()).kind
+    ('box', 'markov-chain')
+    """
+    region = model.plausible_region()
+    if region is None:
+        return model
+    sentence = "; ".join(dict.fromkeys(region.disclaimers()))
+    return model.passed_on(region, mark_accounted(model.checks, "sample", sentence))
+
+
+@contextmanager
+def advise_point(model: Model) -> Iterator[None]:
+    """Add the advice to use `Model.point` to a refusal that concerns the region of a fit.
+
+    >>> from undertow.models.chains import MarkovChain
+    >>> with advise_point(MarkovChain.from_counts([[90, 10], [9, 21]], public=True)):
+    ...     raise NotSupported("no proof")
+    Traceback (most recent call last):
+    undertow.errors.NotSupported: no proof; this is a fit, which stands for its confidence region: \
+its point() takes the estimate for the truth, and the promise says so
+    """
+    try:
+        yield
+    except NotSupported as reason:
+        plain = type(reason) in (NotSupported, MethodRefused)  # others have parts of their own
+        if not plain or stands_for(model) is model:
+            raise
+        raise type(reason)(
+            f"{reason}; this is a fit, which stands for its confidence region: its point() takes "
+            "the estimate for the truth, and the promise says so"
+        ) from reason

@@ -12,12 +12,21 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, parts, square
 from undertow.models.base import Model
-from undertow.models.described import fields, names, numbers, text, whole
 from undertow.models.fitting.checks import NAMES, untested, without_alternatives
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.lowered import LoweredLaw
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import check_prior, probability_rows, state_names, warn_fitted
+from undertow.models.validation import (
+    check_prior,
+    fields,
+    names,
+    numbers,
+    probability_rows,
+    state_names,
+    text,
+    warn_fitted,
+    whole,
+)
 from undertow.numerics import (
     RAREST,
     Array,
@@ -60,7 +69,7 @@ __all__ = [
 Support = npt.NDArray[np.bool_]
 """Which entries of a law or a matrix are possible."""
 
-_LOOKED_AT = 4096
+_CHECKED_RECORDS = 4096
 """First records of a chain with a given start at which rare steps are looked for one by one: the
 last ones are looked at too, and in between the law of a state that is left for good falls."""
 
@@ -79,7 +88,7 @@ def reachable(matrix: Array | Support) -> Support:
 
 
 def one_closed_class(support: Array | Support) -> bool:
-    """Return whether a matrix has one closed class of states, so that its stationary law is unique.
+    """Return whether a matrix has one closed class of states (a unique stationary law).
 
     >>> one_closed_class(np.eye(2)), one_closed_class(np.array([[0.5, 0.5], [0, 1]]))
     (False, True)
@@ -121,12 +130,12 @@ def stationary_law(matrix: Array, support: Support | None = None) -> Array:
     if rare.size:
         raise InvalidModel(
             f"state number {rare[0]} can occur, but its probability under the stationary law is "
-            f"below {RAREST:g}: {_ADVICE}"
+            f"below {RAREST:g}: {_RARE_STEP_ADVICE}"
         )
     return law
 
 
-_ADVICE = (
+_RARE_STEP_ADVICE = (
     "numbers so small are lost when they are multiplied; write 0 for a step that is impossible, "
     "raise the probability of one that is not, or merge the state with another"
 )
@@ -161,7 +170,7 @@ def _refuse(laws: Array, possible: Support, steps: Array, first: int | None) -> 
         shorter = "" if first is None else ", or give the chain fewer records"
         raise InvalidModel(
             f"the step from state number {x} to {y} can occur, but the joint probability of its "
-            f"two records {at} is below {RAREST:g}: {_ADVICE}{shorter}"
+            f"two records {at} is below {RAREST:g}: {_RARE_STEP_ADVICE}{shorter}"
         )
 
 
@@ -174,8 +183,8 @@ def _laws(
     law, possible = initial, initial > 0
     support = transition > 0
     first = 0
-    while first < (min(steps, _LOOKED_AT) if alike else steps):
-        count = min(_LOOKED_AT, steps - first)
+    while first < (min(steps, _CHECKED_RECORDS) if alike else steps):
+        count = min(_CHECKED_RECORDS, steps - first)
         laws, states = np.empty((count, size)), np.empty((count, size), dtype=bool)
         for place in range(count):
             laws[place], states[place] = law, possible
@@ -417,7 +426,7 @@ class MarkovChain(Keyed, Model):
         return laws
 
     def law(self, record: int) -> Array:
-        """Return the law of one record, without walking through those before it.
+        """Return the law of one record, by powers of the matrix.
 
         >>> MarkovChain([[.9, .1], [.2, .8]], start=[1, 0]).law(1)
         array([0.9, 0.1])
@@ -514,10 +523,10 @@ class MarkovChain(Keyed, Model):
                 "small for a model; take a smaller step"
             )
         chain = MarkovChain(np.where(links, power, 0.0), self.states, length=length)
-        found = self.passed_on(chain, without_alternatives(self.checks))
-        found = found.with_records(self.records.thinned(step))
+        thinned = self.passed_on(chain, without_alternatives(self.checks))
+        thinned = thinned.with_records(self.records.thinned(step))
         region = self.plausible_region()
-        return found if region is None else found.with_region(region.every_nth(step))
+        return thinned if region is None else thinned.with_region(region.every_nth(step))
 
     def visited(self) -> "MarkovChain | None":
         """Return the chain on the states it can ever visit, or None if there is only one.
@@ -542,7 +551,7 @@ class MarkovChain(Keyed, Model):
         return self.derived(kept)
 
     def dependent_records(self) -> int | None:
-        """Return the longest stretch without a step that forgets everything.
+        """Return the longest stretch of records without an independent step.
 
         >>> MarkovChain([[.3, .7], [.3, .7]], length=30).dependent_records()
         1
@@ -562,16 +571,16 @@ class MarkovChain(Keyed, Model):
         """Return the chain for series of any length; none where steps differ."""
         if not self.homogeneous:
             return None
-        found = self.passed_on(MarkovChain(self.transition, self.states, self.start))
+        unbounded = self.passed_on(MarkovChain(self.transition, self.states, self.start))
         region = self.plausible_region()
-        return found if region is None else found.with_region(region.endless())  # type: ignore[arg-type]
+        return unbounded if region is None else unbounded.with_region(region.endless())  # type: ignore[arg-type]
 
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""
         return [self]
 
     def lowered(self) -> LoweredLaw:
-        """Return the chain with nothing hidden."""
+        """Return the chain as a law whose hidden states are the records' states."""
         steps = self.transition[None] if self.homogeneous else self.transition
         return LoweredLaw(np.array(steps), np.arange(self.size), np.array(self.initial))
 
@@ -580,7 +589,7 @@ class MarkovChain(Keyed, Model):
         return "the last one"
 
     def point(self) -> "MarkovChain":
-        """Return the estimate of a fit as if it were the truth; a chain by hand is its own.
+        """Return the point estimate of a fit as a chain; for a chain written by hand, itself.
 
         By default a fit stands for its confidence region. What is proved for the point holds if
         the estimate is exact, and its checks say that this is not so.
@@ -589,7 +598,7 @@ class MarkovChain(Keyed, Model):
         >>> chain.checks[0].outcome, chain.checks[0].words  # doctest: +ELLIPSIS
         ('not tested', 'the estimate itself is taken for the truth; 130 transitions...')
         """
-        from undertow.models.standing import estimated
+        from undertow.models.fitting.checks import estimated
 
         if self.plausible_region() is None:
             return self
@@ -846,7 +855,7 @@ def _distribution(start: Any, size: int) -> Array:
 _MOST_STEPS = 10**6
 """Steps of one chain: each has a matrix in memory."""
 
-_SHOWN = 4
+_SHOWN_CONTEXTS = 4
 """Contexts that a sentence names."""
 
 
@@ -882,7 +891,7 @@ class ContextChain(MarkovChain):
         *,
         every: str | int | None = None,
     ) -> None:
-        """Check the matrices one by one, and put those of the steps in a row."""
+        """Check the matrices one by one, and stack those of the steps."""
         matrices, states = _read(matrices, states)
         table, labels = _checked(matrices)
         order = np.array(steps, dtype=np.int64)
@@ -902,7 +911,7 @@ class ContextChain(MarkovChain):
         return (*MarkovChain._key(self), self.labels, self.steps.tobytes(), self.context)
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return what is not guaranteed: anything about the context, and series out of step."""
+        """Return what is not protected: the context, and series that start out of phase."""
         first = self.labels[int(self.steps[0])]
         public = f"the context ({self.context}) is public"
         return (
@@ -912,8 +921,12 @@ class ContextChain(MarkovChain):
 
     def describe(self) -> str:
         """Return the model in one sentence."""
-        shown = ", ".join(map(str, self.labels[:_SHOWN]))
-        more = f" and {len(self.labels) - _SHOWN} more" if len(self.labels) > _SHOWN else ""
+        shown = ", ".join(map(str, self.labels[:_SHOWN_CONTEXTS]))
+        more = (
+            f" and {len(self.labels) - _SHOWN_CONTEXTS} more"
+            if len(self.labels) > _SHOWN_CONTEXTS
+            else ""
+        )
         return (
             f"Markov chain on {self.size} states with a matrix for each {self.context} ({shown}"
             f"{more}), which is public, {self.length} records"
@@ -948,8 +961,10 @@ class ContextChain(MarkovChain):
             if type(step) is not int or not 0 <= step < len(labels):
                 raise InvalidModel(f"steps must be places of labels, 0 to {len(labels) - 1}")
         table = dict(zip(labels, map(numbers, matrices), strict=True))
-        said = text(read["context"], "the context")
-        return cls(table, steps, names(read.get("states"), "states"), numbers(read["start"]), said)
+        context = text(read["context"], "the context")
+        return cls(
+            table, steps, names(read.get("states"), "states"), numbers(read["start"]), context
+        )
 
 
 def by_context(
@@ -1047,8 +1062,8 @@ class FittedContexts:
 
     `over` and `periodic` make the chain of a series.
 
-    >>> found = fit_by_context([list("aabab")], [list("ddnnn")], prior=1, public=True)
-    >>> found.counts["n"].tolist()
+    >>> fitted = fit_by_context([list("aabab")], [list("ddnnn")], prior=1, public=True)
+    >>> fitted.counts["n"].tolist()
     [[0, 1], [1, 0]]
     """
 
@@ -1077,14 +1092,14 @@ class FittedContexts:
             if label not in self.matrices:
                 raise InvalidModel(f"no records were seen at {self.context} {label!r}")
         table = {label: self.matrices[label] for label in labels}
-        made = periodic(
+        chain = periodic(
             table, self.states, length=length, phase=phase, steps_per=steps_per,
             context=self.context,
         )  # fmt: skip
-        return self._marked(made)
+        return self._marked(chain)
 
     def _marked(self, chain: ContextChain) -> ContextChain:
-        """Return the chain that says it was fitted, and to what kind of records."""
+        """Return the chain with its origin and untested checks."""
         marked = chain.with_checks(untested(self.public, *NAMES))
         marked = marked.with_origin(fitted_origin(self.public))
         return marked.with_records(replace(self.records, context=self.context))
@@ -1108,7 +1123,8 @@ def fit_by_context(
     """
     read, about = encode(sequences, states), encode(context)
     codes, known, places, labels = read.codes, read.states, about.codes, about.states
-    if not np.array_equal(read.series, about.series):
+    ends, public_ends = np.diff(read.series) != 0, np.diff(about.series) != 0
+    if len(codes) != len(places) or not np.array_equal(ends, public_ends):
         raise InvalidInput(
             "records and contexts must be of the same lengths, sequence by sequence; found "
             f"{len(codes)} and {len(places)} entries, or sequences that end elsewhere"
@@ -1146,13 +1162,13 @@ def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[
 
 
 def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
-    """Return all matrices in one table, and their labels; each is checked by its own name."""
+    """Return all matrices stacked, and their labels; a refusal names the label."""
     if not isinstance(matrices, Mapping) or not matrices:
         raise InvalidModel(
             "matrices must be a transition matrix for each context: {'day': P, 'night': Q}, or a "
             "list of them where they follow each other"
         )
-    found: list[Array] = []
+    stochastic: list[Array] = []
     for label, matrix in matrices.items():
         table = freeze(matrix)
         if table.ndim != 2 or table.shape[0] != table.shape[1] or len(table) < 2:
@@ -1160,13 +1176,14 @@ def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
                 f"the matrix of {label!r} must be square, of at least two states; found shape "
                 f"{table.shape}"
             )
-        if found and table.shape != found[0].shape:
+        if stochastic and table.shape != stochastic[0].shape:
             raise InvalidModel(
                 f"the matrix of {label!r} has {len(table)} states, that of "
-                f"{next(iter(matrices))!r} has {len(found[0])}; all contexts have the same states"
+                f"{next(iter(matrices))!r} has {len(stochastic[0])}; all "
+                "contexts have the same states"
             )
-        found.append(probability_rows(table, f"the matrix of {label!r}"))
-    return freeze(np.stack(found)), tuple(matrices)
+        stochastic.append(probability_rows(table, f"the matrix of {label!r}"))
+    return freeze(np.stack(stochastic)), tuple(matrices)
 
 
 def _order(label: Any) -> tuple[bool, Any]:

@@ -12,9 +12,8 @@ from undertow.errors import InvalidModel, NotSupported
 from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, one_closed_class
-from undertow.models.described import fields, names, number, numbers, text, whole
 from undertow.models.fitting.checks import without_alternatives
-from undertow.models.rows import refuse_rare
+from undertow.models.validation import fields, names, number, numbers, refuse_rare, text, whole
 from undertow.numerics import (
     RAREST,
     ROUNDOFF,
@@ -37,14 +36,14 @@ _MOST_STEPS = 10_000
 """Steps that a box is taken along at once."""
 
 _MOST_CORNERS = 4096
-
+"""Most extreme points of a box that are listed (cost)."""
 
 _OPTIONAL = ("kind", "states", "length")
 
-_LEAST = 1e-20
-"""What links states that a chain of a box need not leave, where its upper ends allow it."""
+_LINK = 1e-20
+"""Probability that links states which a chain of a box need not leave, if the box allows it."""
 
-_MOST = 4096
+_MOST_STATES = 4096
 """States that a class of chains may have without naming them."""
 
 
@@ -142,7 +141,7 @@ class ChainBox(Keyed, Model):
         return not np.array_equal(self.lower, self.upper)
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return where the box comes from, if that is said."""
+        """Return the note of the box, if there is one."""
         return () if self.note is None else (self.note,)
 
     @property
@@ -167,19 +166,19 @@ class ChainBox(Keyed, Model):
                 f"the box has {count} corners, more than {_MOST_CORNERS}; pass a ModelSet of the "
                 "chains that matter instead"
             )
-        found: list[MarkovChain] = []
+        chains: list[MarkovChain] = []
         for matrix in product(*rows):
             if self.trace is not None and np.trace(np.array(matrix)) > self.trace + ROW_SUM:
                 continue
             if one_closed_class(np.array(matrix)):
                 chain = MarkovChain(np.array(matrix), self.states, length=self.length)
-                found.append(self.derived(chain, alone=False))
-        return found
+                chains.append(self.derived(chain, alone=False))
+        return chains
 
     def endless(self) -> "ChainBox":
         """Return the box for series of any length."""
-        found = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
-        return self.passed_on(found)
+        box = ChainBox(self.lower, self.upper, self.states, note=self.note, trace=self.trace)
+        return self.passed_on(box)
 
     def every_nth(self, step: int) -> "ChainBox":
         """Return a box that holds the law of every ``step``-th record under each of its chains.
@@ -201,12 +200,12 @@ class ChainBox(Keyed, Model):
         least = np.where(least < RAREST, 0.0, least)  # where the smallest numbers are no bounds
         most = np.where((most > 0) & (most < RAREST), RAREST, most)
         length = None if self.length is None else (self.length - 1) // step + 1
-        found = ChainBox(least, most, self.states, length, self.note)
-        found = self.passed_on(found, without_alternatives(self.checks))
-        return found.with_records(self.records.thinned(step))
+        box = ChainBox(least, most, self.states, length, self.note)
+        box = self.passed_on(box, without_alternatives(self.checks))
+        return box.with_records(self.records.thinned(step))
 
     def lasting(self) -> MarkovChain:
-        """Return the chain of the box whose states last longest.
+        """Return the chain of the box with the largest probabilities of staying.
 
         What a row leaves goes to the state itself first, then to the likeliest others.
 
@@ -219,7 +218,7 @@ class ChainBox(Keyed, Model):
             for y in dict.fromkeys([x, *np.argsort(-self.upper[x]).tolist()]):
                 room = max(1 - matrix[x].sum(), 0.0)
                 matrix[x, y] += min(room, self.upper[x, y] - matrix[x, y])
-        matrix = np.maximum(matrix, np.minimum(self.upper, _LEAST))  # so that all states meet
+        matrix = np.maximum(matrix, np.minimum(self.upper, _LINK))  # so that all states meet
         rows = matrix / matrix.sum(axis=1, keepdims=True)
         return self.derived(MarkovChain(rows, self.states, length=self.length), alone=False)
 
@@ -234,13 +233,13 @@ class ChainBox(Keyed, Model):
         """
         room = self.upper - self.lower
         rest = 1 - self.lower.sum(axis=1, keepdims=True)
-        matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LEAST)
+        matrix = self.lower + room * rest / np.maximum(room.sum(axis=1, keepdims=True), _LINK)
         if self.trace is not None and np.trace(matrix) > self.trace:
             return min(self.corners(), key=lambda chain: float(np.trace(chain.transition)))
         return self.derived(MarkovChain(matrix, self.states, length=self.length), alone=False)
 
     def examples(self, query: BaseQuery) -> list[Model]:
-        """Return the corners of two states; of more, the chain whose states last longest."""
+        """Return the corners for two states; for more, the chain of `lasting`."""
         return [*self.corners()] if self.size == 2 else [self.lasting()]
 
     def reach(self) -> str:
@@ -287,7 +286,7 @@ class ChainBox(Keyed, Model):
 
 def _farthest(box: ChainBox, values: Array) -> Array:
     """Return for each row of a box the largest mean of each column of values, shape (k, k)."""
-    found = np.empty_like(values)
+    rows = np.empty_like(values)
     for y in range(box.size):
         order = np.argsort(-values[:, y])
         for x in range(box.size):
@@ -295,8 +294,8 @@ def _farthest(box: ChainBox, values: Array) -> Array:
             for z in order:
                 more = min(max(room, 0.0), box.upper[x, z] - row[z])
                 row[z], room = row[z] + more, room - more
-            found[x, y] = row @ values[:, y]
-    return found
+            rows[x, y] = row @ values[:, y]
+    return rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -326,7 +325,7 @@ class MixingClass(Model):
         """Check that such chains exist."""
         names = None if isinstance(states, int | np.integer) else states
         if names is None:
-            size = check_count(states, "states (how many)", 2, _MOST)  # type: ignore[arg-type]
+            size = check_count(states, "states (how many)", 2, _MOST_STATES)  # type: ignore[arg-type]
         elif isinstance(names, list | tuple):
             size = len(names)
         else:
@@ -355,7 +354,7 @@ class MixingClass(Model):
         return len(self.states)
 
     def several(self) -> bool:
-        """Return True: nothing but the rate of mixing is known."""
+        """Return True: the class holds every chain of its mixing rate."""
         return True
 
     def endless(self) -> "MixingClass":
@@ -423,7 +422,7 @@ def _vertices(low: Array, high: Array) -> list[Array]:
     At a vertex all entries but one sit at a bound; the last takes what is left.
     """
     size = len(low)
-    found: dict[tuple[float, ...], Array] = {}
+    vertices: dict[tuple[float, ...], Array] = {}
     if np.prod(np.where(low < high, 2.0, 1.0)) * size > 2**20:
         raise NotSupported(
             f"a row with {size} free entries has too many extreme points; pass a ModelSet of the "
@@ -437,12 +436,14 @@ def _vertices(low: Array, high: Array) -> list[Array]:
                 vertex = np.empty(size)
                 vertex[others] = ends
                 vertex[free] = min(max(rest, low[free]), high[free])
-                found.setdefault(tuple(vertex.round(12)), vertex)
-    return list(found.values())
+                vertices.setdefault(tuple(vertex.round(12)), vertex)
+    return list(vertices.values())
 
 
 def _few(states: int) -> int:
-    """Return a number of states that a file asks for, if there is room for them."""
-    if isinstance(states, bool) or states > _MOST:
-        raise InvalidModel(f"a mixing class is on at most {_MOST} states, or on a list of names")
+    """Return the number of states in a file, or refuse one too large for memory."""
+    if isinstance(states, bool) or states > _MOST_STATES:
+        raise InvalidModel(
+            f"a mixing class is on at most {_MOST_STATES} states, or on a list of names"
+        )
     return states

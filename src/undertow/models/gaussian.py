@@ -10,10 +10,9 @@ import numpy.typing as npt
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import along, square, values_of
 from undertow.models.base import Model
-from undertow.models.described import fields, number, numbers, whole
 from undertow.models.fitting.checks import untested
 from undertow.models.records import fitted_origin
-from undertow.models.rows import warn_fitted
+from undertow.models.validation import fields, number, numbers, warn_fitted, whole
 from undertow.numerics import (
     ROUNDOFF,
     SYMMETRY,
@@ -38,7 +37,7 @@ __all__ = [
 
 
 def gamma(operations: float) -> float:
-    """Return the relative error of so many roundings one after the other, an upper bound.
+    """Return an upper bound on the relative error of a number of successive roundings.
 
     k u / (1 - k u) with u the unit roundoff; inf where that means nothing any more.
 
@@ -77,9 +76,9 @@ def least_eigenvalue_lower(matrix: Array) -> float:
             continue
         trace = float(np.abs(np.diag(matrix)).sum()) * (1 + gamma(size)) + size * shift
         # s less the norm of E [rump2006]
-        found = shift - (error / (1 - error) + 4 * ROUNDOFF) * trace
-        if found > 0:
-            return found * (1 - 8 * ROUNDOFF)
+        bound = shift - (error / (1 - error) + 4 * ROUNDOFF) * trace
+        if bound > 0:
+            return bound * (1 - 8 * ROUNDOFF)
     return 0.0
 
 
@@ -100,7 +99,7 @@ def blocks(matrix: Array) -> list[list[int]]:
     [[0, 2], [1]]
     """
     linked, left = matrix != 0, np.ones(len(matrix), dtype=bool)
-    found: list[list[int]] = []
+    groups: list[list[int]] = []
     for first in range(len(matrix)):
         if not left[first]:
             continue
@@ -111,8 +110,8 @@ def blocks(matrix: Array) -> list[list[int]]:
             fresh = linked[fresh].any(axis=0) & ~inside
             inside = inside | fresh
         left &= ~inside
-        found.append(np.flatnonzero(inside).tolist())
-    return found
+        groups.append(np.flatnonzero(inside).tolist())
+    return groups
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -442,9 +441,9 @@ def _too_close(matrix: Array, i: int, j: int) -> str:
 
 def _correlations(matrix: Array) -> Array:
     sds = np.sqrt(np.diag(matrix))
-    found = matrix / sds[:, None] / sds
-    np.fill_diagonal(found, 1.0)
-    return np.asarray(found)
+    correlations = matrix / sds[:, None] / sds
+    np.fill_diagonal(correlations, 1.0)
+    return np.asarray(correlations)
 
 
 def _mean(values: Any, size: int) -> Array:

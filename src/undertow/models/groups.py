@@ -1,14 +1,13 @@
 """Arbitrary dependence inside groups of bounded size."""
 
-from collections.abc import Sequence
+from collections.abc import Sequence, Sized
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from undertow.errors import InvalidModel, NotSupported
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
-from undertow.models.described import fields, names, whole
-from undertow.models.rows import state_names
+from undertow.models.validation import fields, names, state_names, whole
 from undertow.numerics import check_count
 from undertow.queries import BaseQuery, State
 
@@ -100,12 +99,12 @@ class Groups(Model):
         return cls(size, names(read.get("states"), "states"))
 
 
-def _named(states: Sequence[State]) -> tuple[State, ...]:
+def _named(states: Any) -> tuple[State, ...]:
     """Return the names of the states, at least two and all different, or refuse them."""
-    found = state_names(states, len(states) if hasattr(states, "__len__") else 0)
-    if len(found) < 2:
+    names = state_names(states, len(states) if isinstance(states, Sized) else 0)
+    if len(names) < 2:
         raise InvalidModel(
-            f"states must name at least two values of a record, found {len(found)}; leave them "
+            f"states must name at least two values of a record, found {len(names)}; leave them "
             "out where a record may have any value"
         )
-    return found
+    return names

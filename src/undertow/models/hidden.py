@@ -5,7 +5,7 @@ of this kind. A hidden state shows one symbol, with certainty; several hidden st
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, ClassVar
 
@@ -15,9 +15,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import along, square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, backwards, refuse_rare_steps, stationary_law
-from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.rows import probability_rows, state_names
+from undertow.models.validation import fields, names, numbers, probability_rows, state_names, whole
 from undertow.numerics import Array, Keyed, Seed, check_count, check_listed, freeze
 from undertow.queries import BaseQuery, State
 
@@ -126,8 +125,8 @@ class HiddenChain(Keyed, Model):
         if isinstance(chain, HiddenChain):
             return chain
         if isinstance(chain, SecondOrderChain):
-            found = cls.of_order(chain.transition, chain.states, chain.length)
-            return chain.derived(found)
+            lifted = cls.of_order(chain.transition, chain.states, chain.length)
+            return chain.derived(lifted)
         if not isinstance(chain, MarkovChain):
             raise InvalidInput(f"a chain is required, found {type(chain).__name__}")
         law, stationary = chain.lowered(), chain.start
@@ -136,8 +135,8 @@ class HiddenChain(Keyed, Model):
                 "a chain with one transition matrix and a stationary start is needed"
             )
         shown = [chain.states[place] for place in law.symbols]
-        found = cls(law.kernels[0], shown, chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(law.kernels[0], shown, chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def of_order(
@@ -246,7 +245,7 @@ class HiddenChain(Keyed, Model):
         return LoweredLaw(steps[None], self.shown[order], self.initial[order])
 
     def unproved(self) -> str:
-        """Return what to plan with instead."""
+        """Return the models and queries to plan with instead."""
         return (
             "no upper end of the leakage is known on this hidden chain: it is where the law is "
             "attractive, and to attackers who know some records with at most two hidden states "
@@ -308,13 +307,13 @@ class HiddenChain(Keyed, Model):
         law = self.initial
         # Z = sum_k (T - 1 pi)^k = I + sum_{k >= 1} (T^k - 1 pi)
         powers = np.linalg.inv(np.eye(self.hidden) - self.transition + law) - np.eye(self.hidden)
-        found = []
+        averages = []
         for state, share in enumerate(self.marginal):
             inside = (self.shown == state).astype(np.float64)
             # sum_k Pr[X_t = X_{t+k} = state] - share^2, over the variance
             sums = (law * inside) @ powers @ inside
-            found.append(1 + 2 * sums / (share * (1 - share)))
-        return np.array(found)
+            averages.append(1 + 2 * sums / (share * (1 - share)))
+        return np.array(averages)
 
     def simulate(self, length: int | None = None, *, seed: Seed = None) -> list[State]:
         """Return one series drawn from the model (for experiments: not a private release).
@@ -337,7 +336,7 @@ class HiddenChain(Keyed, Model):
         )
 
     def disclaimers(self) -> tuple[str, ...]:
-        """Return that hidden states are not protected themselves."""
+        """Return the statement that hidden states are not protected."""
         return ("nothing is guaranteed about the hidden states themselves, only about records",)
 
     def law_dict(self) -> dict[str, Any]:
@@ -373,7 +372,7 @@ class HiddenChain(Keyed, Model):
 
 def _symbols(symbols: Any, hidden: int) -> tuple[State, ...]:
     """Return one symbol for each hidden state."""
-    if isinstance(symbols, str) or not hasattr(type(symbols), "__iter__"):
+    if isinstance(symbols, str) or not isinstance(symbols, Iterable):
         raise InvalidModel(
             "symbols must be a list with the record's state for each hidden state, found "
             f"{type(symbols).__name__}"

@@ -56,8 +56,8 @@ class LoweredLaw:
 
     def kernel(self, record: int) -> Array:
         """Return the matrix that leads from a record to the next one."""
-        found: Array = self.kernels[record % len(self.kernels)]
-        return found
+        matrix: Array = self.kernels[record % len(self.kernels)]
+        return matrix
 
     def law(self, record: int) -> Array:
         """Return the law of the hidden state of a record."""

@@ -13,33 +13,42 @@ import numpy as np
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import axes
 from undertow.models.base import Model
-from undertow.models.described import fields, names, number, numbers, read_name, whole
-from undertow.models.rows import connected, probability_rows, state_names
+from undertow.models.validation import (
+    fields,
+    names,
+    number,
+    numbers,
+    probability_rows,
+    read_name,
+    state_names,
+    whole,
+)
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze, random_generator
 from undertow.queries import BaseQuery, State
 
 __all__ = [
-    "LARGEST",
+    "MOST_ENTRIES",
     "BayesianNetwork",
     "Contagion",
     "Factor",
     "Node",
+    "connected",
     "eliminate",
     "household",
     "plain_name",
 ]
 
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Most entries of a table on the way (a cost limit: 128 MiB)."""
 
-_AXES = 31
+_MOST_AXES = 31
 """Most axes of a table."""
 
-_OPERANDS = 16
+_MOST_OPERANDS = 16
 """Most tables multiplied at once."""
 
-_SMALL = 2.0**-20
+_RESCALED_BELOW = 2.0**-20
 """Tables below it are multiplied by a power of two, lest they vanish."""
 
 Factor = tuple[Array, tuple[int, ...]]
@@ -49,7 +58,7 @@ def eliminate(
     factors: Sequence[Factor],
     keep: Sequence[int],
     sizes: Mapping[int, int],
-    limit: int = LARGEST,
+    limit: int = MOST_ENTRIES,
     *,
     support: bool = False,
     floor: float = 0.0,
@@ -131,15 +140,18 @@ def _check(axes: Sequence[int], sizes: Mapping[int, int], limit: int) -> None:
 
 def _product(factors: list[Factor], rest: tuple[int, ...], support: bool) -> Array:
     """Return the product of factors, summed over all axes that are not in ``rest``."""
-    if len(rest) > _AXES:
+    if len(rest) > _MOST_AXES:
         raise NotSupported(
             f"a table over {len(rest)} records cannot be held; ask about fewer records"
         )
     if not factors:
         return np.ones(())
-    while len(factors) > _OPERANDS:
-        part = _union(axes for _, axes in factors[:_OPERANDS])
-        factors = [*factors[_OPERANDS:], (_product(factors[:_OPERANDS], part, support), part)]
+    while len(factors) > _MOST_OPERANDS:
+        part = _union(axes for _, axes in factors[:_MOST_OPERANDS])
+        factors = [
+            *factors[_MOST_OPERANDS:],
+            (_product(factors[:_MOST_OPERANDS], part, support), part),
+        ]
     names = {axis: place for place, axis in enumerate(_union(axes for _, axes in factors))}
     operands: list[Any] = []
     for table, scope in factors:
@@ -153,7 +165,7 @@ def _product(factors: list[Factor], rest: tuple[int, ...], support: bool) -> Arr
 def _raised(table: Array) -> Array:
     """Return a table times a power of two if all its entries are small."""
     peak = float(table.max(initial=0.0))
-    if 0 < peak < _SMALL:
+    if 0 < peak < _RESCALED_BELOW:
         return np.asarray(np.ldexp(table, -math.frexp(peak)[1]))
     return table
 
@@ -223,10 +235,10 @@ class BayesianNetwork(Keyed, Model):
             raise InvalidModel("every node is latent; a network needs at least one record")
         size = tables[numbers[records[0]]].shape[-1]
         for node in records:
-            found = tables[numbers[node]].shape[-1]
-            if found != size:
+            width = tables[numbers[node]].shape[-1]
+            if width != size:
                 raise InvalidModel(
-                    f"node {node!r} has {found} states, node {records[0]!r} has {size}; all "
+                    f"node {node!r} has {width} states, node {records[0]!r} has {size}; all "
                     "records have the same states (latent nodes may have others)"
                 )
         set_ = object.__setattr__
@@ -307,13 +319,13 @@ class BayesianNetwork(Keyed, Model):
         >>> [part.observed for part in BayesianNetwork([], {0: [.9, .1], 1: [.8, .2]}).parts()]
         [(0,), (1,)]
         """
-        found, records = self.components(), {*self.places}
-        if len(found) == 1:
+        components, records = self.components(), {*self.places}
+        if len(components) == 1:
             return [self]
-        return [self.part(places) for places in found if records.intersection(places)]
+        return [self.part(places) for places in components if records.intersection(places)]
 
     def shape(self) -> tuple[object, ...]:
-        """Return all but the names of the nodes: networks of one shape leak alike."""
+        """Return a hashable description without node names: networks of one shape leak alike."""
         latent = tuple(node in self.latent for node in self.nodes)
         return self.parents, latent, tuple(table.tobytes() for table in self.tables)
 
@@ -373,8 +385,8 @@ class BayesianNetwork(Keyed, Model):
         drawn: list[int] = []
         for place, table in enumerate(self.tables):
             row = table[tuple(drawn[parent] for parent in self.parents[place])]  # (own states,)
-            found = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
-            drawn.append(min(found, int(np.flatnonzero(row)[-1])))
+            state = int(np.searchsorted(np.cumsum(row), uniforms[place], side="right"))
+            drawn.append(min(state, int(np.flatnonzero(row)[-1])))
         return [self.states[drawn[self.numbers[node]]] for node in self.observed]
 
     def dependent_records(self) -> int:
@@ -441,13 +453,13 @@ class BayesianNetwork(Keyed, Model):
         return place
 
     def _ancestors(self, places: Sequence[int]) -> list[int]:
-        found, stack = set(places), list(places)
+        ancestors, stack = set(places), list(places)
         while stack:
             for parent in self.parents[stack.pop()]:
-                if parent not in found:
-                    found.add(parent)
+                if parent not in ancestors:
+                    ancestors.add(parent)
                     stack.append(parent)
-        return sorted(found)
+        return sorted(ancestors)
 
 
 def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Factor:
@@ -459,7 +471,7 @@ def _given(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> Fac
 
 
 def plain_name(node: Any) -> Node:
-    """Return a name as it is kept: plain numbers for those of arrays.
+    """Return a node name with NumPy scalars turned into Python numbers.
 
     >>> plain_name(("f1", np.int64(3)))
     ('f1', 3)
@@ -553,22 +565,22 @@ def _read(
     order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any],
     states: Sequence[State] | None, hidden: set[Node],
 ) -> tuple[dict[Node, Any], Sequence[State] | None]:  # fmt: skip
-    """Return the tables with their labels read, and the states of the records.
+    """Return the tables with axes ordered by their labels, and the states of the records.
 
     Of a node with one parent the rows of a data frame are the parent's states.
     """
-    found: dict[Node, Any] = {}
+    described: dict[Node, Any] = {}
     latent: dict[Node, Any] = {}
     for node, above in zip(order, parents, strict=True):
         over = [order[parent] for parent in above]
         names = [latent.get(each) if each in hidden else states for each in (*over, node)]
-        found[node], names = axes(cpds[node], names, f"the table of node {node!r}")
+        described[node], names = axes(cpds[node], names, f"the table of node {node!r}")
         for each, own in zip((*over, node), names, strict=True):
             if each in hidden:
                 latent[each] = own
             elif states is None:
                 states = own
-    return found, states
+    return described, states
 
 
 def _tables(
@@ -605,12 +617,12 @@ def _table(values: Any, node: Node) -> Array:
     return probability_rows(table, f"the table of node {node!r}")
 
 
-CONTAGION_LARGEST = 12
+_MOST_PEOPLE = 12
 """Most people of a household: the last one's table has an axis for each of the others."""
 
 
 def household(size: int, outside: float, passed: float) -> BayesianNetwork:
-    """Return people who live together, each "well" or "ill".
+    """Return the network of a household, each person "well" or "ill".
 
     Everyone catches flu from outside with probability ``outside``, and from each ill person who
     was exposed before them with probability ``passed``:
@@ -620,8 +632,10 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
     array([0.855, 0.145])
     """
     size = check_count(size, "size of the household", 1)
-    if size > CONTAGION_LARGEST:
-        raise InvalidModel(f"a household has at most {LARGEST} people, found {size}; use Groups")
+    if size > _MOST_PEOPLE:
+        raise InvalidModel(
+            f"a household has at most {MOST_ENTRIES} people, found {size}; use Groups"
+        )
     for name, value in (("outside", outside), ("passed", passed)):
         if not 0 <= value <= 1:
             raise InvalidModel(f"{name} must be a probability, found {value}")
@@ -642,7 +656,7 @@ def household(size: int, outside: float, passed: float) -> BayesianNetwork:
 
 @dataclass(frozen=True, slots=True)
 class Contagion(Model):
-    """Households like `household`, flu being passed on with a probability in an interval.
+    """Households like `household`, with a transmission probability in an interval.
 
     The flu example of [wang2016]; the leakage is the worst over all probabilities from ``low`` to
     ``high``. ``outside`` is one number.
@@ -691,7 +705,7 @@ class Contagion(Model):
         return [self.network(passed) for passed in dict.fromkeys(self.passed)]
 
     def several(self) -> bool:
-        """Return whether there is more than one probability of passing it on."""
+        """Return whether the transmission probability is an interval."""
         return self.passed[0] < self.passed[1]
 
     def describe(self) -> str:
@@ -717,3 +731,25 @@ class Contagion(Model):
             raise InvalidModel("'passed' must be two probabilities, the least and the largest")
         low, high = (number(end, "passed") for end in passed)
         return cls(whole(read["size"], "size"), number(read["outside"], "outside"), (low, high))
+
+
+def connected(count: int, links: Iterable[tuple[int, int]]) -> list[tuple[int, ...]]:
+    """Return the connected components of ``count`` nodes, in the order of their first nodes.
+
+    >>> connected(4, [(3, 0)])
+    [(0, 3), (1,), (2,)]
+    """
+    leader = list(range(count))
+
+    def find(node: int) -> int:
+        while leader[node] != node:
+            leader[node] = leader[leader[node]]
+            node = leader[node]
+        return node
+
+    for one, two in links:
+        leader[find(one)] = find(two)
+    parts: dict[int, list[int]] = {}
+    for node in range(count):
+        parts.setdefault(find(node), []).append(node)
+    return [tuple(part) for part in parts.values()]

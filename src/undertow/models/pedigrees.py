@@ -14,9 +14,8 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, numbers, read_name
-from undertow.models.networks import BayesianNetwork, Node, plain_name
-from undertow.models.rows import connected
+from undertow.models.networks import BayesianNetwork, Node, connected, plain_name
+from undertow.models.validation import fields, numbers, read_name
 from undertow.numerics import Array, Keyed, check_listed, freeze
 from undertow.queries import BaseQuery, State
 
@@ -82,29 +81,29 @@ def check_sexes(
     >>> check_sexes({"kim": ("bob", None)}, {"bob": 1, "kim": 0}, {"kim", "bob"})
     {'bob': 'male'}
     """
-    found: dict[Node, str] = {}
+    given: dict[Node, str] = {}
     for person, code in sexes.items():
         if person not in everyone:
             raise InvalidModel(f"the sex of {person!r} is given, who is not in the pedigree")
         sex = _SEXES.get(str(code).strip().lower())
         if sex is not None:
-            found[person] = sex
+            given[person] = sex
     roles: dict[Node, str] = {}
     for child, (father, mother) in parents.items():
         for parent, role in ((father, _MALE), (mother, _FEMALE)):
             if parent is None:
                 continue
             name = "father" if role == _MALE else "mother"
-            if found.get(parent, role) != role:
+            if given.get(parent, role) != role:
                 raise InvalidModel(
-                    f"person {parent!r} is the {name} of {child!r} and {found[parent]}; correct "
+                    f"person {parent!r} is the {name} of {child!r} and {given[parent]}; correct "
                     "the sex or the parents"
                 )
             if roles.setdefault(parent, role) != role:
                 raise InvalidModel(
                     f"person {parent!r} is the father of one person and the mother of another"
                 )
-    return found
+    return given
 
 
 def check_descent(parents: Mapping[Node, tuple[Node | None, Node | None]]) -> None:
@@ -209,7 +208,7 @@ def hardy_weinberg(frequency: float) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Missing:
-    """A parent of whom nothing is known but the child: a name that nobody else can have."""
+    """The name of an unknown parent, distinct from every other name."""
 
     role: str
     child: Node
@@ -217,7 +216,7 @@ class Missing:
 
 @dataclass(frozen=True, slots=True)
 class Family:
-    """People who are related to each other, and nobody else.
+    """One connected component of a pedigree.
 
     ``parents[i]`` are the places of a member's father and mother, empty for founders; ``latent``
     members are not in the data. ``records`` numbers the others as in the pedigree.
@@ -259,7 +258,7 @@ class Family:
         return BayesianNetwork(edges, cpds, GENOTYPES, latent)
 
     def shape(self) -> tuple[object, ...]:
-        """Return a description of who is whose child, without names.
+        """Return a description of descent without names.
 
         Equal descriptions mean equal families up to names and sexes; unequal ones nearly always
         mean different families. Members are told apart by their relatives, step by step; where
@@ -435,7 +434,7 @@ class Pedigree(Keyed, Model):
         return [self._network(frequency) for frequency in dict.fromkeys(self.frequencies)]
 
     def order(self) -> tuple[Node, ...]:
-        """Return the people, whom a network of families may have in another order."""
+        """Return the people in the order of the families' network."""
         return self.people
 
     def _network(self, frequency: float) -> BayesianNetwork:
@@ -530,12 +529,12 @@ def _family(
 
 def _names(people: Any, what: str) -> list[Node]:
     """Return the names in a list of persons."""
-    found = [plain_name(person) for person in check_listed(people, what)]
+    names = [plain_name(person) for person in check_listed(people, what)]
     try:
-        set(found)
+        set(names)
     except TypeError as error:
         raise InvalidModel(f"{what} must be strings, numbers or other hashables") from error
-    return found
+    return names
 
 
 def _frequency(value: Any) -> float | tuple[float, float]:
@@ -558,13 +557,13 @@ def _frequency(value: Any) -> float | tuple[float, float]:
 
 
 def _rows(listed: Any, size: int) -> bool:
-    """Return whether this is a list of lists of so many entries."""
+    """Return whether this is a list of lists with a given number of entries."""
     return isinstance(listed, list | tuple) and all(
         isinstance(row, list | tuple) and len(row) == size for row in listed
     )
 
 
-_NONE = {"", "0", "na", ".", "-9"}
+_UNKNOWN_PARENT = {"", "0", "na", ".", "-9"}
 """What stands for an unknown parent."""
 
 _COLUMNS = {
@@ -574,7 +573,7 @@ _COLUMNS = {
     "mother": {"mother", "maternalid", "motherid", "mat", "mom", "momid"},
     "sex": {"sex", "gender"},
 }
-_ORDER = ("family", "person", "father", "mother", "sex")
+_COLUMN_ORDER = ("family", "person", "father", "mother", "sex")
 
 
 def read_pedigree(
@@ -583,7 +582,7 @@ def read_pedigree(
     """Return the pedigree of a file; see `Pedigree.read`."""
     if not isinstance(path, str | os.PathLike):
         raise InvalidInput(f"a path of a PED or FAM file is required, found {type(path).__name__}")
-    rows = list(_pedfiles_rows(_lines(Path(path))))
+    rows = list(_person_lines(_lines(Path(path))))
     if not rows:
         raise InvalidInput(f"the pedigree file {Path(path).name} names nobody")
     persons = [person for _, _, person, *_ in rows]
@@ -607,7 +606,8 @@ def read_pedigree(
         people.append(child)
         sexes[child] = sex
         pair = tuple(
-            None if parent.lower() in _NONE else name(family, parent) for parent in (father, mother)
+            None if parent.lower() in _UNKNOWN_PARENT else name(family, parent)
+            for parent in (father, mother)
         )
         if any(parent is not None for parent in pair):
             parents[child] = (pair[0], pair[1])
@@ -640,7 +640,7 @@ def _lines(path: Path) -> list[str]:
         ) from error
 
 
-def _pedfiles_rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, str]]:
+def _person_lines(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, str]]:
     """Yield (line, family, person, father, mother, sex) of every person."""
     places: dict[str, int] | None = None
     least = 4
@@ -653,17 +653,17 @@ def _pedfiles_rows(lines: list[str]) -> Iterable[tuple[int, str, str, str, str, 
             if places is not None:
                 least = 1 + max(places[column] for column in ("person", "father", "mother"))
                 continue
-            places = {column: place for place, column in enumerate(_ORDER)}
+            places = {column: place for place, column in enumerate(_COLUMN_ORDER)}
         if text.lstrip().startswith("#"):
             continue
         here = dict(enumerate(cells))
-        found = [here.get(places.get(column, -1), "") for column in _ORDER]
-        if len(cells) < least or not found[1]:
+        entries = [here.get(places.get(column, -1), "") for column in _COLUMN_ORDER]
+        if len(cells) < least or not entries[1]:
             raise InvalidInput(
                 f"line {number} of the pedigree file has {len(cells)} columns; family, person, "
                 "father and mother are required (sex may be blank)"
             )
-        yield number, found[0], found[1], found[2], found[3], found[4]
+        yield number, entries[0], entries[1], entries[2], entries[3], entries[4]
 
 
 def _cells(text: str) -> list[str]:
@@ -680,9 +680,9 @@ def _cells(text: str) -> list[str]:
 def _header(cells: list[str]) -> dict[str, int] | None:
     """Return where the columns stand, if the first line is a header."""
     words = ["".join(letter for letter in cell.lower() if letter.isalnum()) for cell in cells]
-    found = {
+    places = {
         column: next(place for place, word in enumerate(words) if word in names)
         for column, names in _COLUMNS.items()
         if any(word in names for word in words)
     }
-    return found if {"person", "father", "mother"} <= found.keys() else None
+    return places if {"person", "father", "mother"} <= places.keys() else None

@@ -13,7 +13,7 @@ from dataclasses import fields as fields_of
 from typing import Any, Literal, get_args
 
 from undertow.errors import InvalidModel
-from undertow.models.described import fields, names, numbers, text
+from undertow.models.validation import fields, names, numbers, text
 from undertow.queries import BaseQuery, State, farthest
 
 __all__ = [
@@ -44,7 +44,7 @@ of the same persons has too."""
 _UNITS = {"us": 1, "ms": 10**3, "s": 10**6, "m": 60 * 10**6, "h": 3600 * 10**6,
           "d": 86400 * 10**6, "w": 7 * 86400 * 10**6}  # fmt: skip
 _DURATION = re.compile(r"(\d+)\s*(us|ms|s|m|h|d|w)")
-_LARGEST = 2**61
+_LONGEST_STEP = 2**61
 _MOST_LISTED = 10**5
 _DIGEST = re.compile(r"[0-9a-f]{16}")
 
@@ -60,9 +60,9 @@ def microseconds(text: str) -> int | None:
     >>> microseconds("5m"), microseconds("soon")
     (300000000, None)
     """
-    found = _DURATION.fullmatch(text.strip())
-    step = int(found[1]) * _UNITS[found[2]] if found and len(found[1]) < 20 else 0
-    return step if 0 < step < _LARGEST else None
+    match = _DURATION.fullmatch(text.strip())
+    step = int(match[1]) * _UNITS[match[2]] if match and len(match[1]) < 20 else 0
+    return step if 0 < step < _LONGEST_STEP else None
 
 
 def duration(step: int) -> str:
@@ -111,7 +111,7 @@ class StateRule:
         return self.expression or "the value itself"
 
     def same(self, other: "StateRule") -> bool:
-        """Tell whether two rules make the same states; a type that was not declared is any.
+        """Return whether two rules make the same states; an undeclared type matches any.
 
         >>> StateRule("value > 0", type="number", column="a").same(StateRule("value > 0"))
         True
@@ -140,21 +140,21 @@ class StateRule:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that were stated."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "expression": self.expression,
             "cuts": list(self.cuts) or None,
             "mapping": [list(pair) for pair in self.mapping] or None,
             "type": self.type,
             "column": self.column,
         }
-        return {name: part for name, part in found.items() if part is not None}
+        return {name: part for name, part in fields.items() if part is not None}
 
     @classmethod
     def from_dict(cls, description: Any) -> "StateRule":
         """Return the rule described by `to_dict`."""
         parts = ("expression", "cuts", "mapping", "type", "column")
         read = fields(description, "a rule of states", (), parts)
-        said = {
+        texts = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of states")
             for name in ("expression", "type", "column")
         }
@@ -168,7 +168,7 @@ class StateRule:
             raise InvalidModel("the cut points of states are a list of numbers")
         pairs = tuple((value, state) for value, state in mapping)
         names([part for pair in pairs for part in pair if part is not None], "mapped values")
-        return cls(cuts=tuple(map(float, cuts)), mapping=pairs, **said)
+        return cls(cuts=tuple(map(float, cuts)), mapping=pairs, **texts)
 
 
 @dataclass(frozen=True, slots=True)
@@ -189,7 +189,7 @@ class RecordSource:
     end: int | None = None
 
     def seen(self, other: "RecordSource") -> Seen:
-        """Return whether other records are among these.
+        """Return whether other records may be among these.
 
         They are where a person has records at overlapping times in both; where no persons are
         known, where a file is the same and times do not exclude it. They are not where times
@@ -216,7 +216,7 @@ class RecordSource:
 
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description with the parts that are known."""
-        found: dict[str, Any] = {
+        fields: dict[str, Any] = {
             "files": list(self.files) or None,
             "persons": [list(one) for one in self.persons] or None,
             "count": self.count or None,
@@ -224,7 +224,7 @@ class RecordSource:
             "start": self.start,
             "end": self.end,
         }
-        return {name: part for name, part in found.items() if part is not None}
+        return {name: part for name, part in fields.items() if part is not None}
 
     @classmethod
     def from_dict(cls, description: Any) -> "RecordSource":
@@ -288,20 +288,20 @@ class RecordDescription:
     apart: tuple[str | int, str | int] | None = None
 
     def __post_init__(self) -> None:
-        """Refuse a step that is none, and write it in one way."""
+        """Refuse a step that is not positive, and normalise its text."""
         every = self.every
         if every is None:
             return
-        said = "the step of records is a duration such as '5m', or a positive whole number"
+        requirement = "the step of records is a duration such as '5m', or a positive whole number"
         if isinstance(every, bool) or not isinstance(every, str | int):
-            raise InvalidModel(f"{said}; found a {type(every).__name__}")
+            raise InvalidModel(f"{requirement}; found a {type(every).__name__}")
         step = microseconds(every) if isinstance(every, str) else every
-        if step is None or not 0 < step < _LARGEST:
-            raise InvalidModel(f"{said}; found {str(every)[:40]!r}")
+        if step is None or not 0 < step < _LONGEST_STEP:
+            raise InvalidModel(f"{requirement}; found {str(every)[:40]!r}")
         object.__setattr__(self, "every", duration(step) if isinstance(every, str) else int(every))
 
     def __str__(self) -> str:
-        """Return what was stated in words, '' for nothing.
+        """Return the stated parts in words, '' if there are none.
 
         >>> str(RecordDescription(every="300s", unit="person"))
         'one record every 5m, series of a person'
@@ -321,11 +321,11 @@ class RecordDescription:
         return ", ".join(part for part in parts if part)
 
     def __bool__(self) -> bool:
-        """Tell whether anything was stated."""
+        """Return whether anything is stated."""
         return self != RecordDescription()
 
     def contradicts(self, other: "RecordDescription") -> bool:
-        """Tell whether both say something of a record, and not the same.
+        """Return whether two descriptions state different things of a record.
 
         >>> RecordDescription(every="5m").contradicts(RecordDescription(every="30m"))
         True
@@ -355,12 +355,12 @@ class RecordDescription:
         """Return a JSON-ready description with the parts that were stated."""
         state = None if self.state is None else self.state.to_dict()
         source = None if self.source is None else self.source.to_dict()
-        found = {
+        fields = {
             "every": self.every, "state": state, "unit": self.unit, "context": self.context,
             "missing": self.missing, "source": source,
             "apart": None if self.apart is None else list(self.apart),
         }  # fmt: skip
-        return {name: part for name, part in found.items() if part is not None}
+        return {name: part for name, part in fields.items() if part is not None}
 
     @classmethod
     def from_dict(cls, description: Any) -> "RecordDescription":
@@ -373,7 +373,7 @@ class RecordDescription:
                 raise InvalidModel("how far rows are apart is a least and a largest step")
             for step in apart:
                 cls(every=0 if step is None else step)  # refuses what is no step
-        said = {
+        texts = {
             name: None if read.get(name) is None else text(read[name], f"the {name} of records")
             for name in ("unit", "context")
         }
@@ -383,32 +383,32 @@ class RecordDescription:
             missing=None if read.get("missing") is None else names([read["missing"]], "states")[0],
             source=None if source is None else RecordSource.from_dict(source),
             apart=None if apart is None else (apart[0], apart[1]),
-            **said,
+            **texts,
         )
 
 
 UNSTATED = RecordDescription()
-"""What a model says of its records where nobody has said anything."""
+"""The description of records of which nothing is stated."""
 
 
 def together(several: Iterable[RecordDescription]) -> RecordDescription:
-    """Return what models of the same records say together; refuse models that contradict others.
+    """Return the joint description of models of the same records; refuse contradictions.
 
     >>> together([RecordDescription(every="5m"), RecordDescription(unit="person")]).to_dict()
     {'every': '5m', 'unit': 'person'}
     """
-    found = RecordDescription()
+    joined = RecordDescription()
     for one in several:
-        if found.contradicts(one):
+        if joined.contradicts(one):
             raise InvalidModel(
-                f"the models of a set are about the same records, and say of them: {found}; and "
+                f"the models of a set are about the same records, and say of them: {joined}; and "
                 f"{one}; fit them to records of one kind"
             )
         for part in ("every", "state", "unit", "context", "missing", "apart"):
-            if getattr(found, part) is None:
-                found = replace(found, **{part: getattr(one, part)})
-        found = replace(found, source=_joined(found.source, one.source))
-    return found
+            if getattr(joined, part) is None:
+                joined = replace(joined, **{part: getattr(one, part)})
+        joined = replace(joined, source=_joined(joined.source, one.source))
+    return joined
 
 
 def _joined(one: RecordSource | None, other: RecordSource | None) -> RecordSource | None:
@@ -453,7 +453,7 @@ CURATORS = (
 
 
 def audience_of(origin: Origin) -> Audience:
-    """Return who may see what is made of a model of this origin.
+    """Return the audience that may see results derived from a model of this origin.
 
     >>> audience_of("private"), audience_of("not public")
     ('public', 'curator')
@@ -462,7 +462,7 @@ def audience_of(origin: Origin) -> Audience:
 
 
 def check_origin(origin: Any) -> Origin:
-    """Return an origin, or refuse what is none.
+    """Return an origin, or refuse any other text.
 
     >>> check_origin("public")
     'public'
@@ -485,7 +485,7 @@ def fitted_origin(public: bool) -> Origin:
 
 
 def weakest(origins: Iterable[Origin]) -> Origin:
-    """Return the origin of what was made of several models: that of the one that discloses most.
+    """Return the origin of a result derived from several models: the one that discloses most.
 
     >>> weakest(["hand", "not public", "private"])
     'not public'

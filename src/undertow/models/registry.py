@@ -1,7 +1,7 @@
-"""The kinds of models, by their names in files: where each is, and who proves its leakages.
+"""The kinds of models by their names in files: the class of each, and its provers.
 
 A new model is one module beside this one, one in `undertow.bounds`, and one line here. Both are
-imported when first asked for.
+imported at first use.
 """
 
 from dataclasses import dataclass
@@ -20,40 +20,53 @@ __all__ = [
     "law_to_dict",
     "model_from_dict",
     "model_to_dict",
-    "prover",
 ]
 
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """A class ``module:name``, and the module in `undertow.bounds` that has its ``leakage``."""
+    """A class ``module:name``, and its provers ``module:name`` (`undertow.bounds.protocol`).
+
+    No provers where the leakage is that of the members.
+    """
 
     model: str
-    bounds: str | None
+    provers: str | None
 
 
 KINDS: dict[str, Kind] = {
-    "markov-chain": Kind("undertow.models.chains:MarkovChain", "undertow.bounds.levels.chains"),
-    "context-chain": Kind("undertow.models.chains:ContextChain", "undertow.bounds.levels.chains"),
-    "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups"),
-    "set": Kind("undertow.models.sets:ModelSet", None),
-    "box": Kind("undertow.models.classes:ChainBox", "undertow.bounds.levels.classes"),
-    "mixing": Kind("undertow.models.classes:MixingClass", "undertow.bounds.levels.classes"),
-    "second-order-chain": Kind(
-        "undertow.models.second_order:SecondOrderChain", "undertow.bounds.memory.second_order"
+    "markov-chain": Kind(
+        "undertow.models.chains:MarkovChain", "undertow.bounds.levels.chains:PROVERS"
     ),
-    "hidden-chain": Kind("undertow.models.hidden:HiddenChain", "undertow.bounds.memory.hidden"),
+    "context-chain": Kind(
+        "undertow.models.chains:ContextChain", "undertow.bounds.levels.chains:PROVERS"
+    ),
+    "groups": Kind("undertow.models.groups:Groups", "undertow.bounds.groups:PROVERS"),
+    "set": Kind("undertow.models.sets:ModelSet", None),
+    "box": Kind("undertow.models.classes:ChainBox", "undertow.bounds.levels.classes:PROVERS"),
+    "mixing": Kind("undertow.models.classes:MixingClass", "undertow.bounds.levels.classes:PROVERS"),
+    "second-order-chain": Kind(
+        "undertow.models.second_order:SecondOrderChain",
+        "undertow.bounds.memory.second_order:PROVERS",
+    ),
+    "hidden-chain": Kind(
+        "undertow.models.hidden:HiddenChain", "undertow.bounds.memory.hidden:PROVERS"
+    ),
     "gaussian": Kind(
-        "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages"
+        "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages:PROVERS"
     ),
     "gaussian-class": Kind(
-        "undertow.models.gaussian:GaussianClass", "undertow.bounds.gaussian.leakages"
+        "undertow.models.gaussian:GaussianClass", "undertow.bounds.gaussian.leakages:PROVERS"
     ),
     "network": Kind(
-        "undertow.models.networks:BayesianNetwork", "undertow.bounds.networks.leakages"
+        "undertow.models.networks:BayesianNetwork", "undertow.bounds.networks.leakages:PROVERS"
     ),
-    "pedigree": Kind("undertow.models.pedigrees:Pedigree", "undertow.bounds.networks.pedigrees"),
-    "contagion": Kind("undertow.models.networks:Contagion", "undertow.bounds.networks.contagions"),
+    "pedigree": Kind(
+        "undertow.models.pedigrees:Pedigree", "undertow.bounds.networks.pedigrees:PROVERS"
+    ),
+    "contagion": Kind(
+        "undertow.models.networks:Contagion", "undertow.bounds.networks.contagions:PROVERS"
+    ),
 }
 
 
@@ -76,26 +89,26 @@ def described_model(kind: type[Model], description: Any) -> Model:
     """Return the model of a kind described by its ``to_dict``."""
     if not isinstance(description, dict):
         return kind.from_law_dict(description)  # refuses it
-    own = {key: value for key, value in description.items() if key not in _BESIDE}
-    found = kind.from_law_dict(own)
+    own = {key: value for key, value in description.items() if key not in _PROVENANCE_FIELDS}
+    model = kind.from_law_dict(own)
     if "records" in description:
-        found = found.with_records(RecordDescription.from_dict(description["records"]))
+        model = model.with_records(RecordDescription.from_dict(description["records"]))
     if "origin" in description:
-        found = found.with_origin(check_origin(description["origin"]))
+        model = model.with_origin(check_origin(description["origin"]))
     if "checks" in description:
         checks = checks_from_list(description["checks"])
-        found = found.with_checks(checks).with_origin(weakest((found.origin, origin_of(checks))))
+        model = model.with_checks(checks).with_origin(weakest((model.origin, origin_of(checks))))
     if "region" in description:
-        found = found.with_region(found.passed_on(model_from_dict(description["region"])))
-    return found
+        model = model.with_region(model.passed_on(model_from_dict(description["region"])))
+    return model
 
 
-_BESIDE = ("checks", "origin", "records", "region")
-"""What a file says of a model beside its own description."""
+_PROVENANCE_FIELDS = ("checks", "origin", "records", "region")
+"""Fields of a file beside the law of the model."""
 
 
 def law_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as plans and ledgers hold it: with what its records are, and its origin.
+    """Return a model as plans and ledgers store it: its law, records and origin.
 
     >>> from undertow.models.groups import Groups
     >>> from undertow.models.records import RecordDescription
@@ -108,7 +121,7 @@ def law_to_dict(model: Model) -> dict[str, Any]:
 
 
 def model_to_dict(model: Model) -> dict[str, Any]:
-    """Return a model as files hold it: with what was tested, and the region that it stands for.
+    """Return a model as files store it: its law, records, origin, checks and region.
 
     >>> from undertow.models.groups import Groups
     >>> model_to_dict(Groups(3))
@@ -127,11 +140,3 @@ def _region_to_dict(region: Model, model: Model) -> dict[str, Any]:
     """Return a region, with its origin where that is another than the model's."""
     origin = {} if region.origin == model.origin else {"origin": region.origin}
     return {**region.law_dict(), **origin}
-
-
-def prover(model: Model) -> Any:
-    """Return the module that proves the leakages of a kind of model."""
-    place = KINDS[model.kind].bounds
-    if place is None:
-        raise InvalidModel(f"a {model.kind} has no proofs of its own; ask its members")
-    return import_module(place)

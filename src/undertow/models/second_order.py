@@ -14,9 +14,8 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.labels import square
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain, refuse_rare_steps, stationary_law
-from undertow.models.described import fields, names, numbers, whole
 from undertow.models.lowered import LoweredLaw
-from undertow.models.rows import probability_rows
+from undertow.models.validation import fields, names, numbers, probability_rows, whole
 from undertow.numerics import Array, Keyed, Seed, check_count, freeze
 from undertow.queries import BaseQuery, State
 
@@ -84,7 +83,7 @@ class SecondOrderChain(Keyed, Model):
 
     @classmethod
     def of(cls, chain: MarkovChain) -> "SecondOrderChain":
-        """Return a first-order chain as one of order two: the record before last is ignored.
+        """Return a first-order chain as a chain of order two.
 
         >>> SecondOrderChain.of(MarkovChain([[.9, .1], [.3, .7]])).transition[:, 0, 1]
         array([0.1, 0.1])
@@ -93,8 +92,8 @@ class SecondOrderChain(Keyed, Model):
             raise InvalidModel(
                 "a chain with one transition matrix and a stationary start is needed"
             )
-        found = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
-        return chain.derived(found)
+        lifted = cls(np.stack([chain.transition] * chain.size), chain.states, chain.length)
+        return chain.derived(lifted)
 
     @classmethod
     def fit(
@@ -121,13 +120,13 @@ class SecondOrderChain(Keyed, Model):
 
         ``prior`` adds that many pseudo-counts to every run of three; by default that of the fit.
         """
-        from undertow.models.fitting.fit import FittedSecondOrderChain
+        from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
 
-        if not hasattr(fitted, "triples"):
+        if not isinstance(fitted, FittedChain):
             raise InvalidInput(f"a fitted chain is required, found {type(fitted).__name__}")
-        found = FittedSecondOrderChain.of_fit(fitted, prior)
-        chain = SecondOrderChain(found.transition, found.states, found.length)
-        return found.derived(chain)
+        fitted_chain = FittedSecondOrderChain.of_fit(fitted, prior)
+        chain = SecondOrderChain(fitted_chain.transition, fitted_chain.states, fitted_chain.length)
+        return fitted_chain.derived(chain)
 
     @property
     def size(self) -> int:

@@ -6,11 +6,10 @@ from typing import Any, ClassVar
 
 from undertow.errors import InvalidModel
 from undertow.models.base import Model
-from undertow.models.described import fields, text
-from undertow.models.fitting.checks import Check, without_alternatives, worst_of
+from undertow.models.fitting.checks import Check, estimated, without_alternatives, worst_of
 from undertow.models.records import Origin, RecordDescription, together, weakest
 from undertow.models.registry import model_from_dict
-from undertow.models.standing import estimated
+from undertow.models.validation import fields, text
 from undertow.queries import State
 
 __all__ = ["AnyModel", "ModelSet", "SingleModel", "model_from_dict"]
@@ -35,7 +34,7 @@ class ModelSet(Model):
     note: str | None
 
     def __init__(self, models: Iterable[Model], note: str | None = None) -> None:
-        """Keep the models; refuse an empty set and mixed state names."""
+        """Check that the set is not empty and its members name the same states."""
         try:
             members = tuple(models)
         except TypeError as error:
@@ -76,25 +75,24 @@ class ModelSet(Model):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What was tested of the set, or else the worst of what was tested of its members."""
-        own: tuple[Check, ...] | None = getattr(self, "_checks", None)
+        """The checks of the set, or else the worst of its members' checks."""
+        own = self.provenance.checks
         return worst_of(member.checks for member in self.models) if own is None else own
 
     @property
     def origin(self) -> Origin:
-        """Where the set comes from, and its members: the one that discloses most."""
-        own: Origin = getattr(self, "_origin", "hand")
-        return weakest((own, *(member.origin for member in self.models)))
+        """The origin of the set and its members that discloses most."""
+        return weakest((self.provenance.origin, *(member.origin for member in self.models)))
 
     @property
     def records(self) -> RecordDescription:
-        """What the records of the set are, or else what its members say of them together."""
-        own: RecordDescription | None = getattr(self, "_records", None)
+        """The description of the set's records, or else that of its members."""
+        own = self.provenance.records
         return together(member.records for member in self.models) if own is None else own
 
-    def plausible_region(self) -> "ModelSet | None":
-        """Return the set of what its members stand for, None where all stand for themselves."""
-        own: ModelSet | None = getattr(self, "_region", None)
+    def plausible_region(self) -> Model | None:
+        """Return the set of its members' regions; None if all stand for themselves."""
+        own = self.provenance.region
         regions = [member.plausible_region() for member in self.models]
         if own is not None or all(region is None for region in regions):
             return own
@@ -118,16 +116,16 @@ class ModelSet(Model):
 
     def endless(self) -> "ModelSet | None":
         """Return the set for series of any length, if every member has one."""
-        found = [member.endless() for member in self.models]
-        if not all(found):
+        members = [member.endless() for member in self.models]
+        if not all(members):
             return None
-        return self.passed_on(ModelSet([m for m in found if m is not None], self.note))
+        return self.passed_on(ModelSet([m for m in members if m is not None], self.note))
 
     def every_nth(self, step: int) -> "ModelSet":
         """Return the set of the laws of every ``step``-th record, if every member has one."""
-        found = ModelSet([member.every_nth(step) for member in self.models], self.note)
-        found = self.passed_on(found, without_alternatives(self.checks))
-        return found.with_records(self.records.thinned(step))
+        thinned = ModelSet([member.every_nth(step) for member in self.models], self.note)
+        thinned = self.passed_on(thinned, without_alternatives(self.checks))
+        return thinned.with_records(self.records.thinned(step))
 
     def describe(self) -> str:
         """Return the model in one sentence."""
@@ -144,8 +142,8 @@ class ModelSet(Model):
         if not isinstance(description.get("models"), list):
             raise InvalidModel("a model set needs a list 'models'; none was found")
         note = fields(description, "a model set", ("models",), ("kind", "note")).get("note")
-        said = None if note is None else text(note, "the note of a set")
-        return cls([model_from_dict(member) for member in description["models"]], said)
+        words = None if note is None else text(note, "the note of a set")
+        return cls([model_from_dict(member) for member in description["models"]], words)
 
 
 AnyModel = Model

@@ -21,7 +21,7 @@ from undertow.certificate import Leakage, worst
 from undertow.errors import FailedChecks, InvalidInput, NotSupported, UndertowError
 from undertow.guarantees import GDP, ZCDP
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Mechanism, Noise, PureDP, Scaled
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import periodic
 from undertow.models.fitting.checks import (
     SAME_RECORDS,
@@ -33,7 +33,6 @@ from undertow.models.fitting.checks import (
 )
 from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
 from undertow.models.second_order import SecondOrderChain
-from undertow.models.standing import stands_for
 from undertow.numerics import up
 from undertow.plan import Plan
 from undertow.rounding import above, below, odds
@@ -43,17 +42,17 @@ __all__ = [
     "LITTLE",
     "Trial",
     "admit",
-    "jointly",
+    "joint_mechanism",
+    "leakage_under",
     "price",
     "price_level",
     "priced",
     "priced_level",
     "quickly",
-    "under",
 ]
 
 
-_TRIAL, _COSTS, _DOORS = 0.1, 0.1, 0.1
+_TRIAL, _COSTS, _ALTERNATIVES = 0.1, 0.1, 0.1
 """Effort for an answer, what accepting costs, and all other models: together two seconds."""
 
 _MINUTES = {"1m": 1, "5m": 5, "10m": 10, "15m": 15, "20m": 20, "30m": 30, "1h": 60}
@@ -73,19 +72,14 @@ class Trial:
     under: Callable[[Model], Leakage]
 
 
-@dataclass(frozen=True, slots=True)
-class _Door:
-    """Another model of the records of a fit: how it is made, and which check it is about."""
-
-    check: str
-    words: str
-    make: Callable[[], Model]
+Alternative = tuple[str, str, Callable[[], Model]]
+"""Another model of the records of a fit: the check it is about, its words, how it is built."""
 
 
 def admit(
     model: Model, accept: object, ask: Callable[[], Trial], *, all_of: bool = True
 ) -> tuple[str, ...]:
-    """Return the accepted names of failed checks, or refuse and say what there is to do.
+    """Return the accepted names of failed checks, or refuse with costs and alternatives.
 
     ``ask`` tries the question under the model.
 
@@ -107,7 +101,7 @@ def admit(
 def _refusal(
     model: Model, missing: list[Check], taken: tuple[str, ...], ask: Callable[[], Trial]
 ) -> str:
-    """Return what failed, what it costs to accept that, and the models that need less."""
+    """Describe failed checks, the cost of accepting each, and models that need fewer."""
     with progress.granting(_TRIAL):
         try:
             trial = ask()
@@ -120,8 +114,8 @@ def _refusal(
     names = [check.name for check in missing]
     plural = "checks" if len(names) > 1 else "check"
     every = accept_option([*taken, *names])
-    doors = [] if trial is None else list(_open(model, [*taken, *names], taken, trial))
-    instead = f"; or use {'; or '.join(doors)}" if doors else ""
+    others = [] if trial is None else list(_suggestions(model, [*taken, *names], taken, trial))
+    instead = f"; or use {'; or '.join(others)}" if others else ""
     return (
         f"the records speak against the model, which failed the {plural} {listed(names)}: "
         f"{'; '.join(reasons)}. Say {every} to take this upon you, and every promise begins with "
@@ -153,14 +147,16 @@ def _cost(leaks: tuple[float, float | None] | None) -> str:
     return f"a leakage of up to {above(upper)}, a factor {odds(upper)}"
 
 
-def _open(model: Model, broken: Sequence[str], taken: Sequence[str], trial: Trial) -> Iterator[str]:
-    """Yield the models that answer the question and need the acceptance of fewer checks."""
-    with progress.granting(_DOORS):
-        for door in _doors(model):
-            if door.check not in broken:
+def _suggestions(
+    model: Model, broken: Sequence[str], taken: Sequence[str], trial: Trial
+) -> Iterator[str]:
+    """Yield models in words: those that answer, and need the acceptance of fewer checks."""
+    with progress.granting(_ALTERNATIVES):
+        for check, words, build in _alternatives(model):
+            if check not in broken:
                 continue
             try:
-                other = door.make()
+                other = build()
                 left = [check.name for check in failed(other.checks)]
                 if not set(left) < set(broken):
                     continue
@@ -171,19 +167,17 @@ def _open(model: Model, broken: Sequence[str], taken: Sequence[str], trial: Tria
                 continue
             names = [*left, *(name for name in taken if name == SAME_RECORDS)]
             more = f" with {accept_option(names)}" if names else ""
-            yield f"{door.words}{more} (the same noise leaks up to {above(upper)} there)"
+            yield f"{words}{more} (the same noise leaks up to {above(upper)} there)"
 
 
-def _doors(model: Model) -> Iterator[_Door]:
+def _alternatives(model: Model) -> Iterator[Alternative]:
     """Yield other models of the records that a model was fitted to, none of them tried."""
     if not isinstance(model, FittedChain):
         return
     order = "a chain of order two, MarkovChain.fit(..., order=2)"
-    yield _Door("order", order, lambda: FittedSecondOrderChain.of_fit(model))
-    yield _Door("persons", "the chains of all persons, model.population()", model.population)
-    yield _Door(
-        "hours", "a matrix for each hour, MarkovChain.periodic(...)", lambda: _hourly(model)
-    )
+    yield "order", order, lambda: FittedSecondOrderChain.of_fit(model)
+    yield "persons", "the chains of all persons, model.population()", model.population
+    yield "hours", "a matrix for each hour, MarkovChain.periodic(...)", lambda: _hourly(model)
 
 
 def _hourly(model: FittedChain) -> Model:
@@ -206,11 +200,11 @@ MOST_STATES = 3
 `undertow.robustness` tries all."""
 
 LITTLE = 0.1
-"""Effort of what is only told beside an answer, or in a refusal: about a second each."""
+"""Effort of what only accompanies an answer or a refusal: about a second each."""
 
 
 def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
-    """Return the plan with the checks of its model, and what it leaks where one of them failed.
+    """Return the plan with the checks of its model, and its leakage where one of them failed.
 
     ``accepted`` are the names of failed checks that the caller took upon themselves.
 
@@ -226,14 +220,14 @@ def priced(plan: Plan[Any], accepted: tuple[str, ...] = ()) -> Plan[Any]:
     return replace(plan, checks=checks, accepted=accepted)
 
 
-def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
-    """Return what a plan leaks about what it protects, if another model is true.
+def leakage_under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
+    """Return the leakage of a plan about its secret, if another model is true.
 
     ``quickly``: by the level of Laplace noise, of which no more is known than what all algorithms
     of it leak, and by the closed exchange at a delta; what the answer itself leaks takes long
     where records stay alike for long.
     """
-    secret, joint = plan.leakage.secret, jointly(plan)
+    secret, joint = plan.leakage.secret, joint_mechanism(plan)
     whole = secret.window > 1 or secret.person
     more: dict[str, Any] = {"secret": secret} if whole else {}
     if quickly and isinstance(joint, Scaled):
@@ -254,12 +248,12 @@ def under(plan: Plan[Any], model: Model, *, quickly: bool = False) -> Leakage:
 
 
 def quickly(plan: Plan[Any], model: Model) -> bool:
-    """Return whether what a plan leaks under a model is only bounded by its level."""
+    """Return whether the leakage of a plan under a model is bounded by its level alone."""
     return bool(plan.delta) or not isinstance(model, SecondOrderChain)
 
 
 def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
-    """Return what the closed exchange says of a plan with a delta."""
+    """Return the leakage of a plan at its delta by the closed exchange."""
     from undertow.bounds.curves.leakages import at_delta
 
     def pure(level: Any) -> Leakage:
@@ -270,7 +264,7 @@ def _closed(plan: Plan[Any], joint: Mechanism, model: Model) -> Leakage:
     return at_delta(joint, model, plan.against, plan.delta, "any", pure, closed=True)
 
 
-def jointly(plan: Plan[Any]) -> Mechanism:
+def joint_mechanism(plan: Plan[Any]) -> Mechanism:
     """Return what all releases of a plan are together: its mechanism, or what several of it keep.
 
     Levels and rho add up, and so do squares of mu (rounded up); what one answer leaks by its own
@@ -325,7 +319,7 @@ def price(check: Check, plan: Plan[Any]) -> Check:
     if isinstance(other, SecondOrderChain) and other.size > MOST_STATES:
         return check
     try:
-        leak = under(plan, other, quickly=quickly(plan, other))
+        leak = leakage_under(plan, other, quickly=quickly(plan, other))
     except (NotSupported, InvalidInput):
         return check
     return check.priced(leak.lower, None if math.isinf(leak.upper) else leak.upper)

@@ -31,7 +31,7 @@ from undertow.mechanisms import Gaussian, Normal, PureDP
 from undertow.models.chains import MarkovChain
 from undertow.numerics import up
 from undertow.planning.budget import aim, budget_for
-from undertow.planning.questions import CERTAIN, Question, Remembered, noise_way
+from undertow.planning.questions import CERTAIN, Question, Remembered, noise_solver
 from undertow.secrets import Window
 
 __all__ = ["CLOSED", "EXACT", "SWEEP"]
@@ -74,7 +74,7 @@ def _proved(
 
 @Remembered
 def prove_closed(question: Question, noise: Normal) -> Leakage:
-    """Return what Theorem 1 proves for the curve of a noise, on any model."""
+    """Return the leakage of the curve of a noise by Theorem 1, on any model."""
     curve = noise.curve(question.length)
 
     @lru_cache(maxsize=64)
@@ -114,16 +114,16 @@ def solve_sweep(question: Question) -> Normal:
             break
         trial = low + over / (over - under) * (high - low) + 0.4 * _SWEPT * high
         trial = trial if low < trial < high and turn % 4 != 3 else (low + high) / 2
-        found = excess(trial)
+        value = excess(trial)
         low, high, over, under = (
-            (low, trial, over, found) if found <= 0 else (trial, high, found, under)
+            (low, trial, over, value) if value <= 0 else (trial, high, value, under)
         )
     return question.normal(high)
 
 
 @Remembered
 def prove_sweep(question: Question, noise: Normal) -> Leakage:
-    """Return what the sweep proves for the curve of a noise, on every chain of the model.
+    """Return the leakage of the curve of a noise by the sweep, the worst over the chains.
 
     Where it keeps delta at the limit, the limit is what is proved; else the least epsilon.
     """
@@ -224,6 +224,6 @@ def _check_exact(question: Question) -> None:
         )
 
 
-CLOSED = noise_way(solve_closed, prove_closed)  # type: ignore[arg-type]
-SWEEP = noise_way(solve_sweep, prove_sweep)  # type: ignore[arg-type]
-EXACT = noise_way(solve_exact, prove_exact)  # type: ignore[arg-type]
+CLOSED = noise_solver(solve_closed, prove_closed)  # type: ignore[arg-type]
+SWEEP = noise_solver(solve_sweep, prove_sweep)  # type: ignore[arg-type]
+EXACT = noise_solver(solve_exact, prove_exact)  # type: ignore[arg-type]

@@ -20,11 +20,10 @@ from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
 from undertow.errors import EffortSpent, EffortWarning, NotSupported
 from undertow.mechanisms import PureDP
-from undertow.models.base import Model
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
 from undertow.models.sets import AnyModel
-from undertow.models.standing import stands_for
 from undertow.numerics import check_epsilon, up
 from undertow.planning.acceptance import LITTLE, Trial, admit, price_level
 from undertow.secrets import Secret
@@ -281,7 +280,7 @@ def level_trial(
 
 
 def upper_end_only(model: AnyModel) -> bool:
-    """Return whether a search uses upper ends alone: what is attained takes a search of its own.
+    """Return whether a search uses upper ends alone, because lower ends need their own search.
 
     True for boxes of more than two states, whose lower end is left to the proof of the plan.
     """
@@ -289,7 +288,7 @@ def upper_end_only(model: AnyModel) -> bool:
 
 
 def level_leakage(level: float, model: AnyModel, against: Against, secret: Secret) -> Leakage:
-    """Return what all algorithms of a DP level leak, for a search over levels."""
+    """Return the leakage of all algorithms of a DP level, for a search over levels."""
     if upper_end_only(model) and not secret.person:
         upper = at_most(PureDP(level), model, against, secret)
         return Leakage(0.0, upper, "exchange", against)
@@ -318,7 +317,7 @@ def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
 
 
 def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
-    """Return what the attack of a witness leaks at a DP level, on a chain."""
+    """Return the leakage of the attack of a witness at a DP level, on a chain."""
     return replay_pure_dp(witness, chain, level)
 
 
@@ -414,7 +413,7 @@ R = TypeVar("R")
 
 
 def _guided(work: Callable[[], R]) -> R | None:
-    """Return what a guide says within a quarter of the effort left, None where it needs more."""
+    """Return the result of a guide within a quarter of the effort left, None beyond it."""
     try:
         with progress.allowing(progress.left() / 4):
             return work()
@@ -466,7 +465,7 @@ def _next_level(
         slope = (y - trail[-2][1]) / (x - trail[-2][0])
     step = -y / slope if 0.1 < slope < 10 else -y
     estimate = x + max(-3.0, min(3.0, step))
-    if abs(step) < max(1e-5, precision / 4):  # as good as found: step aside to close the bracket
+    if abs(step) < max(1e-5, precision / 4):  # almost there: step aside to close the bracket
         aside = 0.35 * precision
         estimate += -aside if math.log(low or 1e-300) < estimate - 2 * aside else aside
     trial = math.exp(estimate)

@@ -1,20 +1,18 @@
 """The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
 from importlib import import_module
-from typing import Any, get_args, overload
+from typing import Any, overload
 
 from undertow import progress
-from undertow.adversaries import Against, check_against, check_window
-from undertow.bounds.engine import check_fit
+from undertow.adversaries import Against
 from undertow.bounds.groups import person_records
 from undertow.bounds.memory.missing import over_patterns, over_patterns_as_complete
-from undertow.certificate import WIDTHS, Leakage, ValidFor, check_valid_for
-from undertow.curves import check_delta
+from undertow.certificate import WIDTHS, Leakage, ValidFor
 from undertow.errors import (
     Contradiction,
     EffortSpent,
@@ -23,43 +21,38 @@ from undertow.errors import (
     MethodRefused,
     NothingToProtect,
     NotSupported,
-    UnknownState,
 )
-from undertow.labels import along
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.base import Model
+from undertow.models.base import advise_point
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
-from undertow.models.standing import pointing, stands_for
-from undertow.numerics import (
-    check_choice,
-    check_count,
-    check_epsilon,
-    check_positive,
-    divide_up,
-    shown,
-    up,
-)
+from undertow.numerics import check_positive, divide_up, up
 from undertow.plan import Plan
-from undertow.planning.acceptance import LITTLE, Trial, admit, price, priced, quickly, under
+from undertow.planning.acceptance import LITTLE, Trial, admit, leakage_under, price, priced, quickly
 from undertow.planning.chains import withstood
-from undertow.planning.questions import Objective, Question, Scaled, Shape, Solution, Way, chains_of
-from undertow.queries import AnyQuery, BaseQuery, LocalQuery, Redacted, Series, State, Task
-from undertow.secrets import ONE_RECORD, Secret, Window, check_secret
+from undertow.planning.questions import (
+    Objective,
+    Question,
+    Scaled,
+    Shape,
+    Solution,
+    Solver,
+    chains_of,
+    check_question,
+)
+from undertow.queries import AnyQuery, LocalQuery, Redacted, Series, State, Task
+from undertow.secrets import ONE_RECORD, Secret
 
 __all__ = [
     "LESS",
     "calibrate",
-    "check_question",
     "effort_of",
     "least_error",
     "named",
     "plan_at_level",
     "plan_by",
     "prove",
-    "shaped",
-    "shapes_of",
     "solve",
 ]
 
@@ -89,7 +82,7 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     """
     with progress.granting(question.effort):
         solutions = [
-            _with_disclaimers(way.solve(part), part) for way, part in _parts(method, question)
+            _with_disclaimers(solver.solve(part), part) for solver, part in _parts(method, question)
         ]
         if not progress.left():
             solutions = [
@@ -103,14 +96,14 @@ def solve(method: Method, question: Question[Any]) -> Solution:
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
-    """Return what a method certifies for a mechanism: where families are mixed, the worst.
+    """Return the leakage that a method certifies for a mechanism: the worst of mixed families.
 
     With an effort of its own, so that it can be repeated.
     """
     with progress.granting(question.effort):
         leaks = [
-            way.prove(part, mechanism).with_assumptions(part.model.disclaimers())
-            for way, part in _parts(method, question)
+            solver.prove(part, mechanism).with_assumptions(part.model.disclaimers())
+            for solver, part in _parts(method, question)
         ]
     if any(leak.secret.window != question.secret.window for leak in leaks):
         raise MethodRefused(f"'{method.name}' proved nothing about a window of records here")
@@ -125,40 +118,41 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
 
 
 def _with_disclaimers(solution: Solution, question: Question[Any]) -> Solution:
-    """Return a solution whose certificate, if there is one, says what the model does not cover."""
+    """Return a solution with the disclaimers of its model among the assumptions of its proof."""
     if solution.leakage is None:
         return solution
     leak = solution.leakage.with_assumptions(question.model.disclaimers())
     return replace(solution, leakage=leak)
 
 
-def _parts(method: Method, question: Question[Any]) -> list[tuple[Way, Question[Any]]]:
-    """Return the ways of a method, each with the part of the question that it answers."""
+def _parts(method: Method, question: Question[Any]) -> list[tuple[Solver, Question[Any]]]:
+    """Return the solvers of a method, each with the part of the question that it answers."""
     method.check(question)
-    ways = method.solver(question.shape)
-    if ways is None:
+    solvers = method.solver(question.shape)
+    if solvers is None:
         raise Contradiction(f"'{method.name}' accepts a question that it has no solver for")
-    if isinstance(ways, str | Way):
-        return [(_way(ways), question)]
+    if isinstance(solvers, str | Solver):
+        return [(_solver(solvers), question)]
     families: dict[str, list[SingleModel]] = {}
     for member in question.model.members():
         families.setdefault(member.family, []).append(member)
     return [
         (
-            _way(ways.get(family) or ways["other"]),
+            _solver(solvers.get(family) or solvers["other"]),
             question if len(families) == 1 else replace(question, model=ModelSet(models)),
         )
         for family, models in families.items()
     ]
 
 
-def _way(solver: str | Way) -> Way:
-    way: Way = named(solver) if isinstance(solver, str) else solver
-    return way
+def _solver(entry: str | Solver) -> Solver:
+    """Return the solver of a registry entry, imported where it is a name."""
+    solver: Solver = named(entry) if isinstance(entry, str) else entry
+    return solver
 
 
 def named(place: str) -> Any:
-    """Return what a name in the registry stands for, imported when it is first asked.
+    """Return the object of a name in the registry, imported when first used.
 
     >>> named("chains.lange_constant").__name__
     'lange_constant'
@@ -304,45 +298,35 @@ def calibrate(
         noise=noise, releases=releases, missing=missing, effort=1.0 if effort is None else effort,
     )  # fmt: skip
     taken = admit(model, accept, lambda: _trial(question), all_of=not question.secret.person)
-    named: Any = method
-    chosen = None
-    if not isinstance(named, str) or named != BEST:
-        chosen = find_method(query.task, named)
+    choice: Any = method  # callers without types pass anything
+    best = isinstance(choice, str) and choice == BEST
+    chosen = None if best else find_method(query.task, choice)
     if effort is None and chosen is not None and not chosen.anytime:
         question = replace(question, effort=math.inf)
-    with pointing(model):
-        return priced(_planned_by(chosen, question, noise, objective), taken)
-
-
-def _planned_by(
-    chosen: Method | None, question: Question[Any], noise: Shape | None, objective: Objective | None
-) -> Plan[Any]:
-    """Return the plan of a method, or of the best one."""
-    shapes = shapes_of(question, noise)
-    table = chosen is not None and chosen.tabulated
-    if objective is not None and question.query.task == "answer" and not table:
-        raise InvalidInput(
-            "Laplace and Gaussian noise serve every objective alike; objective='squared' is for "
-            "method='optimal', leave it out here"
-        )
-    if chosen is not None:
-        shapes = [shape for shape in shapes if chosen.solver(shape) is not None]
-        if not shapes:
-            chosen.check(question)
-        return _chosen([plan_by(chosen, shaped(question, shape)) for shape in shapes])
-    return _best_of(question, shapes)
+    with advise_point(model):
+        if objective is not None and query.task == "answer" and not (chosen and chosen.tabulated):
+            raise InvalidInput(
+                "Laplace and Gaussian noise serve every objective alike; objective='squared' is "
+                "for method='optimal', leave it out here"
+            )
+        shapes = question.shapes(noise)
+        if chosen is None:
+            plans = _best_plans(question, shapes)
+        else:
+            plans = _plans_by(chosen, question, shapes)
+        return priced(_least_of_shapes(plans), taken)
 
 
 def _trial(question: Question[Any]) -> Trial:
     """Return the plan of the first quick method that answers a question, as one to try out."""
-    small = shaped(replace(question, effort=LITTLE), question.shape)
+    small = replace(question, effort=LITTLE).shaped(question.shape)
     plan = _first(small)
 
     def elsewhere(model: AnyModel) -> Leakage:
         other = replace(small, model=model)
         for method in _candidates(other):
             if method.accepts(other):
-                return under(plan, model, quickly=quickly(plan, model))
+                return leakage_under(plan, model, quickly=quickly(plan, model))
         raise NotSupported("no method answers this question under this model")
 
     return Trial(partial(price, plan=plan), elsewhere)
@@ -356,60 +340,57 @@ def _first(question: Question[Any]) -> Plan[Any]:
     raise NotSupported("no method answers this question")
 
 
-def shapes_of(question: Question[Any], noise: Shape | None) -> list[Shape]:
-    """Return the kinds of noise to try."""
-    query = question.query
-    if noise is not None or query.task != "answer" or query.selects or not question.delta:
-        return [noise or "laplace"]
-    return ["laplace", "gaussian"]
+def _plans_by(method: Method, question: Question[Any], shapes: list[Shape]) -> list[Plan[Any]]:
+    """Return the plans of a method, one for each kind of noise that it knows."""
+    shapes = [shape for shape in shapes if method.solver(shape) is not None]
+    if not shapes:
+        method.check(question)
+    return [plan_by(method, question.shaped(shape)) for shape in shapes]
 
 
-def shaped(question: Question[Any], shape: Shape) -> Question[Any]:
-    """Return the question for one kind of noise; Laplace noise keeps a limit without any delta."""
-    return replace(question, shape=shape, delta=0.0 if shape == "laplace" else question.delta)
-
-
-def _best_of(question: Question[Any], shapes: list[Shape]) -> Plan[Any]:
-    """Return the best plan over kinds of noise; a kind that has none is left out.
+def _best_plans(question: Question[Any], shapes: list[Shape]) -> list[Plan[Any]]:
+    """Return the best plan for each kind of noise that has one.
 
     Gaussian noise is searched for thoroughly only where its closed form comes near Laplace noise.
     """
     if question.missing is None:
         question = question.with_missing("any")
     plans: list[Plan[Any]] = []
-    reasons = []
+    refusals: list[str] = []
     for shape in shapes:
-        part = shaped(question, shape)
+        part = question.shaped(shape)
         try:
-            plans.append(_far_behind(plans, part) or _best(part))
+            plans.append(_inferior_plan(part, plans) or _best_plan(part))
         except NothingToProtect:
             raise
-        except NotSupported as reason:
+        except NotSupported as refusal:
             if len(shapes) == 1:
                 raise
-            reasons.append(str(reason))
+            refusals.append(str(refusal))
     if not plans:
-        raise NotSupported("; ".join(dict.fromkeys(reasons)))
-    return _chosen(plans)
+        raise NotSupported("; ".join(dict.fromkeys(refusals)))
+    return plans
 
 
-def _far_behind(plans: list[Plan[Any]], question: Question[Any]) -> Plan[Any] | None:
-    """Return the quick plan for another kind of noise, if it errs far more than those there are.
+def _inferior_plan(question: Question[Any], plans: list[Plan[Any]]) -> Plan[Any] | None:
+    """Return a quick method's plan, if it errs far more than the plans for other kinds of noise.
 
-    What is sharper than the closed form is slower to find, and never worth a factor of `_FAR`.
+    What is sharper than a quick method is slower to find, and never worth a factor of `_FAR`.
     """
-    method = METHODS["answer"]["closed"]
-    if not plans or not method.accepts(question):
+    if not plans:
         return None
-    with suppress(MethodRefused):
-        quick = plan_by(method, question)
-        if quick.expected_error > _FAR * min(plan.expected_error for plan in plans):
-            return quick
+    least = min(plan.expected_error for plan in plans)
+    for method in _candidates(question):
+        if method.quick:
+            with suppress(MethodRefused):
+                plan = plan_by(method, question)
+                if plan.expected_error > _FAR * least:
+                    return plan
     return None
 
 
-def _chosen(plans: list[Plan[Any]]) -> Plan[Any]:
-    """Return the plan with the least error, which says by how much it errs less than the others."""
+def _least_of_shapes(plans: list[Plan[Any]]) -> Plan[Any]:
+    """Return the plan with the least error, with the ratios of errors as assumptions."""
     best = least_error(plans)
     notes = []
     for plan in plans:
@@ -428,10 +409,10 @@ def _kind(plan: Plan[Any]) -> str:
 
 def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
     """Return the plan that a method makes for a question, with its proof, or refuse."""
-    return _planned(method, question)[0]
+    return _solve_and_prove(method, question)[0]
 
 
-def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
+def _solve_and_prove(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     """Return the plan of a method, and whether no other can serve better.
 
     Where nothing is said of missing records, any pattern of them is covered if the method's proof
@@ -440,16 +421,28 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
     if question.missing is None:
         if covers_missing(method, question):
             with suppress(IncompleteSeries):
-                return _planned(method, question.with_missing("any"))
-        return _planned(method, question.with_missing("none"))
+                return _solve_and_prove(method, question.with_missing("any"))
+        return _solve_and_prove(method, question.with_missing("none"))
     if question.missing == "any" and not covers_missing(method, question):
         raise IncompleteSeries(_COMPLETE.format(method.name))
     method.check(question)
     _check_shape(method.name, method.scope.valid_for, question)
     solution = solve(method, question)
-    mechanism = question.each(solution.mechanism) if question.releases > 1 else solution.mechanism
+    mechanism = question.each(solution.mechanism)
     leak = solution.leakage or prove(method, question, question.together(mechanism))
     leak = replace(leak, delta=question.delta)
+    _check_proof(method, question, mechanism, leak)
+    plan: Plan[Any] = Plan(
+        mechanism, question.model, question.limit, leak.with_assumptions(solution.notes),
+        method.name, measures=solution.measures, delta=question.delta,
+        releases=question.releases, missing=question.missing,
+    )  # fmt: skip
+    tight = method.tight and leak.closed and question.secret == ONE_RECORD
+    return plan, LESS not in solution.notes and (solution.optimal or tight)
+
+
+def _check_proof(method: Method, question: Question[Any], mechanism: Any, leak: Leakage) -> None:
+    """Refuse a proof that covers less than the question: missing records, the limit, the shape."""
     if (
         question.missing == "any"
         and question.query.task == "answer"
@@ -462,14 +455,6 @@ def _planned(method: Method, question: Question[Any]) -> tuple[Plan[Any], bool]:
             f"proves is {leak.upper:.6g}"
         )
     _check_shape(method.name, leak.valid_for, question)
-    leak = replace(leak, assumptions=(*leak.assumptions, *solution.notes))
-    plan: Plan[Any] = Plan(
-        mechanism, question.model, question.limit, leak, method.name,
-        measures=solution.measures, delta=question.delta,
-        releases=question.releases, missing=question.missing,
-    )  # fmt: skip
-    tight = method.tight and leak.closed and question.secret == ONE_RECORD
-    return plan, LESS not in solution.notes and (solution.optimal or tight)
 
 
 _COMPLETE = (
@@ -498,8 +483,8 @@ def _check_shape(name: str, valid_for: ValidFor, question: Question[Any]) -> Non
         )
 
 
-def _best(question: Question[Any]) -> Plan[Any]:
-    """Return the certified plan with the least error, or that shows most.
+def _best_plan(question: Question[Any]) -> Plan[Any]:
+    """Return the certified plan with the least error, or that shows most, for a kind of noise.
 
     What a search can win at most is asked before it is begun: a plan that no noise smaller by a
     thousandth could replace, because an attack on that noise exceeds the limit, ends the search,
@@ -514,37 +499,60 @@ def _best(question: Question[Any]) -> Plan[Any]:
     if attackable:
         wider = {method.wider for method in methods}
         methods.sort(key=lambda method: method.name not in wider)
-    alike = len(question.families) == 1
-    plans: dict[str | None, Plan[Any]] = {}
-    reasons: dict[str, list[str]] = {}
-    spent: list[str] = []
+    plans: dict[str, Plan[Any]] = {}
+    refusals: dict[str, NotSupported] = {}
+    settled = False
     for method in methods:
-        if alike and question.secret == ONE_RECORD and method.subsumed_by in plans:
+        if _subsumed(method, question, plans):
             continue
         try:
-            plan, settled = _planned(method, question)
+            plan, settled = _solve_and_prove(method, question)
         except NothingToProtect:
             raise
-        except NotSupported as reason:
-            reasons.setdefault(str(reason), []).append(method.name)
-            if isinstance(reason, EffortSpent):
-                spent.append(method.name)
+        except NotSupported as refusal:
+            refusals[method.name] = refusal
             continue
         plans[method.name] = plan
         if settled:
-            others = [one for one in methods if one.name == method.wider and one.name not in plans]
-            best = least_error([*plans.values(), *_as_good(others, question, plan)])
-            return _any_shape(question, best)
-        if attackable and not _can_gain(question, plan):
+            plans.update(_wider_plan(method, methods, question, plans))
+        if settled or (attackable and not _can_gain(question, plan)):
             break
     if not plans:
-        refusals = "; ".join(f"{', '.join(names)}: {reason}" for reason, names in reasons.items())
-        raise NotSupported(f"no method can keep this guarantee. {refusals}")
+        raise NotSupported(f"no method can keep this guarantee. {_listed_reasons(refusals)}")
     best = least_error(plans.values())
-    if spent:
-        note = _MORE.format(" and ".join(map(repr, spent)))
+    spent = [repr(name) for name, reason in refusals.items() if isinstance(reason, EffortSpent)]
+    if spent and not settled:
+        note = _MORE.format(" and ".join(spent))
         best = replace(best, leakage=best.leakage.with_assumptions((note,)))
     return _any_shape(question, best)
+
+
+def _subsumed(method: Method, question: Question[Any], plans: dict[str, Plan[Any]]) -> bool:
+    """Return whether a method cannot beat the plan of another that there is."""
+    one_family = len(question.families) == 1
+    return one_family and question.secret == ONE_RECORD and method.subsumed_by in plans
+
+
+def _wider_plan(
+    method: Method, methods: list[Method], question: Question[Any], plans: dict[str, Plan[Any]]
+) -> dict[str, Plan[Any]]:
+    """Return the plan of the method with the wider proof, if it is new and needs the same noise."""
+    for wider in methods:
+        if wider.name == method.wider and wider.name not in plans:
+            noise = plans[method.name].noise
+            noise = noise.with_amount(up(noise.amount * (1 + _EVEN)))
+            with suppress(NotSupported):
+                if prove(wider, question, noise).proves(question.limit):
+                    return {wider.name: plan_by(wider, question)}
+    return {}
+
+
+def _listed_reasons(refusals: dict[str, NotSupported]) -> str:
+    """Return why methods refused, each reason once, with the names of those that gave it."""
+    names: dict[str, list[str]] = {}
+    for name, refusal in refusals.items():
+        names.setdefault(str(refusal), []).append(name)
+    return "; ".join(f"{', '.join(each)}: {reason}" for reason, each in names.items())
 
 
 _MORE = (
@@ -575,7 +583,7 @@ def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
 
 
 def _candidates(question: Question[Any]) -> list[Method]:
-    """Return the certified methods that protect what is asked and assume nothing else."""
+    """Return the certified methods that accept a question and are open to ``best``."""
     return [
         method
         for method in METHODS[question.query.task].values()
@@ -597,17 +605,6 @@ def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
                 if other.expected_error < plan.expected_error * (1 - _WORTH):
                     plan = other
     return plan
-
-
-def _as_good(
-    methods: list[Method], question: Question[Any], plan: Plan[Any]
-) -> Iterator[Plan[Any]]:
-    """Yield the plans of methods that keep the guarantee with the noise of a plan, or nearly."""
-    for method in methods:
-        noise = plan.noise.with_amount(up(plan.noise.amount * (1 + _EVEN)))
-        with suppress(NotSupported):
-            if prove(method, question, noise).proves(question.limit):
-                yield plan_by(method, question)
 
 
 _COST: dict[Task, Callable[[Plan[Any]], float]] = {
@@ -633,131 +630,6 @@ def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:
     return min(tight or widest, key=lambda pair: pair[0])[1]
 
 
-def check_question(
-    query: AnyQuery | LocalQuery,
-    model: AnyModel,
-    limit: float,
-    against: Against,
-    secret: Secret | None = None,
-    *,
-    objective: Objective | None = None,
-    valid_for: ValidFor | None = None,
-    delta: float = 0.0,
-    noise: Shape | None = None,
-    releases: int = 1,
-    missing: State | None = None,
-    effort: float = 1.0,
-) -> Question[Any]:
-    """Return the question if it makes sense: states that exist, records inside the series."""
-    if not isinstance(query, BaseQuery):
-        raise InvalidInput(
-            f"the first argument must be a query such as Count('active'), found "
-            f"{type(query).__name__}"
-        )
-    if not isinstance(model, Model):
-        raise InvalidInput(
-            f"the second argument must be a model such as MarkovChain(...), found "
-            f"{type(model).__name__}"
-        )
-    model = stands_for(model)
-    task = query.task
-    if noise is not None:
-        check_choice(noise, "noise", get_args(Shape))
-    if task != "answer" and secret is not None:
-        raise InvalidInput(
-            "a secret belongs to a curator's answers; a Series hides every record, and "
-            "Redacted(protect=...) names the records"
-        )
-    if task == "flip":
-        objective = along(objective, model.states, "objective")[0]
-    served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
-    costs = task != "flip" and not isinstance(objective, str | None)
-    if costs or objective not in served[task]:
-        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
-    hidden = check_secret(secret)
-    query = model.valued(query.on(model.states))
-    missing = _check_missing(missing, task, model)
-    if query.values is not None and not model.states:
-        raise InvalidInput(
-            "values give the states of a model their numbers, and this model names no states: it "
-            "describes numbers themselves, leave values out"
-        )
-    question: Question[Any] = Question(
-        query, model, check_epsilon(limit, "limit"), check_against(against), hidden,
-        valid_for=check_valid_for("series" if valid_for is None else valid_for),
-        alone=isinstance(valid_for, str) and valid_for == "series",
-        objective="flips" if objective is None else objective,
-        delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
-        shape=noise or "laplace", effort=progress.check_effort(effort),
-    )  # fmt: skip
-    if missing is not None:
-        question = question.with_missing(missing)
-    if task != "answer" and question.releases > 1:
-        raise InvalidInput("several releases are planned for a curator's answers, not for a series")
-    named = [*query.named, *(state for pair in hidden.value_pairs or () for state in pair)]
-    known = model.states
-    for state in named:
-        if known and state not in known:
-            listed = ", ".join(map(repr, known[:12]))
-            raise UnknownState(f"the model has no state {state!r}; its states are {listed}")
-    for member in model.members():
-        check_fit(query, member)
-        check_window(Window(hidden.window), question.against, member.length)
-    last = max(hidden.targets or (0,))
-    if question.length is not None and last >= question.length:
-        raise InvalidInput(
-            f"the secret names record {last}, but the series has {question.length} records, "
-            "counted from 0"
-        )
-    return question
-
-
-def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
-    """Return what a missing record is, None if nothing is said of an answer; or refuse it."""
-    states = model.states
-    for word in ("any", "none"):
-        if word in states:
-            raise InvalidInput(
-                f"a state of the model is called {word!r}, which missing={word!r} has another "
-                f"meaning for: give that state another name, as in states=('{word}_of_them', ...)"
-            )
-    local = task != "answer"
-    if missing is None:
-        missing = model.records.missing
-    if missing is None:
-        return "none" if local else None
-    if local and isinstance(missing, str) and missing == "any":
-        raise InvalidInput(
-            "flips and erasures are of states, so a missing record needs one: say missing='none' "
-            "(one that turns up all the same counts as the first state), or name its state"
-        )
-    if isinstance(missing, str) and missing in ("any", "none"):
-        return missing
-    if not any(type(state) is type(missing) and state == missing for state in states):
-        names = ", ".join(map(repr, states[:12])) or "none, as this model names none"
-        raise UnknownState(
-            f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
-            f"states are {names}"
-        )
-    return missing  # type: ignore[no-any-return]
-
-
-def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:
-    """Return delta if the question can have one, or refuse it with the reason."""
-    delta = check_delta(delta)
-    if delta and task != "answer":
-        raise InvalidInput(
-            "flips and erasures are planned for pure leakage, which holds at every delta: leave "
-            "delta out"
-        )
-    if not delta and noise not in (None, "laplace"):
-        raise MethodRefused(
-            f"{noise} noise leaks without bound at delta 0, because far answers tell two values "
-            "apart; say how rare may be ignored, delta=1e-6 (far below 1 / number of records)"
-        )
-    return delta
-
-
 def plan_at_level(
     query: AnyQuery, model: AnyModel, level: float, against: Against = "any",
     secret: Secret | None = None, accept: Sequence[str] = (),
@@ -778,7 +650,7 @@ def plan_at_level(
     person = question.secret.person
     taken = accepted(question.model.checks, accept, all_of=not person)
     noise = _noise(question, target)
-    method = find_method("answer", "group" if person else "exchange")
+    method = _method_of_level(question)
     proof = prove(method, question, noise)
     if not math.isfinite(proof.upper):
         raise NotSupported(
@@ -788,6 +660,16 @@ def plan_at_level(
         )
     plan = Plan(noise, question.model, proof.upper, proof, method.name)
     return priced(plan, taken)
+
+
+def _method_of_level(question: Question) -> Method:
+    """Return the method that proves what all algorithms of a DP level leak, or refuse."""
+    methods = [
+        method
+        for method in METHODS["answer"].values()
+        if method.certified and method.scope.releases and method.solver("laplace") is not None
+    ]
+    return next((method for method in methods if method.accepts(question)), methods[0])
 
 
 def _noise(question: Question, level: float) -> Scaled:

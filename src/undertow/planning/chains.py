@@ -7,7 +7,7 @@ Each is a pair of functions: ``solve_...`` returns the noise that answers a
 import math
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from functools import partial
 
 import numpy as np
@@ -24,6 +24,8 @@ from undertow.bounds.channels.quilts import (
     spectral_gap,
 )
 from undertow.bounds.channels.wasserstein import count_distance, enumerable, query_distance
+from undertow.bounds.counts.histograms import METHOD as HISTOGRAMS
+from undertow.bounds.counts.histograms import STEPS as HISTOGRAM_STEPS
 from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
 from undertow.bounds.levels.chains import far_attained
@@ -61,7 +63,7 @@ from undertow.planning.questions import (
     Scaled,
     Solve,
     chains_of,
-    noise_way,
+    noise_solver,
 )
 from undertow.queries import AnyQuery, Count
 from undertow.secrets import Secret
@@ -74,6 +76,11 @@ __all__ = [
 
 
 def solve_exact(question: Question) -> Scaled:
+    """Return the least noise for a count, a sum or a histogram, by its own leakage."""
+    return _solve_histogram(question) if question.query.per_state else _solve_count(question)
+
+
+def _solve_count(question: Question) -> Scaled:
     """Return the least noise for a count, or a sum of ordered states, by its exact leakage."""
     _check_exact(question)
 
@@ -131,14 +138,16 @@ def withstood(question: Question, noise: Scaled, proved: Leakage) -> bool:
 
 @Remembered
 def prove_exact(question: Question, noise: Scaled) -> Leakage:
-    """Return the exact leakage of a noisy count or sum, of whole series or of any window."""
+    """Return the leakage of a noisy count, sum or histogram, of whole series or of any window."""
+    if question.query.per_state:
+        return _prove_histogram(question, noise)
     _check_exact(question)
     return _enumerated(_own_leakage(question, noise), question.query.named != ())
 
 
 @Remembered
 def _own_leakage(question: Question, noise: Scaled) -> Leakage:
-    """Return the leakage of a noisy answer, for the search and for the proof of what it finds."""
+    """Return the leakage of a noisy answer, for the search and for the proof of its result."""
     return leakage(noise, question.model, question.against, valid_for=question.valid_for)
 
 
@@ -168,6 +177,65 @@ def _check_exact(question: Question) -> None:
                 f"'exact' knows counts on chains, not every {type(query).__name__}: each state "
                 "needs a number, and a mean the number of records; use method='exchange'"
             )
+
+
+_MOST_CHAINS = 8
+"""Most chains of a set (cost: some tenths of a second for each at every scale)."""
+
+_WORTH = 1e-3
+"""Share by which the leakage of a histogram must be below that of its level to be searched for: a
+look at one level tells, and chains that stay as they are have nothing to gain."""
+
+
+def _solve_histogram(question: Question) -> Scaled:
+    """Return the least noise for a histogram, by windows of records around every target.
+
+    Refuses with `MethodRefused` where the windows show nothing that the exchange rate does not.
+    """
+    _check_histogram(question)
+    level, model, against = question.limit / 3, question.model, question.against
+    noise = question.noise(question.query.sensitivity() / level)
+    own, bound = leakage(noise, model, against), leakage(PureDP(level), model, against)
+    if not own.upper < bound.upper * (1 - _WORTH):
+        raise MethodRefused(
+            "'exact' enumerates the histograms of records near the target, and here they leak as "
+            "much as any algorithm of the same level, or the chain remembers longer; use "
+            "method='exchange'"
+        )
+    return by_rate(question, lambda noise: leakage(noise, model, against), question.search)
+
+
+def _prove_histogram(question: Question, noise: Scaled) -> Leakage:
+    """Return the leakage of a noisy histogram by windows of records."""
+    _check_histogram(question)
+    leak = leakage(noise, question.model, question.against)
+    if leak.method != HISTOGRAMS:
+        raise MethodRefused(
+            "'exact' proves nothing about this histogram that 'exchange' does not; use "
+            "method='exchange'"
+        )
+    return leak
+
+
+def _check_histogram(question: Question) -> None:
+    """Refuse models and shapes of data beyond the theorem of windows."""
+    members = question.chains("exact")
+    if len(members) > _MOST_CHAINS:
+        raise MethodRefused(
+            f"'exact' knows histograms under at most {_MOST_CHAINS} chains, found {len(members)}; "
+            "use method='exchange'"
+        )
+    for chain in members:
+        if chain.size not in HISTOGRAM_STEPS:
+            raise MethodRefused(
+                f"'exact' knows histograms of at most {max(HISTOGRAM_STEPS)} states on chains, "
+                f"found {chain.size}; use method='exchange'"
+            )
+    if question.valid_for != "series":
+        raise MethodRefused(
+            "'exact' is about the histogram of whole series; use method='exchange', which covers "
+            "everything that is done with a series"
+        )
 
 
 def solve_exchange(question: Question) -> Scaled:
@@ -214,7 +282,7 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
 
 
 def worst_of_level(question: Question, noise: Scaled, whose: str) -> Leakage:
-    """Return the leakage of all algorithms of the DP level of a noise, and say ``whose`` it is."""
+    """Return the leakage of all algorithms of the DP level of a noise; ``whose`` is a note."""
     level = PureDP(noise.level_upper(question.length))
     leak = leakage(level, question.model, question.against, question.window)
     return replace(leak, assumptions=(*leak.assumptions, whose), valid_for="any")
@@ -227,16 +295,11 @@ def _more_than_mixing(question: Question) -> None:
         )
 
 
-@dataclass(frozen=True, slots=True)
-class _Quilts:
-    """A search for quilts, and what it rests on."""
-
-    method: str
-    search: Callable[[Score], Quilt]
-    assumptions: tuple[str, ...]
+QuiltSearch = tuple[Callable[[Score], Quilt], tuple[str, ...]]
+"""A search for the worst record's quilt by a score, and the assumptions that it rests on."""
 
 
-def _exact_quilts(question: Question) -> _Quilts:
+def _exact_quilts(question: Question) -> QuiltSearch:
     """Return the search for quilts with exact influences, Theorem 4.4 of [wang2016]."""
     chains = question.chains("quilt")
     form, secret = question.form, question.secret
@@ -248,10 +311,10 @@ def _exact_quilts(question: Question) -> _Quilts:
         return max(quilts, key=lambda quilt: quilt.value)
 
     premises = ("the records follow the stated Markov chain", question.influences)
-    return _Quilts("quilt", search, premises)
+    return search, premises
 
 
-def _mixing_quilts(question: Question) -> _Quilts:
+def _mixing_quilts(question: Question) -> QuiltSearch:
     """Return the search for quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
@@ -281,7 +344,7 @@ def _mixing_quilts(question: Question) -> _Quilts:
         + "; ".join(f"{pi_min:.6g}, {gap:.6g}" for pi_min, gap in classes),
         *notes,
     )
-    return _Quilts("quilt-approx", search, premises)
+    return search, premises
 
 
 def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
@@ -313,17 +376,17 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _quilt_way(
-    searching: Callable[[Question], _Quilts],
+def _quilt_solver(
+    method: str, search_of: Callable[[Question], QuiltSearch]
 ) -> tuple[Solve, Remembered[[Question, Scaled], Leakage]]:
-    """Return how a search for Markov quilts finds noise, and what it proves for a given one."""
+    """Return the two functions of a method that searches for Markov quilts."""
 
     def solve(question: Question) -> Scaled:
-        quilts = searching(question)
-        quilt = quilts.search(NoiseScore(aim(question.limit)))
+        search, _ = search_of(question)
+        quilt = search(NoiseScore(aim(question.limit)))
         if math.isinf(quilt.value):  # a record reaches everywhere
             raise MethodRefused(
-                f"'{quilts.method}' finds no quilt that a record influences by less than "
+                f"'{method}' finds no quilt that a record influences by less than "
                 f"{question.limit:g}; give the chain a length, raise the limit, or use "
                 "method='exchange'"
             )
@@ -331,16 +394,16 @@ def _quilt_way(
 
     @Remembered
     def prove(question: Question, noise: Scaled) -> Leakage:
-        quilts = searching(question)
-        quilt = quilts.search(Bound(noise.level_upper(question.length)))
+        search, premises = search_of(question)
+        quilt = search(Bound(noise.level_upper(question.length)))
         note = f"the worst record's quilt has {quilt.inside(question.length)} records inside"
-        return quilt_leakage(question, quilts.method, quilt.value, *quilts.assumptions, note)
+        return quilt_leakage(question, method, quilt.value, *premises, note)
 
     return solve, prove
 
 
-solve_quilt, prove_quilt = _quilt_way(_exact_quilts)
-solve_quilt_approx, prove_quilt_approx = _quilt_way(_mixing_quilts)
+solve_quilt, prove_quilt = _quilt_solver("quilt", _exact_quilts)
+solve_quilt_approx, prove_quilt_approx = _quilt_solver("quilt-approx", _mixing_quilts)
 
 
 def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
@@ -356,7 +419,7 @@ def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
 
 
 def quilt_leakage(question: Question, method: str, value: float, *notes: str) -> Leakage:
-    """Return what Markov quilts prove, Theorem 4.4 of [wang2016]."""
+    """Return the leakage by Markov quilts, Theorem 4.4 of [wang2016]."""
     return Leakage(
         0.0, up(value), method, question.against, assumptions=notes,
         citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
@@ -448,7 +511,7 @@ def _at_level(question: Question, level: float) -> Scaled:
 
 @Remembered
 def prove_published(question: Question, noise: Scaled) -> Leakage:
-    """Return what a noise leaks in truth, whatever its paper says."""
+    """Return the certified leakage of the noise of a published bound."""
     question.chains("a published bound")
     return leakage(noise, question.model, question.against)
 
@@ -471,13 +534,13 @@ def quilt_effort(model: AnyModel) -> float:
     return work
 
 
-EXACT = noise_way(solve_exact, prove_exact)
-EXCHANGE = noise_way(solve_exchange, prove_exchange)
-QUILT = noise_way(solve_quilt, prove_quilt)
-QUILT_APPROX = noise_way(solve_quilt_approx, prove_quilt_approx)
-WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
-LANGE = noise_way(partial(_published, "lange", lange_constant), prove_published)
-ZHAO = noise_way(partial(_published, "zhao", zhao_constant), prove_published)
-ZHAO_MULTISTEP = noise_way(solve_zhao_multistep, prove_published)
-INFLUENCE_CURVE = noise_way(partial(_rival, "influence-curve", curve_budget), prove_published)
-TEMPORAL = noise_way(partial(_rival, "temporal", temporal_budget), prove_published)
+EXACT = noise_solver(solve_exact, prove_exact)
+EXCHANGE = noise_solver(solve_exchange, prove_exchange)
+QUILT = noise_solver(solve_quilt, prove_quilt)
+QUILT_APPROX = noise_solver(solve_quilt_approx, prove_quilt_approx)
+WASSERSTEIN = noise_solver(solve_wasserstein, prove_wasserstein)
+LANGE = noise_solver(partial(_published, "lange", lange_constant), prove_published)
+ZHAO = noise_solver(partial(_published, "zhao", zhao_constant), prove_published)
+ZHAO_MULTISTEP = noise_solver(solve_zhao_multistep, prove_published)
+INFLUENCE_CURVE = noise_solver(partial(_rival, "influence-curve", curve_budget), prove_published)
+TEMPORAL = noise_solver(partial(_rival, "temporal", temporal_budget), prove_published)

@@ -4,7 +4,7 @@ import math
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, TypeVar
+from typing import Any, TypeVar
 
 import numpy as np
 
@@ -23,18 +23,10 @@ from undertow.numerics import Array, check_epsilon, check_listed, freeze
 from undertow.plan import Plan, Suggested, checked, doubts
 from undertow.planning.acceptance import priced
 from undertow.planning.budget import Search
-from undertow.planning.calibrate import (
-    check_question,
-    effort_of,
-    least_error,
-    plan_by,
-    shaped,
-    shapes_of,
-    solve,
-)
+from undertow.planning.calibrate import effort_of, least_error, plan_by, solve
 from undertow.planning.chains import quilt_effort
 from undertow.planning.coverage import covers_records
-from undertow.planning.questions import Question, Shape, chains_of
+from undertow.planning.questions import Question, Shape, chains_of, check_question
 from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
 from undertow.secrets import ONE_RECORD, Secret, Window
@@ -159,47 +151,38 @@ def row_of(
     whom: Against = against if guards else "ignorant"
     began = time.perf_counter()
     own = replace(question, against=whom)
-    attempt = _tried(lambda: replace(_plan(method, own, allowed), accepted=accepted))
+    plan, reason, failure = _attempt(
+        lambda: replace(_plan(method, own, allowed), accepted=accepted)
+    )
     seconds = time.perf_counter() - began
-    plan = attempt.value
-    truth: _Tried[Leakage | None] = _Tried()
+    leak, flaw = None, None
     if plan is not None:
-        truth = _tried(lambda: _truth(plan, against))
-    leak = truth.value
+        leak, _, flaw = _attempt(lambda: _truth(plan, against))
     complete = question.missing is None and plan is not None and plan.missing == "none"
     complete = complete and question.query.task == "answer"
     kept = method.certified or (leak is not None and leak.proves(question.limit))
     return Row(
         method.name, method.certified, whom, guards and plan is not None and kept, plan,
-        attempt.reason, leak, seconds, shape, attempt.failure or truth.failure, complete,
+        reason, leak, seconds, shape, failure or flaw, complete,
     )  # fmt: skip
 
 
 T = TypeVar("T")
 
 
-@dataclass(frozen=True, slots=True)
-class _Tried(Generic[T]):
-    """What came of an attempt: something, or the reason why not, and the exception of a failure."""
-
-    value: T | None = None
-    reason: str | None = None
-    failure: Exception | None = None
-
-
-def _tried(work: Callable[[], T]) -> _Tried[T]:
-    """Return what some work returns, or why it does not."""
+def _attempt(work: Callable[[], T]) -> tuple[T | None, str | None, Exception | None]:
+    """Return what some work returns, or the reason why it does not, with a failure's exception."""
     try:
-        return _Tried(work())
+        return work(), None, None
     except NotSupported as refusal:
-        return _Tried(reason=str(refusal))
+        return None, str(refusal), None
     except InvalidInput:  # the question is wrong, not the method
         raise
     except MemoryError as error:
-        return _Tried(reason="failed: it needs more memory than there is", failure=error)
-    except Exception as error:  # noqa: BLE001  (a defect in one method hides no other: it is told)
+        return None, "failed: it needs more memory than there is", error
+    except Exception as error:  # noqa: BLE001  (a defect in one method hides no other)
         text = " ".join(str(error).split())
-        return _Tried(reason=f"failed: {type(error).__name__}: {text}", failure=error)
+        return None, f"failed: {type(error).__name__}: {text}", error
 
 
 def _plan(method: Method, question: Question[Any], allowed: float) -> Plan[Any]:
@@ -226,10 +209,10 @@ def _truth(plan: Plan[Any], against: Against) -> Leakage | None:
     if plan.delta or plan.releases > 1:  # anything sharper takes long, or is about one answer
         return plan.leakage if plan.against == against else None
     secret = plan.leakage.secret
-    asked = secret if secret.person else Window(secret.window)
-    sharpest = leakage(plan.mechanism, plan.model, against, asked)
+    hidden = secret if secret.person else Window(secret.window)
+    sharpest = leakage(plan.mechanism, plan.model, against, hidden)
     if plan.task == "answer" and not covers_records(plan, sharpest):  # of any pattern of records
-        sharpest = leakage(plan.mechanism, plan.model, against, asked, valid_for="any")
+        sharpest = leakage(plan.mechanism, plan.model, against, hidden, valid_for="any")
     if plan.against != against or secret.value_pairs is not None or secret.targets is not None:
         return sharpest
     return replace(sharpest, upper=min(sharpest.upper, plan.leakage.upper))
@@ -269,7 +252,7 @@ class Comparison(ResultTable):
     accepted: tuple[str, ...] = ()
 
     def conditions(self) -> tuple[str, ...]:
-        """Return what weakens every row, as clauses: failed checks, and what was not tested.
+        """Return the conditions of every row, as clauses: failed checks, and those not tested.
 
         The cost of a failed check is that of the best plan.
         """
@@ -417,14 +400,14 @@ class Comparison(ResultTable):
         if whole:
             named = ", ".join(dict.fromkeys(whole))
             notes.append(f"{named}: on the assumption that no value is missing")
-        tested = [f"checked: {check.said()}" for check in self.checks]
+        tested = [f"checked: {check.summary()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
         first = f"{self._promise()}; {'; '.join(self.conditions())}"
         remarks = [*notes, *self._memory(), *tested, *missing]
         return "\n".join([first, *columns(lines), *remarks])
 
     def _promise(self) -> str:
-        """Return what is asked of every method."""
+        """Describe the limit that every method must keep."""
         at = f" at delta {stated(self.delta)}" if self.delta else ""
         return f"a leakage of at most {self.limit:g}{at}"
 
@@ -480,9 +463,9 @@ def compare(
         query, model, limit, against, secret, delta=delta, noise=noise, releases=releases,
         missing=missing,
     )  # fmt: skip
-    asked = [
-        (method, shaped(question, shape))
-        for shape in shapes_of(question, noise)
+    questions = [
+        (method, question.shaped(shape))
+        for shape in question.shapes(noise)
         for method in _methods(question, methods, shape)
     ]
     effort = progress.check_effort(effort)
@@ -490,8 +473,8 @@ def compare(
     rows: list[Row] = []
     stopped = False
     try:
-        for method, part in asked:
-            with progress.inside(f"asking {method.name}", len(rows) + 1, len(asked)):
+        for method, part in questions:
+            with progress.inside(f"asking {method.name}", len(rows) + 1, len(questions)):
                 named = methods is not None and not method.anytime
                 rows.append(row_of(method, part, math.inf if named else effort, taken))
             if each is not None:
@@ -503,7 +486,7 @@ def compare(
     table = Comparison(
         tuple(rows), query, question.model, question.limit, question.against, question.delta,
         question.releases, question.secret, question.model.checks,
-        missing=tuple(method.name for method, _ in asked[len(rows) :]), accepted=taken,
+        missing=tuple(method.name for method, _ in questions[len(rows) :]), accepted=taken,
     )  # fmt: skip
     best = table.best
     if best is None or stopped:  # to price a failed check takes as long as another plan
@@ -517,7 +500,7 @@ def _order_one(question: Question[Any], best: Plan[Any]) -> Plan[Any] | None:
     if first is None or question.query.task == "redact":
         return None
     shape: Shape = "laplace" if question.query.task != "answer" else best.noise.shape
-    before = replace(shaped(question, shape), model=first)
+    before = replace(question.shaped(shape), model=first)
     try:
         return plan_by(METHODS[question.query.task][best.method], before)
     except NotSupported:
@@ -563,27 +546,29 @@ def error_curves(
         raise InvalidInput("curves need limits in increasing order")
     if query.task != "answer":
         raise InvalidInput("curves are of the noise on an answer, such as that to Count('active')")
-    asked = check_question(
+    question = check_question(
         query, model, float(levels[0]), against, secret, delta=delta, releases=releases
     )
-    found = _methods(asked, methods)
-    if asked.delta:
-        normal = _methods(asked, methods, "gaussian")
-        found += [m for m in normal if not m.pure and (methods is not None or m.quick)]
-    found = [method for method in found if releases == 1 or method.scope.releases]
+    chosen = _methods(question, methods)
+    if question.delta:
+        normal = _methods(question, methods, "gaussian")
+        chosen += [m for m in normal if not m.pure and (methods is not None or m.quick)]
+    chosen = [method for method in chosen if releases == 1 or method.scope.releases]
     if methods is None:
-        found = [method for method in found if method.best != "alone"]
-    found = [method for method in found if asked.secret.window == 1 or method.scope.windows]
-    found = [method for method in found if not asked.secret.person or method.scope.persons]
-    protected = {method.name: against if method.guards(against) else "ignorant" for method in found}
-    errors: dict[str, list[float]] = {method.name: [] for method in found}
+        chosen = [method for method in chosen if method.best != "alone"]
+    chosen = [method for method in chosen if question.secret.window == 1 or method.scope.windows]
+    chosen = [method for method in chosen if not question.secret.person or method.scope.persons]
+    protected = {
+        method.name: against if method.guards(against) else "ignorant" for method in chosen
+    }
+    errors: dict[str, list[float]] = {method.name: [] for method in chosen}
     ratios: dict[str, float] = {}  # DP level per unit of limit, where the last search ended
     for level in levels:
-        for method in found:
+        for method in chosen:
             name = method.name
             guess = level * ratios[name] if name in ratios else None
             rough = replace(
-                shaped(asked, "laplace" if method.pure else "gaussian"),
+                question.shaped("laplace" if method.pure else "gaussian"),
                 limit=check_epsilon(float(level), "limit"), against=protected[name],
                 search=Search(_DRAWN, guess),
             )  # fmt: skip
@@ -602,21 +587,21 @@ def error_curves(
         levels,
         {name: freeze(values) for name, values in errors.items()},
         {name: who if isinstance(who, str) else words(who) for name, who in protected.items()},
-        {method.name: method.certified for method in found},
+        {method.name: method.certified for method in chosen},
     )
 
 
 def _methods(
     question: Question[Any], names: Sequence[str] | None, shape: Shape = "laplace"
 ) -> list[Method]:
-    """Return the methods of some names that know a kind of noise, by default all for the model."""
+    """Return the methods of some names that calibrate a kind of noise; by default, of the model."""
     task = question.query.task
     if names is not None:
-        found = [find_method(task, name) for name in check_listed(names, "methods")]
+        methods = [find_method(task, name) for name in check_listed(names, "methods")]
     else:
-        found = [method for method in METHODS[task].values() if method.suits(question.model)]
+        methods = [method for method in METHODS[task].values() if method.suits(question.model)]
     alone = names is not None and not question.delta  # then a refusal says why
-    return [method for method in found if alone or method.solver(shape) is not None]
+    return [method for method in methods if alone or method.solver(shape) is not None]
 
 
 _MICROSECOND = 1 / 30
@@ -638,7 +623,7 @@ def wasserstein(question: Question[Any]) -> float:
     Short series compare every record and pair of values, O(n^2 k^2). Long ones are cut where the
     chain has forgotten, and match all pairs of states there.
 
-    >>> from undertow.planning.calibrate import check_question
+    >>> from undertow.planning.questions import check_question
     >>> from undertow.queries import Count
     >>> quick = MarkovChain([[.882, .118], [.305, .695]], length=15264)
     >>> slow = MarkovChain([[.98, .02], [.02, .98]])

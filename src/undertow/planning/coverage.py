@@ -29,8 +29,7 @@ from undertow.methods import METHODS, is_certified
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan
 from undertow.planning import calibrate as methods
-from undertow.planning.calibrate import check_question
-from undertow.planning.questions import Remembered
+from undertow.planning.questions import Remembered, check_question
 from undertow.rounding import above
 from undertow.secrets import Window
 
@@ -103,7 +102,7 @@ def _proved(plan: Plan[Any]) -> Leakage:
 
 
 def covers_records(plan: Plan[Any], leak: Leakage) -> bool:
-    """Return whether a proof about the noise of a plan covers what it says of missing records."""
+    """Return whether a proof about the noise of a plan covers its missing records."""
     return plan.missing != "any" or over_patterns(leak, plan.noise, plan.model)
 
 
@@ -149,11 +148,10 @@ def check_proof(plan: Plan[Any]) -> Leakage:
             f"its proof ('{plan.method}') is about complete series, and its missing records are "
             "left open: the plan was edited or made by other software; make it again"
         )
-    if (leak.secret.window, leak.secret.person) != (claim.secret.window, claim.secret.person):
+    if leak.secret != claim.secret:
         raise InvalidPlan(
-            f"its proof is about {Window(leak.secret.window).length_words()}, not about "
-            f"{Window(claim.secret.window).length_words()}: the plan was edited or made by other "
-            "software; make it again"
+            f"its proof is about the odds {leak.secret.words()}, not {claim.secret.words()}: the "
+            "plan was edited or made by other software; make it again"
         )
     if not is_certified(plan):
         return leak
@@ -306,7 +304,7 @@ def _check_contribution(plan: Plan[Any], shape: Shaped) -> None:
 
 
 def group_size(model: AnyModel) -> int | None:
-    """Return the most records of a group under a model, None where it speaks of no groups.
+    """Return the most records of a group under a model, None where it has no groups.
 
     >>> from undertow import Groups, MarkovChain
     >>> group_size(Groups(4)), group_size(MarkovChain([[.9, .1], [.3, .7]]))
@@ -342,7 +340,7 @@ def check_groups(model: AnyModel, largest: int, *, person: str | None) -> None:
 
 
 def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | None) -> Leakage:
-    """Return a proof under a model of groups with what the data says about their sizes."""
+    """Return a proof under a model of groups with the sizes of groups in the data."""
     size = group_size(model)
     if size is None:
         return proof
@@ -355,7 +353,7 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
 
 
 def _alone(size: int, shape: Shaped) -> str:
-    """Return what is known of groups that no column names."""
+    """Return the assumptions about groups that no column names."""
     if shape.series <= size:
         return f"all {shape.series} records are one group of at most {size}"
     return (
@@ -365,7 +363,7 @@ def _alone(size: int, shape: Shaped) -> str:
 
 
 def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:
-    """Return the clause of a guarantee about groups that nobody could check, if there are any."""
+    """Return the clauses of a guarantee about groups that could not be checked."""
     size = group_size(model)
     if size is None or not ungrouped:
         return ()

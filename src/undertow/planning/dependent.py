@@ -1,4 +1,4 @@
-"""The dependent perturbation mechanism, believed only where a leakage confirms it.
+"""The dependent perturbation mechanism, used only where a leakage confirms it.
 
 [liu2016] adds up what every other record gives away about the target, pair by pair, and calls the
 sum a sensitivity. Pairs do not tell all, so here the sum proposes a scale and the leakage of that
@@ -6,7 +6,7 @@ noise decides. Where it does not confirm the guarantee, the noise is that of the
 which treats all dependent records as one, and the plan says why.
 """
 
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from typing import Literal
 
 import numpy as np
@@ -29,7 +29,7 @@ from undertow.models.networks import BayesianNetwork
 from undertow.numerics import Array, up
 from undertow.planning.budget import aim
 from undertow.planning.groups import dependents, group_noise
-from undertow.planning.questions import Question, Remembered, Scaled, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import AnyQuery, Linear
 
 __all__ = ["DEPENDENT", "dependent", "prove_dependent"]
@@ -41,12 +41,8 @@ SLIGHT = 1e-4
 lattice on which sums are released. Any larger one speaks against the coefficients."""
 
 
-@dataclass(frozen=True, slots=True)
-class _Proposal:
-    """The noise that the coefficients ask for, None where it is not confirmed, and why."""
-
-    noise: Scaled | None
-    note: str
+Proposal = tuple[Scaled | None, str]
+"""The noise that the coefficients ask for, None where it is not confirmed, and why."""
 
 
 def dependent(question: Question) -> Scaled:
@@ -61,18 +57,18 @@ def dependent(question: Question) -> Scaled:
     `MethodRefused` where neither is possible, as on a chain of any length.
 
     >>> from undertow import Count, MarkovChain
-    >>> from undertow.planning.calibrate import check_question
+    >>> from undertow.planning.questions import check_question
     >>> chain = MarkovChain([[.8, .2], [.2, .8]], length=2)
     >>> question = check_question(Count(1), chain, 1.0, "any")
     >>> noise = dependent(question)
     >>> round(noise.scale, 6), prove_dependent(question, noise).proves(1.0)
     (1.587533, True)
     """
-    proposal = _proposed(question)
-    if proposal.noise is not None:
-        return proposal.noise
-    noise = group_noise(_size(question, proposal.note), question)
-    leak = _prove_baseline(question, noise, proposal.note)
+    proposal, note = _proposal(question)
+    if proposal is not None:
+        return proposal
+    noise = group_noise(_size(question, note), question)
+    leak = _prove_baseline(question, noise, note)
     if not leak.proves(question.limit):
         raise MethodRefused(
             f"'dependent' cannot keep this guarantee: {leak.assumptions[-1]}, and since Gaussian "
@@ -83,18 +79,18 @@ def dependent(question: Question) -> Scaled:
 
 @Remembered
 def prove_dependent(question: Question, noise: Scaled) -> Leakage:
-    """Return the leakage that confirms a noise, or else what its baseline proves."""
-    proposal = _proposed(question)
-    if proposal.noise is not None:
+    """Return the leakage that confirms a noise, or else that of its baseline."""
+    proposal, note = _proposal(question)
+    if proposal is not None:
         leak = leakage(noise, question.model, question.against)
         if leak.proves(question.limit):
             level_alone = question.families == {"groups"}
-            return _with_note(leak, proposal.note, "any" if level_alone else "series")
-    return _prove_baseline(question, noise, proposal.note)
+            return _with_note(leak, note, "any" if level_alone else "series")
+    return _prove_baseline(question, noise, note)
 
 
 @Remembered
-def _proposed(question: Question) -> _Proposal:
+def _proposal(question: Question) -> Proposal:
     """Return the noise of the coefficients if its leakage keeps the guarantee, else the reason."""
     scales: list[float] = []
     certain = 0
@@ -102,7 +98,7 @@ def _proposed(question: Question) -> _Proposal:
     reason = ""
     for member in members:
         try:
-            scales.append(_wanted(member, question))
+            scales.append(_coefficient_scale(member, question))
         except NothingToProtect:
             certain += 1
         except MethodRefused as refusal:
@@ -112,10 +108,10 @@ def _proposed(question: Question) -> _Proposal:
             "every record is certain under this model, or the answer does not depend on any: "
             "nothing can leak, and no noise is needed"
         )
-    return _Proposal(None, reason) if reason else _confirmed(question, max(scales))
+    return (None, reason) if reason else _confirmed_noise(question, max(scales))
 
 
-def _wanted(model: object, question: Question) -> float:
+def _coefficient_scale(model: object, question: Question) -> float:
     """Return the scale that the coefficients ask for on one model, or refuse."""
     query, limit = question.query, question.limit
     total: Total
@@ -162,45 +158,43 @@ def _weights(query: AnyQuery, length: int) -> tuple[Array, float, bool]:
     )
 
 
-def _confirmed(question: Question, proposed: float) -> _Proposal:
+def _confirmed_noise(question: Question, first: float) -> Proposal:
     """Return the noise of a scale if its leakage keeps the guarantee, else the reason."""
-    scale, more = proposed, ""
+    scale, more = first, ""
     target = question.limit if question.families == {"groups"} else aim(question.limit)
     for _ in range(8):
         mechanism = question.noise(scale)
         try:
             leak = leakage(mechanism, question.model, question.against)
         except NotSupported as refusal:
-            return _Proposal(
-                None, f"the leakage of the coefficients' scale {proposed:.6g} is unknown: {refusal}"
-            )
+            return None, f"the leakage of the coefficients' scale {first:.6g} is unknown: {refusal}"
         if leak.proves(target):
             note = (
                 EVERY_GROUP
                 if question.families == {"groups"}
                 else "the scale is that of the dependence coefficients of [liu2016], "
-                f"{proposed:.6g}{more}; pairs of records prove nothing by themselves, the leakage "
+                f"{first:.6g}{more}; pairs of records prove nothing by themselves, the leakage "
                 "of this noise does"
             )
-            return _Proposal(mechanism, note)
+            return mechanism, note
         scale *= up(leak.upper / target, 2**12)
         more = " and a little more for rounding"
-        if not scale <= proposed * (1 + SLIGHT):
+        if not scale <= first * (1 + SLIGHT):
             break
     verdict = (
         f"leaks {leak.lower:.6g} or more"
         if leak.lower > question.limit
         else f"is proved to leak at most {leak.upper:.6g}"
     )
-    return _Proposal(
-        None,
-        f"the dependence coefficients ask for a scale of {proposed:.6g}, which {verdict}, not "
-        f"{question.limit:g}: pairs of records do not tell all",
+    note = (
+        f"the dependence coefficients ask for a scale of {first:.6g}, which {verdict}, not "
+        f"{question.limit:g}: pairs of records do not tell all"
     )
+    return None, note
 
 
 def _prove_baseline(question: Question, noise: Scaled, reason: str) -> Leakage:
-    """Return what a noise leaks on L records that depend on each other in any way.
+    """Return the leakage of a noise on L records of arbitrary dependence.
 
     Gaussian records without a range are beyond that bound: only their leakage can prove it.
     """
@@ -226,4 +220,4 @@ def _with_note(leak: Leakage, note: str, valid_for: Literal["series", "any"]) ->
     return replace(leak, assumptions=(*leak.assumptions, note), valid_for=valid_for)
 
 
-DEPENDENT = noise_way(dependent, prove_dependent)
+DEPENDENT = noise_solver(dependent, prove_dependent)

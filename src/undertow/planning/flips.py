@@ -15,22 +15,21 @@ from undertow.bounds.engine import leakage
 from undertow.bounds.levels.sweep import ignorant_ratios
 from undertow.bounds.memory.two_states import MoveBounds, law_of, pattern_guide
 from undertow.certificate import Leakage, Witness
-from undertow.errors import EffortSpent, InvalidPlan, MethodRefused, NothingToProtect, NotSupported
+from undertow.errors import (
+    EffortSpent,
+    InvalidInput,
+    InvalidPlan,
+    MethodRefused,
+    NothingToProtect,
+    NotSupported,
+)
 from undertow.mechanisms import Flips, PureDP, RandomizedResponse, XorNoise, flips_epsilon_upper
 from undertow.models.chains import MarkovChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel, ModelSet
 from undertow.numerics import GRAIN, Array, freeze
 from undertow.planning.budget import BRACKETS, PRECISE, Search, aim, budget_for, largest_level
-from undertow.planning.questions import (
-    Aim,
-    Question,
-    Solution,
-    Way,
-    chains_of,
-    check_objective,
-    long_run_law,
-)
+from undertow.planning.questions import Question, Solution, Solver, chains_of
 from undertow.progress import spend
 from undertow.queries import Series
 
@@ -41,6 +40,7 @@ __all__ = [
     "FIRST_BOX",
     "LARGEST",
     "XOR",
+    "Aim",
     "Certified",
     "ChannelSearch",
     "Cut",
@@ -56,16 +56,119 @@ __all__ = [
     "grained_channel",
     "half_planes",
     "ignorant_ratios",
+    "information",
     "largest_even_level",
     "largest_ratio",
     "least_within",
     "least_xor_noise",
+    "long_run_law",
     "one_ratio_each",
     "one_sided",
     "positively_correlated",
     "silent_channel",
     "xor_noise",
 ]
+
+
+_DOUBLINGS = 50
+"""The mean law of a series of any length is taken over 2^50 records."""
+
+
+@dataclass(frozen=True, slots=True)
+class Aim:
+    """The laws of a record, one for each model of a set, and the cost of flipping a state.
+
+    ``laws`` has a row for each model, ``weights`` an entry for each state; None asks for
+    information instead. Over several laws the worst one counts.
+
+    >>> aim = Aim(np.array([[.75, .25]]), np.ones(2))
+    >>> aim.flips(np.array([[.9, .1], [.2, .8]]))
+    0.125
+    """
+
+    laws: Array
+    weights: Array | None
+
+    def cost(self, channel: Array) -> float:
+        """Return the cost of a channel: weighted flips, or less its information in bits."""
+        if self.weights is None:
+            return -self.bits(channel)
+        return self.cost_of_rates(1 - np.diag(channel))
+
+    def cost_of_rates(self, rates: Array) -> float:
+        """Return the expected cost of flipping each state at its rate."""
+        weights = 1.0 if self.weights is None else self.weights
+        return float(np.max(self.laws @ (weights * rates)))
+
+    def flips(self, channel: Array) -> float:
+        """Return the expected share of flipped records."""
+        return float(np.max(self.laws @ (1 - np.diag(channel))))
+
+    def bits(self, channel: Array) -> float:
+        """Return the information of one record and its output, in bits."""
+        return min(information(law, channel) for law in self.laws)
+
+
+def information(law: Array, channel: Array) -> float:
+    """Return the mutual information of a record and its output, in bits.
+
+    >>> information(np.array([.5, .5]), np.eye(2))
+    1.0
+    """
+    shown = law @ channel  # (outputs)
+    with np.errstate(divide="ignore", invalid="ignore"):
+        terms = law[:, None] * channel * (np.log2(channel) - np.log2(shown))  # (states, outputs)
+    return max(0.0, float(np.nansum(terms)))
+
+
+def long_run_law(chain: MarkovChain) -> Array:
+    """Return the law of a record, on average over the series.
+
+    The stationary law, or with a given start the mean of the laws of all records; where the
+    length is open, the limit of that mean.
+
+    >>> long_run_law(MarkovChain([[0, 1], [1, 0]], start=[1, 0]))
+    array([0.5, 0.5])
+    """
+    if isinstance(chain.start, str):
+        return chain.initial
+    if chain.length is not None:
+        return np.asarray(chain.marginals(chain.length).mean(axis=0))
+    mean, power = np.eye(chain.size), chain.transition
+    for _ in range(_DOUBLINGS):
+        # the mean of P^0 .. P^(2m - 1) from that of P^0 .. P^(m - 1)
+        mean = (mean + power @ mean) / 2
+        power = power @ power
+        power = power / power.sum(axis=1, keepdims=True)
+    law = chain.initial @ mean
+    return np.asarray(law / law.sum())
+
+
+def check_objective(objective: Any, size: int) -> Array | None:
+    """Return the weights of an objective, None for information.
+
+    >>> check_objective("flips", 2)
+    array([1., 1.])
+    """
+    if isinstance(objective, str):
+        if objective == "flips":
+            return freeze(np.ones(size))
+        if objective == "information":
+            return None
+        raise InvalidInput(
+            f"objective must be 'flips', 'information' or a list of {size} costs, found "
+            f"{objective!r}"
+        )
+    weights = freeze(objective)
+    if weights.shape != (size,):
+        raise InvalidInput(
+            f"objective needs one cost for each of the {size} states, found shape {weights.shape}"
+        )
+    if not all(math.isfinite(w) and w >= 0 for w in weights) or not weights.any():
+        raise InvalidInput(
+            "objective: costs must be finite, none below 0 and one at least above it"
+        )
+    return weights
 
 
 @dataclass(frozen=True, slots=True)
@@ -138,7 +241,7 @@ class CutSet:
         return len(self.cuts)
 
     def add(self, cuts: list[Cut]) -> None:
-        """Take more attacks in."""
+        """Add attacks."""
         for cut in cuts:
             key = (cut.shown, cut.target, cut.value, cut.other, cut.fixed.tobytes(),
                    cut.law.tobytes(), cut.steps.tobytes())  # fmt: skip
@@ -149,7 +252,7 @@ class CutSet:
             self._pack()
 
     def _pack(self) -> None:
-        """Lay all attacks out in arrays, with axes (attacks, records, value or other, states)."""
+        """Write all attacks to arrays, with axes (attacks, records, value or other, states)."""
         count, size = len(self.cuts), len(self.cuts[0].law)
         records = max(len(cut.shown) for cut in self.cuts)
         self.law = np.array([cut.law for cut in self.cuts])[:, None, :]  # (C, 1, k)
@@ -310,7 +413,7 @@ def positively_correlated(chain: MarkovChain) -> bool:
 
 
 def one_sided(a: float, state: int) -> RandomizedResponse:
-    """Return a channel with a rare output of ratio e^a for one state; the other says nothing.
+    """Return a channel with a rare output of ratio e^a for one state, and a neutral one.
 
     >>> channel = one_sided(1.0, 0)
     >>> round(float(channel.matrix[0, 0] / channel.matrix[1, 0]), 6)
@@ -331,8 +434,8 @@ def half_planes(
 
     >>> from undertow.bounds.engine import leakage
     >>> chain = MarkovChain([[.8, .2], [.35, .65]])
-    >>> found = half_planes(lambda channel: leakage(channel, chain, "ignorant"), chain, 2.0)
-    >>> [round(math.exp(ratio), 8) for ratio in found]
+    >>> ratios = half_planes(lambda channel: leakage(channel, chain, "ignorant"), chain, 2.0)
+    >>> [round(math.exp(ratio), 8) for ratio in ratios]
     [2.57238833, 2.17134279]
     """
     ratios = [
@@ -366,14 +469,14 @@ def largest_ratio(
     if math.isinf(first.upper) and not measure(_LEAST * limit).proves(limit):
         return 0.0
     try:
-        found = largest_level(
+        level = largest_level(
             lambda level: first if level == start else measure(min(level, LARGEST)),
             model, limit,
             Search(search.precision, start),
         )  # fmt: skip
     except NotSupported:
         return 0.0
-    return min(found, LARGEST)
+    return min(level, LARGEST)
 
 
 def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[float, float]:
@@ -560,7 +663,7 @@ _MISSED = 1e-6
 def found_cuts(
     leak: Leakage, mechanism: RandomizedResponse, chains: list[MarkovChain]
 ) -> list[Cut]:
-    """Return the attack behind a leakage, on the chain on which it tells the most; or none."""
+    """Return the attack of a leakage, on the chain on which it leaks most; or none."""
     if leak.witness is None or not leak.witness.outputs:
         return []
     cuts = [Cut.of(leak.witness, chain) for chain in chains]
@@ -578,8 +681,8 @@ class ChannelSearch:
     >>> def attacks(channel):
     ...     return found_cuts(leakage(channel, chain), channel, [chain])
     >>> search.cuts.add(attacks(start))
-    >>> found = search.settled(search.descended(start.matrix, FIRST_BOX), attacks, 6)
-    >>> channel, leak = search.certified(found, lambda one: leakage(one, chain), [chain])
+    >>> channel = search.settled(search.descended(start.matrix, FIRST_BOX), attacks, 6)
+    >>> channel, leak = search.certified(channel, lambda one: leakage(one, chain), [chain])
     >>> aim.flips(channel.matrix) < 0.48, leak.proves(search.limit)
     (True, True)
     """
@@ -910,7 +1013,7 @@ _NUDGES = 24
 
 @dataclass(frozen=True, slots=True)
 class _FlipTask:
-    """What is asked: a guarantee on a model against an adversary, and what the flips are for."""
+    """The question of flips: a limit on a model against an adversary, and the aim of the flips."""
 
     model: AnyModel
     size: int
@@ -980,7 +1083,7 @@ def _check_uncertain(task: _FlipTask) -> None:
 
 
 def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Solution:
-    """Return flips with what they keep of the series, and what is to be said about them."""
+    """Return flips as a solution, with measures of the series that they leave."""
     measures = [("expected flips", task.aim.flips(mechanism.matrix))]
     if _followed(task.model):
         measures.append(("information", task.aim.bits(mechanism.matrix)))
@@ -989,7 +1092,7 @@ def _found(task: _FlipTask, mechanism: Flips, leak: Leakage, *notes: str) -> Sol
 
 
 def _constant(task: _FlipTask, channel: Array) -> list[str]:
-    """Say so where always showing one state would cost less than these flips."""
+    """Return a note where always showing one state would cost less than these flips."""
     aim = task.aim
     if aim.weights is None or not _followed(task.model):
         return []
@@ -1065,7 +1168,7 @@ def _exact_second_order(task: _FlipTask, chain: SecondOrderChain) -> Solution:
 
 
 def _guess(task: _FlipTask) -> tuple[float, float] | None:
-    """Return the ratios of the closed form, the least over the chains it knows; None if none."""
+    """Return the ratios of the closed form, the least over its chains; None without any."""
     if task.against == "informed":
         return task.limit, task.limit
     ratios = []
@@ -1128,13 +1231,13 @@ def _improved(task: _FlipTask, search: ChannelSearch) -> Iterator[Array]:
 
 
 def _even(task: _FlipTask, certified: Certified | None, notes: list[str]) -> Solution:
-    """Return what was found, or k-ary randomised response where that serves better."""
+    """Return the better of the certified channel and k-ary randomised response."""
     level = largest_even_level(task.oracle, task.model, task.limit, task.size)
     if level <= 0:
         return _silent(task, "exact") if certified is None else _found(task, *certified, *notes)
     even = _certified(task, lambda share: even_channel(task.size, level * share))
-    ways = [even] if certified is None else [certified, even]
-    best = min(ways, key=lambda way: task.aim.cost(way[0].matrix))
+    channels = [even] if certified is None else [certified, even]
+    best = min(channels, key=lambda pair: task.aim.cost(pair[0].matrix))
     return _found(task, *best, *notes)
 
 
@@ -1249,7 +1352,7 @@ def _certified(
 
 
 def _prove(method: str, *notes: str) -> Callable[[Question[Series], Flips], Leakage]:
-    """Return the proof of flips by their own leakage, with what it rests on besides the model."""
+    """Return the prover of flips by their own leakage, with its further assumptions."""
 
     def prove(question: Question[Series], mechanism: Flips) -> Leakage:
         if _says_nothing(mechanism):
@@ -1276,7 +1379,7 @@ def _says_nothing(mechanism: Flips) -> bool:
     return isinstance(mechanism, RandomizedResponse) and np.ptp(mechanism.matrix, axis=0).max() == 0
 
 
-EXACT = Way(_exact, _prove("exact"))
-EXCHANGE = Way(_exchange, _prove_level)
-XOR = Way(_xor, _prove("xor", WHOLE))
-CHAKRABARTI = Way(_chakrabarti, _prove("chakrabarti", PUBLISHED))
+EXACT = Solver(_exact, _prove("exact"))
+EXCHANGE = Solver(_exchange, _prove_level)
+XOR = Solver(_xor, _prove("xor", WHOLE))
+CHAKRABARTI = Solver(_chakrabarti, _prove("chakrabarti", PUBLISHED))

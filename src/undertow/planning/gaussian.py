@@ -8,7 +8,7 @@ leakage is proportional to 1 / scale, so that no search is needed.
 from dataclasses import replace
 from fractions import Fraction
 
-from undertow.bounds.gaussian.leakages import AnyGaussian, asked, leakage_at
+from undertow.bounds.gaussian.leakages import AnyGaussian, leakage_at, statistic_of
 from undertow.bounds.published import published_gaussian_factor
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused, NothingToProtect
@@ -16,7 +16,7 @@ from undertow.mechanisms import Laplace
 from undertow.models.gaussian import GaussianClass
 from undertow.numerics import divide_up
 from undertow.planning.budget import aim
-from undertow.planning.questions import Question, Remembered, Scaled, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import Linear, Mean, Sum
 
 __all__ = ["BOUND", "EXACT", "EXCHANGE"]
@@ -108,13 +108,13 @@ def gaussian_bound(question: Question) -> Laplace:
 
 @Remembered
 def prove_gaussian_bound(question: Question, noise: Scaled) -> Leakage:
-    """Return what the noise of the published bound leaks in truth."""
+    """Return the certified leakage of the noise of the published bound."""
     return _proved(question, "gaussian-bound", noise, metric=False)
 
 
 def _solved(question: Question, method: str, *, metric: bool) -> Laplace:
     query, models = _statistic(question, method), _gaussians(question)
-    factors = [asked(query, model, question.against, metric=metric) for model in models]
+    factors = [statistic_of(query, model, question.against, metric=metric) for model in models]
     uppers = [each.factor.upper for each in factors]
     if max(uppers) == float("inf"):
         raise MethodRefused(
@@ -133,7 +133,7 @@ def _proved(question: Question, method: str, noise: Scaled, *, metric: bool) -> 
     """Return the largest leakage over the models, with the witness of the largest lower end."""
     against, query = question.against, _statistic(question, method)
     bounds = [
-        leakage_at(asked(query, model, against, metric=metric), noise.scale, model, against)
+        leakage_at(statistic_of(query, model, against, metric=metric), noise.scale, model, against)
         for model in _gaussians(question)
     ]
     worst = max(bounds, key=lambda leak: (leak.upper, leak.lower))
@@ -163,6 +163,6 @@ def _gaussians(question: Question) -> list[AnyGaussian]:
     return list(question.model.members())  # type: ignore[arg-type]
 
 
-EXACT = noise_way(exact, prove_exact)
-EXCHANGE = noise_way(exchange, prove_exchange)
-BOUND = noise_way(gaussian_bound, prove_gaussian_bound)
+EXACT = noise_solver(exact, prove_exact)
+EXCHANGE = noise_solver(exchange, prove_exchange)
+BOUND = noise_solver(gaussian_bound, prove_gaussian_bound)

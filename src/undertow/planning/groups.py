@@ -10,7 +10,7 @@ from undertow.bounds.groups import group_leakage, person_leakage, person_records
 from undertow.certificate import Leakage
 from undertow.errors import MethodRefused
 from undertow.numerics import divide_up
-from undertow.planning.questions import Question, Scaled, noise_way
+from undertow.planning.questions import Question, Scaled, noise_solver
 from undertow.secrets import Window
 
 __all__ = ["GROUP", "dependents", "group_noise", "prove_group", "solve_group"]
@@ -48,7 +48,7 @@ def prove_group(question: Question, noise: Scaled) -> Leakage:
     )  # fmt: skip
 
 
-GROUP = noise_way(solve_group, prove_group)
+GROUP = noise_solver(solve_group, prove_group)
 
 
 def dependents(question: Question, refusal: str) -> int:

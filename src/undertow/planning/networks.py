@@ -29,7 +29,7 @@ from undertow.planning.chains import (
     quilt_leakage,
     worst_of_level,
 )
-from undertow.planning.questions import Question, Remembered, Scaled, noise_way
+from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import Count
 
 __all__ = ["EXACT", "EXCHANGE", "QUILT", "WASSERSTEIN"]
@@ -122,7 +122,7 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
 
 @Remembered
 def prove_quilt(question: Question, noise: Scaled) -> Leakage:
-    """Return what the best Markov quilts prove for the DP level of a noise."""
+    """Return the leakage of the DP level of a noise by the best Markov quilts."""
     quilt = _quilts(question)(Bound(noise.level_upper(question.length)))
     nodes = ", ".join(map(repr, quilt.nodes)) or "nothing: all that depends on it is near"
     return quilt_leakage(
@@ -218,7 +218,7 @@ def _interval(model: Structured) -> tuple[float, float]:
             return (0.0, 0.0)
 
 
-EXACT = noise_way(solve_exact, prove_exact)
-EXCHANGE = noise_way(solve_exchange, prove_exchange)
-QUILT = noise_way(solve_quilt, prove_quilt)
-WASSERSTEIN = noise_way(solve_wasserstein, prove_wasserstein)
+EXACT = noise_solver(solve_exact, prove_exact)
+EXCHANGE = noise_solver(solve_exchange, prove_exchange)
+QUILT = noise_solver(solve_quilt, prove_quilt)
+WASSERSTEIN = noise_solver(solve_wasserstein, prove_wasserstein)

@@ -1,28 +1,30 @@
-"""What is asked of a method of calibration, and what it answers."""
+"""The question that a method of calibration answers, its validation, and the solution."""
 
 import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
-from typing import Any, Generic, Literal, ParamSpec
+from typing import Any, Generic, Literal, ParamSpec, get_args
 
-import numpy as np
 from typing_extensions import TypeVar
 
-from undertow.adversaries import Against
-from undertow.certificate import Leakage, ValidFor
-from undertow.errors import InvalidInput, MethodRefused
+from undertow import progress
+from undertow.adversaries import Against, check_against, check_window
+from undertow.bounds.engine import check_fit
+from undertow.certificate import Leakage, ValidFor, check_valid_for
+from undertow.curves import check_delta
+from undertow.errors import InvalidInput, MethodRefused, UnknownState
+from undertow.labels import along
 from undertow.mechanisms import DiscreteGaussian, Gaussian, Noise, Normal, Scaled, noisy
+from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
-from undertow.numerics import Array, down, freeze, up
+from undertow.numerics import check_choice, check_count, check_epsilon, down, shown, up
 from undertow.planning.budget import PRECISE, Search
-from undertow.progress import Metered
-from undertow.queries import AnyQuery, LocalQuery, State, rest_of
-from undertow.secrets import Secret, Window
+from undertow.queries import AnyQuery, BaseQuery, LocalQuery, State, Task, rest_of
+from undertow.secrets import Secret, Window, check_secret
 
 __all__ = [
     "CERTAIN",
-    "Aim",
     "Noise",
     "Objective",
     "Prove",
@@ -32,117 +34,14 @@ __all__ = [
     "Shape",
     "Solution",
     "Solve",
-    "Way",
+    "Solver",
     "chains_of",
-    "check_objective",
-    "information",
-    "long_run_law",
-    "noise_way",
+    "check_question",
+    "noise_solver",
 ]
 
 
 Objective = Literal["flips", "information", "absolute", "squared"] | Sequence[float]
-
-_DOUBLINGS = 50
-"""The mean law of a series of any length is taken over 2^50 records."""
-
-
-@dataclass(frozen=True, slots=True)
-class Aim:
-    """The laws of a record, one for each model of a set, and the cost of flipping a state.
-
-    ``laws`` has a row for each model, ``weights`` an entry for each state; None asks for
-    information instead. Over several laws the worst one counts.
-
-    >>> aim = Aim(np.array([[.75, .25]]), np.ones(2))
-    >>> aim.flips(np.array([[.9, .1], [.2, .8]]))
-    0.125
-    """
-
-    laws: Array
-    weights: Array | None
-
-    def cost(self, channel: Array) -> float:
-        """Return what a channel costs: weighted flips, or bits short of full knowledge of none."""
-        if self.weights is None:
-            return -self.bits(channel)
-        return self.cost_of_rates(1 - np.diag(channel))
-
-    def cost_of_rates(self, rates: Array) -> float:
-        """Return the expected cost of flipping each state at its rate."""
-        weights = 1.0 if self.weights is None else self.weights
-        return float(np.max(self.laws @ (weights * rates)))
-
-    def flips(self, channel: Array) -> float:
-        """Return the expected share of flipped records."""
-        return float(np.max(self.laws @ (1 - np.diag(channel))))
-
-    def bits(self, channel: Array) -> float:
-        """Return the information of one record and its output, in bits."""
-        return min(information(law, channel) for law in self.laws)
-
-
-def information(law: Array, channel: Array) -> float:
-    """Return the mutual information of a record and its output, in bits.
-
-    >>> information(np.array([.5, .5]), np.eye(2))
-    1.0
-    """
-    shown = law @ channel  # (outputs)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        terms = law[:, None] * channel * (np.log2(channel) - np.log2(shown))  # (states, outputs)
-    return max(0.0, float(np.nansum(terms)))
-
-
-def long_run_law(chain: MarkovChain) -> Array:
-    """Return the law of a record, on average over the series.
-
-    The stationary law, or with a given start the mean of the laws of all records; where the
-    length is open, the limit of that mean.
-
-    >>> long_run_law(MarkovChain([[0, 1], [1, 0]], start=[1, 0]))
-    array([0.5, 0.5])
-    """
-    if isinstance(chain.start, str):
-        return chain.initial
-    if chain.length is not None:
-        return np.asarray(chain.marginals(chain.length).mean(axis=0))
-    mean, power = np.eye(chain.size), chain.transition
-    for _ in range(_DOUBLINGS):
-        # the mean of P^0 .. P^(2m - 1) from that of P^0 .. P^(m - 1)
-        mean = (mean + power @ mean) / 2
-        power = power @ power
-        power = power / power.sum(axis=1, keepdims=True)
-    law = chain.initial @ mean
-    return np.asarray(law / law.sum())
-
-
-def check_objective(objective: Any, size: int) -> Array | None:
-    """Return the weights of an objective, None for information.
-
-    >>> check_objective("flips", 2)
-    array([1., 1.])
-    """
-    if isinstance(objective, str):
-        if objective == "flips":
-            return freeze(np.ones(size))
-        if objective == "information":
-            return None
-        raise InvalidInput(
-            f"objective must be 'flips', 'information' or a list of {size} costs, found "
-            f"{objective!r}"
-        )
-    weights = freeze(objective)
-    if weights.shape != (size,):
-        raise InvalidInput(
-            f"objective needs one cost for each of the {size} states, found shape {weights.shape}"
-        )
-    if not all(math.isfinite(w) and w >= 0 for w in weights) or not weights.any():
-        raise InvalidInput(
-            "objective: costs must be finite, none below 0 and one at least above it"
-        )
-    return weights
-
 
 CERTAIN = (
     "every record is certain under this model, or to this adversary, or the answer does not depend "
@@ -164,7 +63,7 @@ def chains_of(model: AnyModel) -> list[MarkovChain]:
 
 @dataclass(frozen=True, slots=True)
 class Question(Generic[Q]):
-    """What is asked of a method.
+    """A validated question for a method of calibration.
 
     ``search`` says how closely to look for the least noise, ``objective`` what flips should spare,
     or which error a table of noise.
@@ -209,7 +108,7 @@ class Question(Generic[Q]):
 
     @property
     def form(self) -> Literal["any", "ignorant"]:
-        """Which influences of a record on others count: given what is known, or alone."""
+        """Which influences of a record on others count: given other known records, or alone."""
         return "ignorant" if self.against == "ignorant" else "any"
 
     @property
@@ -230,12 +129,23 @@ class Question(Generic[Q]):
         return chains
 
     def with_missing(self, missing: State) -> "Question[Q]":
-        """Return the question once it is said what a missing record is.
+        """Return the question with what a missing record is.
 
         A histogram whose records are all in some state is another question: its sum is public.
         """
         query: Any = self.query.on(self.model.states, rest_of(missing, self.model.states))
         return replace(self, missing=missing, query=query)
+
+    def shapes(self, noise: Shape | None) -> list[Shape]:
+        """Return the kinds of noise to try: the one asked for, or all that may keep the limit."""
+        query = self.query
+        if noise is not None or query.task != "answer" or query.selects or not self.delta:
+            return [noise or "laplace"]
+        return ["laplace", "gaussian"]
+
+    def shaped(self, shape: Shape) -> "Question[Q]":
+        """Return the question for one kind of noise; Laplace noise keeps a limit without delta."""
+        return replace(self, shape=shape, delta=0.0 if shape == "laplace" else self.delta)
 
     def noise(self, scale: float) -> Scaled:
         """Return the query with Laplace noise of the given scale: discrete for whole numbers."""
@@ -271,8 +181,8 @@ Solve = Callable[[Question], Scaled]
 Prove = Callable[[Question, Scaled], Leakage]
 
 
-class Remembered(Metered[P, R]):
-    """A pure function that keeps what it found last.
+class Remembered(progress.Metered[P, R]):
+    """A pure function that keeps its last results.
 
     Every plan is proved when it is made and again before it is used; the second time is free.
 
@@ -284,7 +194,7 @@ class Remembered(Metered[P, R]):
 
 @dataclass(frozen=True, slots=True)
 class Solution:
-    """A mechanism that answers a question, and what is to be said about it.
+    """A mechanism that answers a question, with its proof, notes and measures.
 
     ``leakage`` is what its search proved of it, None where that is still to be done; ``notes`` are
     further assumptions, ``measures`` named numbers about it, and ``optimal`` says whether nothing
@@ -299,8 +209,8 @@ class Solution:
 
 
 @dataclass(frozen=True, slots=True)
-class Way:
-    """How a method goes about a question: find a mechanism for it, and prove any given one.
+class Solver:
+    """The two functions of a method: one finds a mechanism, one proves any given one.
 
     ``prove`` returns what the method certifies for a mechanism, and searches for none.
     """
@@ -309,6 +219,131 @@ class Way:
     prove: Callable[["Question[Any]", Any], Leakage]
 
 
-def noise_way(solve: Solve, prove: Prove) -> Way:
-    """Return the way of a method that finds nothing but noise."""
-    return Way(lambda question: Solution(solve(question)), prove)
+def noise_solver(solve: Solve, prove: Prove) -> Solver:
+    """Return the solver of a method whose solution is noise alone."""
+    return Solver(lambda question: Solution(solve(question)), prove)
+
+
+def check_question(
+    query: AnyQuery | LocalQuery,
+    model: AnyModel,
+    limit: float,
+    against: Against,
+    secret: Secret | None = None,
+    *,
+    objective: Objective | None = None,
+    valid_for: ValidFor | None = None,
+    delta: float = 0.0,
+    noise: Shape | None = None,
+    releases: int = 1,
+    missing: State | None = None,
+    effort: float = 1.0,
+) -> Question[Any]:
+    """Check all parts of a question against the model, and return it."""
+    if not isinstance(query, BaseQuery):
+        raise InvalidInput(
+            f"the first argument must be a query such as Count('active'), found "
+            f"{type(query).__name__}"
+        )
+    if not isinstance(model, Model):
+        raise InvalidInput(
+            f"the second argument must be a model such as MarkovChain(...), found "
+            f"{type(model).__name__}"
+        )
+    model = stands_for(model)
+    task = query.task
+    if noise is not None:
+        check_choice(noise, "noise", get_args(Shape))
+    if task != "answer" and secret is not None:
+        raise InvalidInput(
+            "a secret belongs to a curator's answers; a Series hides every record, and "
+            "Redacted(protect=...) names the records"
+        )
+    if task == "flip":
+        objective = along(objective, model.states, "objective")[0]
+    served = {"flip": (objective,), "answer": (None, "absolute", "squared"), "redact": (None,)}
+    costs = task != "flip" and not isinstance(objective, str | None)
+    if costs or objective not in served[task]:
+        raise InvalidInput("an objective belongs to calibrate(Series(), ...); leave it out here")
+    hidden = check_secret(secret)
+    query = model.valued(query.on(model.states))
+    missing = _check_missing(missing, task, model)
+    if query.values is not None and not model.states:
+        raise InvalidInput(
+            "values give the states of a model their numbers, and this model names no states: it "
+            "describes numbers themselves, leave values out"
+        )
+    question: Question[Any] = Question(
+        query, model, check_epsilon(limit, "limit"), check_against(against), hidden,
+        valid_for=check_valid_for("series" if valid_for is None else valid_for),
+        alone=isinstance(valid_for, str) and valid_for == "series",
+        objective="flips" if objective is None else objective,
+        delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
+        shape=noise or "laplace", effort=progress.check_effort(effort),
+    )  # fmt: skip
+    if missing is not None:
+        question = question.with_missing(missing)
+    if task != "answer" and question.releases > 1:
+        raise InvalidInput("several releases are planned for a curator's answers, not for a series")
+    named = [*query.named, *(state for pair in hidden.value_pairs or () for state in pair)]
+    known = model.states
+    for state in named:
+        if known and state not in known:
+            listed = ", ".join(map(repr, known[:12]))
+            raise UnknownState(f"the model has no state {state!r}; its states are {listed}")
+    for member in model.members():
+        check_fit(query, member)
+        check_window(Window(hidden.window), question.against, member.length)
+    last = max(hidden.targets or (0,))
+    if question.length is not None and last >= question.length:
+        raise InvalidInput(
+            f"the secret names record {last}, but the series has {question.length} records, "
+            "counted from 0"
+        )
+    return question
+
+
+def _check_missing(missing: Any, task: Task, model: Model) -> State | None:
+    """Check what a missing record is; None leaves it to the method of an answer."""
+    states = model.states
+    for word in ("any", "none"):
+        if word in states:
+            raise InvalidInput(
+                f"a state of the model is called {word!r}, which missing={word!r} has another "
+                f"meaning for: give that state another name, as in states=('{word}_of_them', ...)"
+            )
+    local = task != "answer"
+    if missing is None:
+        missing = model.records.missing
+    if missing is None:
+        return "none" if local else None
+    if local and isinstance(missing, str) and missing == "any":
+        raise InvalidInput(
+            "flips and erasures are of states, so a missing record needs one: say missing='none' "
+            "(one that turns up all the same counts as the first state), or name its state"
+        )
+    if isinstance(missing, str) and missing in ("any", "none"):
+        return missing
+    if not any(type(state) is type(missing) and state == missing for state in states):
+        names = ", ".join(map(repr, states[:12])) or "none, as this model names none"
+        raise UnknownState(
+            f"missing must be 'any', 'none' or a state of the model, found {shown(missing)}; its "
+            f"states are {names}"
+        )
+    return missing  # type: ignore[no-any-return]
+
+
+def _check_delta(task: Task, delta: float, noise: Shape | None) -> float:
+    """Return delta if the question can have one, or refuse it with the reason."""
+    delta = check_delta(delta)
+    if delta and task != "answer":
+        raise InvalidInput(
+            "flips and erasures are planned for pure leakage, which holds at every delta: leave "
+            "delta out"
+        )
+    if not delta and noise not in (None, "laplace"):
+        raise MethodRefused(
+            f"{noise} noise leaks without bound at delta 0, because far answers tell two values "
+            "apart; say how rare may be ignored, delta=1e-6 (far below 1 / number of records)"
+        )
+    return delta

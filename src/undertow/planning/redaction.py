@@ -31,7 +31,7 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import Redaction
 from undertow.models.chains import MarkovChain
 from undertow.numerics import GRAIN, ROUNDOFF, Array
-from undertow.planning.questions import Question, Solution, Way
+from undertow.planning.questions import Question, Solution, Solver
 from undertow.queries import Redacted
 
 __all__ = [
@@ -152,7 +152,7 @@ class TwoStateSide:
         return SideCurve(begin, start, theta, np.fmax.reduce(losses), rest + shown[deep])
 
     def _offsets(self, start: int) -> Array:
-        """Return what the losses of the options at the outer end are raised by."""
+        """Return the offsets of the losses of the options at the outer end."""
         if start <= self.room:
             here = self.reached[start - 1]
             extra = [float(np.log(here[0, 0] / here[1, 0]))] if self.met else []
@@ -1257,7 +1257,7 @@ FOUND = "the best redaction found; others might show more"
 
 @dataclass(frozen=True, slots=True)
 class Proposal:
-    """A table of erasures, and what can be said about it."""
+    """A table of erasures, with notes and whether it is optimal."""
 
     table: Array
     notes: tuple[str, ...] = ()
@@ -1265,7 +1265,7 @@ class Proposal:
 
 
 def _task(question: Question[Redacted]) -> ErasureTask:
-    """Return what is to be planned, or refuse records that are not there."""
+    """Return the question as a task of erasures, or refuse records beyond the series."""
     query, model, against = question.query, question.model, question.against
     chains = tuple(question.chains("redaction"))
     own = model.length
@@ -1293,8 +1293,10 @@ def _task(question: Question[Redacted]) -> ErasureTask:
     return ErasureTask(chains, length, query.protect, question.limit, against)
 
 
-def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = MARGINS) -> Way:
-    """Return the way of a method that proposes erasures, and certifies what it proposes."""
+def _solver(
+    propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = MARGINS
+) -> Solver:
+    """Return the solver of a method that proposes erasures, and certifies its proposal."""
 
     def solve(question: Question[Redacted]) -> Solution:
         task = _task(question)
@@ -1306,13 +1308,13 @@ def _way(propose: Callable[[ErasureTask], Proposal], margins: Sequence[float] = 
     def prove(question: Question[Redacted], mechanism: Redaction) -> Leakage:
         return leakage(mechanism, question.model, question.against)
 
-    return Way(solve, prove)
+    return Solver(solve, prove)
 
 
 def _proved(
     task: ErasureTask, propose: Callable[[ErasureTask], Proposal], margins: Sequence[float]
 ) -> tuple[Proposal, Leakage]:
-    """Return what a method proposes, rounded, at the first margin at which it keeps the guarantee.
+    """Return the proposal of a method, rounded, at the first margin that keeps the limit.
 
     Where it does at none, what it proposes at the last.
     """
@@ -1359,7 +1361,7 @@ def _measures(task: ErasureTask, proposal: Proposal) -> Iterator[tuple[str, floa
 
 
 def _optimal(task: ErasureTask) -> Proposal:
-    """Return the erasures that show most, or the best that are found."""
+    """Return the erasures that show most, or the best of the search."""
     chain = task.chain("optimal")
     if task.against == "informed":
         note = "whoever knows the neighbours of a record learns nothing from a redaction"
@@ -1379,7 +1381,7 @@ def _optimal(task: ErasureTask) -> Proposal:
 
 
 def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
-    """Return the optimum, planned for the records that can say anything; the rest are shown."""
+    """Return the optimum over the records that can leak anything; the rest are shown."""
     length = task.length
     if not chain.homogeneous or not isinstance(chain.start, str):
         return _two_states(task, chain, target)
@@ -1427,7 +1429,7 @@ def _two_states(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:
 
 
 def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern) -> Array:
-    """Return what a local search makes of a pattern, if it is private and shows more."""
+    """Return the result of a local search from a pattern, if it is private and shows more."""
     shown = shown_share(chain, best)
     less = task.limit
     if shown_share(chain, np.where(pattern.free, 0.0, pattern.fixed)) <= shown:
@@ -1443,14 +1445,14 @@ def _better(task: ErasureTask, chain: MarkovChain, best: Array, pattern: Pattern
     return best
 
 
-def _three(how: Literal["relaxed", "constant", "individual"]) -> Way:
-    return _way(lambda task: Proposal(three_regions(task, how)))
+def _three(how: Literal["relaxed", "constant", "individual"]) -> Solver:
+    return _solver(lambda task: Proposal(three_regions(task, how)))
 
 
-OPTIMAL = _way(_optimal)
-WINDOWS = _way(lambda task: Proposal(window_table(task)))
+OPTIMAL = _solver(_optimal)
+WINDOWS = _solver(lambda task: Proposal(window_table(task)))
 INDIVIDUAL, CONSTANT, RELAXED = _three("individual"), _three("constant"), _three("relaxed")
-PRINTED = _way(
+PRINTED = _solver(
     lambda task: Proposal(printed_windows(task), ("windows as printed in Algorithm 1",)),
     MARGINS[:1],  # as printed, whatever it leaks
 )

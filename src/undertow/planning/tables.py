@@ -14,16 +14,11 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow.bounds.counts.tables import (
-    BLOCK,
-    CountPairs,
-    joined,
-    sources,
-    table_leakage,
-    windows_of,
-)
+from undertow.bounds.counts.laws import CountPairs, stack_pairs
+from undertow.bounds.counts.tables import BLOCK, pair_sources, table_leakage, windows_of
 from undertow.bounds.engine import assuming
 from undertow.bounds.levels.sides import Ints
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, worst
 from undertow.errors import MethodRefused, NothingToProtect, NotSupported
 from undertow.mechanisms import BITS, FINE, LONGEST, TabulatedNoise
@@ -32,7 +27,7 @@ from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim
 from undertow.planning.calibrate import solve
-from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Way
+from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Solver
 
 __all__ = [
     "LARGE",
@@ -424,13 +419,13 @@ def _pairs(question: Question) -> CountPairs:
         laws = [
             source.pairs
             for member in question.model.members()
-            for source in sources(question.query, member, question.against, question.limit)
+            for source in pair_sources(question.query, member, question.against, question.limit)
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
     if not laws:
         raise NothingToProtect(CERTAIN)
-    return joined(laws) if len(laws) > 1 else laws[0]
+    return stack_pairs(laws) if len(laws) > 1 else laws[0]
 
 
 @Remembered
@@ -475,7 +470,10 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     """Return the exact leakage of noise from a table."""
     try:
         bounds = [
-            assuming(table_leakage(noise, one, question.against, question.limit), one, noise)
+            assuming(
+                table_leakage(noise, one, question.against, question.limit),
+                Problem(noise, one, question.against),
+            )
             for one in question.model.members()
         ]
     except NotSupported as reason:
@@ -484,4 +482,4 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
     return worst(bounds, note) if isinstance(question.model, ModelSet) else bounds[0]
 
 
-OPTIMAL = Way(solve_optimal, prove_optimal)
+OPTIMAL = Solver(solve_optimal, prove_optimal)

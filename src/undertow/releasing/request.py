@@ -242,7 +242,7 @@ def carry_out(
 def _evaluated(ready: ReleaseRequest) -> Any:
     """Return the exact answers, which are private; a file that changed meanwhile is refused."""
     plan = ready.plan
-    return ready.table.answers(plan.noise.query.counted, plan.states, plan.missing)
+    return ready.table.answers(plan.noise.query.exact_query, plan.states, plan.missing)
 
 
 def _noisy(plan: Plan[Noise], exact: Any, randomness: Randomness) -> dict[str, Any]:
@@ -264,7 +264,7 @@ def _noisy(plan: Plan[Noise], exact: Any, randomness: Randomness) -> dict[str, A
     return {
         "groups": groups,
         "numbers": [
-            query.completed(part, rows, plan.states)
+            query.complete_numbers(part, rows, plan.states)
             for part, rows in zip(parts, exact.rows, strict=True)
         ],
         "rows": list(exact.rows),
@@ -299,7 +299,7 @@ def _release_of(
 def _value(plan: Plan[Noise], numbers: list[int], rows: int) -> Any:
     query: Any = plan.noise.query
     return (
-        query.told(numbers, plan.states)
+        query.label_answer(numbers, plan.states)
         if query.integral
         else float(query.answer(numbers[0], rows))
     )

@@ -19,7 +19,8 @@ from undertow.mechanisms import Gaussian, Noise, Normal
 from undertow.methods import METHODS, Method
 from undertow.models.sets import AnyModel
 from undertow.plan import Plan, premise, readings_moved
-from undertow.planning.calibrate import check_question, effort_of, shaped, shapes_of, solve
+from undertow.planning.calibrate import effort_of, solve
+from undertow.planning.questions import check_question
 from undertow.reporting import scope, words
 
 if TYPE_CHECKING:
@@ -471,7 +472,7 @@ def numbers(release: "Release") -> Iterator[Number]:
     """Yield the released numbers; their error bars hold together."""
     groups = [(None, release.value)] if release.groups is None else list(release.value.items())
     for (group, found), bar in zip(groups, release.error_bars(BETA), strict=True):
-        for state, value in release.plan.noise.query.listed(found, release.plan.states):
+        for state, value in release.plan.noise.query.labelled_numbers(found, release.plan.states):
             yield Number(group, state, value, bar)
 
 
@@ -489,9 +490,9 @@ def _alternatives(plan: Plan[Any]) -> Iterator[Alternative]:
     for method in known.values():
         if method is own or not method.quick or not method.suits(plan.model):
             continue
-        for shape in shapes_of(question, None):
+        for shape in question.shapes(None):
             if method.solver(shape) is not None:
-                yield _alternative(method, plan, shaped(question, shape))
+                yield _alternative(method, plan, question.shaped(shape))
 
 
 def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> Alternative:

@@ -283,7 +283,7 @@ def _comparison(facts: Facts) -> Section:
     rows = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
-            row.noise.said() if mixed else _scale(row),
+            row.noise.describe() if mixed else _scale(row),
             f"{row.error:.4g}",
             f"{row.error / own.error:.3g}" if own.error else "-",
             "certified" if row.certified else "published",

@@ -53,12 +53,12 @@ def noise(plan: Plan[Any]) -> str:
     'Gaussian noise, sigma ...: a normal variable, drawn exactly, rounded to a whole number'
     """
     distribution = plan.noise
-    after = distribution.query.settled()
+    after = distribution.query.adjustment()
     then = "" if after is None else f"; {after}"
     if distribution.measure == "table":
-        return f"{distribution.said()}; drawn exactly{then}"
+        return f"{distribution.describe()}; drawn exactly{then}"
     if distribution.query.selects:
-        return f"{distribution.said()}; drawn exactly{then}"
+        return f"{distribution.describe()}; drawn exactly{then}"
     name, more = _DRAWN[distribution.kind]
     steps = " of steps of the lattice" if more and not distribution.query.integral else ""
     return f"{name}, {distribution.measure} {above(distribution.amount)}{more}{steps}{then}"

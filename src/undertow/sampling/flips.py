@@ -146,7 +146,7 @@ def flip(table: Thresholds, records: Codes, source: ByteSource) -> Codes:
 
 
 def _binary(table: Thresholds, piece: Codes, first: ByteArray, out: Codes) -> npt.NDArray[np.intp]:
-    """Fill in what first bytes decide between two outputs, and return the undecided places."""
+    """Fill in the outputs that first bytes decide, of two; return the undecided places."""
     (low, low_inside), (high, high_inside) = table.border(0), table.border(1)
     border = piece * np.uint8((high - low) % 256)  # (piece,): arithmetic of bytes, modulo 256
     border += np.uint8(low)
@@ -161,7 +161,7 @@ def _binary(table: Thresholds, piece: Codes, first: ByteArray, out: Codes) -> np
 def _looked_up(
     table: Thresholds, bytes_of: Codes, piece: Codes, first: ByteArray, out: Codes
 ) -> npt.NDArray[np.intp]:
-    """Fill in what first bytes decide, by row and byte, and return the undecided places."""
+    """Fill in the outputs that first bytes decide, by row and byte; return the undecided places."""
     place = np.left_shift(piece, 8, dtype=np.uint16 if table.rows <= 256 else np.uint32)
     place |= first  # (piece,): 256 row + byte, the place in the raveled table
     np.take(bytes_of, place, out=out, mode="clip")
@@ -300,7 +300,7 @@ def _maps(table: Thresholds) -> npt.NDArray[np.uint8]:
 
 
 def _followed(goes: npt.NDArray[np.uint8], state: int) -> npt.NDArray[np.uint8]:
-    """Return the states that maps lead through, one after the other."""
+    """Return the states under successive maps."""
     constant = (goes == _ZERO) | (goes == _ONE)
     # (piece,): whether the number of swaps up to here is odd
     swaps = np.bitwise_xor.accumulate((goes == _SWAP).astype(np.uint8))

@@ -105,7 +105,7 @@ class Key:
 
 
 def check_places(steps: int) -> None:
-    """Refuse series of so many steps, absent ones counted, that their bits have no addresses.
+    """Refuse series with more steps (absent ones counted) than there are addresses.
 
     >>> check_places(PLACES)
     """
@@ -204,7 +204,7 @@ class AddressedBytes:
         return np.searchsorted(self._ends, at + start, side="right"), here[at], sizes
 
     def _blocks(self, series: npt.NDArray[np.intp], purpose: int, index: Whole) -> ByteArray:
-        """Return what becomes of some blocks, (blocks, 16)."""
+        """Return the encrypted blocks, (blocks, 16)."""
         blocks = np.empty((series.size, 2), dtype=">u8")
         blocks[:, 0] = self._high[series]
         blocks[:, 1] = self._low[series] | (index.astype(np.uint64) + np.uint64(purpose << 40))
@@ -213,7 +213,7 @@ class AddressedBytes:
 
 @dataclass(frozen=True, slots=True)
 class Carry:
-    """Where a piece ended, for the next: the last series, its last place, the noise there.
+    """State between pieces: the last series, its last place, the noise there.
 
     The next piece goes on with that series if its first label is the same. Like the records it is
     private: with the outputs it tells them.

@@ -43,7 +43,7 @@ class Bits:
         return int.from_bytes(word, "little")
 
     def below(self, limit: int) -> int:
-        """Return a uniform whole number below ``limit``; what is too large is drawn again."""
+        """Return a uniform whole number below ``limit``, by rejection."""
         size = (limit - 1).bit_length()
         words = -(-size // _WORD)
         while True:
@@ -56,7 +56,7 @@ class Bits:
 
 
 class _Real:
-    """A uniform number in (0, 1), as far as it is known: between x and x + 1 in 2^-bits."""
+    """A uniform number in (0, 1), drawn bit by bit: between x and x + 1 in 2^-bits."""
 
     __slots__ = ("bits", "source", "x")
 

@@ -5,7 +5,7 @@ from fractions import Fraction
 
 import numpy as np
 
-from undertow.queries import Selection
+from undertow.mechanisms import Selection
 from undertow.sampling.bits import Insecure, Randomness
 from undertow.sampling.normals import Bits, keeps
 from undertow.sampling.streams import system_bytes
@@ -38,7 +38,7 @@ def select(
 
 
 def _ranked(counts: Sequence[int], k: int, scale: Fraction, source: Bits) -> list[int]:
-    """Return k places, chosen one after the other, each without those before."""
+    """Return k places, selected in turn without replacement."""
     left = list(range(len(counts)))
     chosen = []
     for _ in range(k):
@@ -49,7 +49,7 @@ def _ranked(counts: Sequence[int], k: int, scale: Fraction, source: Bits) -> lis
 
 
 def _round(counts: Sequence[int], left: list[int], scale: Fraction, source: Bits) -> int:
-    """Return the place that a round takes: the random order is drawn as it is gone through."""
+    """Return the place selected in a round; the random order is drawn lazily."""
     largest = max(counts[place] for place in left)
     waiting = list(left)
     while True:

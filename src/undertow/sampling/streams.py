@@ -50,7 +50,7 @@ class Bytes(Protocol):
 
 
 class ByteSource(Protocol):
-    """Where the bytes of records come from: streams in order, or addresses."""
+    """Protocol of sources of random bytes: streams in order, or addresses."""
 
     def firsts(self, start: int, stop: int) -> ByteArray:
         """Return the first bytes of the records from ``start`` up to ``stop``."""
@@ -227,7 +227,7 @@ class _Seeded:
 
 
 class _Given:
-    """Known bytes, and no more."""
+    """A stream of given bytes."""
 
     def __init__(self, content: bytes) -> None:
         self._rest = np.frombuffer(content, dtype=np.uint8)

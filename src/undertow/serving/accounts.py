@@ -372,7 +372,7 @@ class Accounts:
         return {
             "dataset": dataset, "model": book.model.describe(), "origin": book.model.origin,
             "audience": audience_of(book.model.origin), "against": book.against,
-            "unit": book.unit, "protect_window": book.secret.window, "limit": book.limit,
+            "secret": book.secret.to_dict(), "limit": book.limit,
             "delta": book.delta, "budget": book.budget,
             "level": level if math.isfinite(level) else None, "left": book.left(),
             "leakage": {"lower": leak.lower, "upper": leak.upper},

@@ -1,34 +1,25 @@
-"""The application: its pages, its static files, and what it says when something goes wrong."""
+"""The application: its pages, its static files, the progress of work, and the pages of errors."""
 
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 
-from fastapi import FastAPI, Request
-from fastapi.responses import Response
+from fastapi import APIRouter, FastAPI, Request
+from fastapi.responses import JSONResponse, RedirectResponse, Response
 from starlette.exceptions import HTTPException
 from starlette.staticfiles import StaticFiles
 
 from undertow.errors import UndertowError
 from undertow_studio.guard import Guard
 from undertow_studio.jobs import Jobs
-from undertow_studio.pages import (
-    attacker,
-    costs,
-    data,
-    depends,
-    drawing,
-    jobs,
-    question,
-    signing,
-    start,
-)
-from undertow_studio.refusals import in_words
-from undertow_studio.settings import Settings
-from undertow_studio.studio import Gone, JobRefused, Pending, Studio, studio_of
+from undertow_studio.pages import attacker, costs, data, depends, question, release
+from undertow_studio.rendering import in_words, render
+from undertow_studio.studio import Gone, JobRefused, Pending, Settings, Studio, studio_of
 
 __all__ = ["create_app"]
 
-PAGES = (start, drawing, data, depends, question, costs, attacker, signing, jobs)
+router = APIRouter()
+
+PAGES = (data, depends, question, costs, attacker, release)
 
 
 def create_app(
@@ -45,8 +36,8 @@ def create_app(
 
     app = FastAPI(openapi_url=None, docs_url=None, redoc_url=None, lifespan=lifespan)
     app.state.studio = studio
-    for page in PAGES:
-        app.include_router(page.router)
+    for routes in (router, *(page.router for page in PAGES)):
+        app.include_router(routes)
     app.mount("/static", StaticFiles(packages=[("undertow_studio", "static")]))
     app.add_exception_handler(Pending, _pending)
     app.add_exception_handler(JobRefused, _refused)
@@ -86,12 +77,39 @@ async def _invalid(request: Request, error: Exception) -> Response:
 
 async def _http(request: Request, error: Exception) -> Response:
     status = error.status_code  # type: ignore[attr-defined]
-    words = {404: "there is no such page", 405: "this page cannot be asked in that way"}
-    said = words.get(status, error.detail)  # type: ignore[attr-defined]
-    return studio_of(request).page("refused", status, reason=said, again="", path="")
+    words = {404: "there is no such page", 405: "this page does not take such a request"}
+    reason = words.get(status, error.detail)  # type: ignore[attr-defined]
+    return studio_of(request).page("refused", status, reason=reason, again="", path="")
 
 
 async def _failed(request: Request, error: Exception) -> Response:
     """Say that something failed; its words may quote the data, so only its kind is told."""
     words = f"the studio failed in a way that it should not ({type(error).__name__})"
     return studio_of(request).page("refused", 500, reason=words, again="", path="")
+
+
+@router.get("/jobs/{name}")
+async def progress(request: Request, name: str) -> Response:
+    """Return whether work has ended, and how far it is as a part of a page."""
+    job = studio_of(request).jobs.find(name)
+    if job is None:
+        return JSONResponse({"ended": True, "part": ""})
+    return JSONResponse({"ended": job.ended, "part": render("progress", job=job)})
+
+
+@router.post("/jobs/{name}/cancel")
+async def cancel(request: Request, name: str) -> Response:
+    """End work, and go back to where the question can be changed."""
+    job, form = studio_of(request).jobs.find(name), await request.form()
+    if job is None:
+        raise Gone
+    job.cancel()
+    back = str(form.get("back", ""))
+    parts = back.split("/")
+    own = (
+        len(parts) == 4 and parts[1] == "w" and parts[2].replace("-", "").replace("_", "").isalnum()
+    )
+    if not own:
+        return RedirectResponse("/", 303)
+    page = "data" if parts[3] in ("depends", "question") else "question"
+    return RedirectResponse(f"/w/{parts[2]}/{page}", 303)

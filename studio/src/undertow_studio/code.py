@@ -1,20 +1,15 @@
-"""The same without a page: the command and the Python that do what a page does."""
+"""The command and the Python that do what a page does."""
 
 import shlex
 from dataclasses import dataclass
 from typing import Any, TypeGuard
 
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree, Plan
+from undertow.models import Contagion
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
-from undertow_studio.questions import AskedQuestion
-from undertow_studio.reading import file_argument, option_text
-from undertow_studio.sessions import Work
-from undertow_studio.settings import Settings
+from undertow_studio.questions import Question
+from undertow_studio.studio import Settings, Work
+from undertow_studio.tables import file_argument, option_text
 
 __all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
 
@@ -33,16 +28,17 @@ class Code:
 def code_for_model(work: Work) -> list[Code]:
     """Return how the model of a piece of work comes about."""
     command, python = model_commands(work, work.model), model_python(work, work.model)
-    found = [Code("Command line", "\n".join(command))] if command else []
-    return [*found, Code("Python", "\n".join(python))]
+    parts = [Code("Command line", "\n".join(command))] if command else []
+    return [*parts, Code("Python", "\n".join(python))]
 
 
-def code_for_plan(work: Work, model: AnyModel, asked: AskedQuestion) -> list[Code]:
+def code_for_plan(work: Work, model: AnyModel, question: Question) -> list[Code]:
     """Return how the plan of a piece of work comes about."""
     before = model_commands(work, work.model)
-    line = f"undertow plan {_given(work, work.model, asked)} {asked.options()} --output plan.json"
-    length = asked.length if asked.kind == "redacted" else None
-    python = [*model_python(work, work.model, length), asked.python()]
+    model_options = _given(work, work.model, question)
+    line = f"undertow plan {model_options} {question.options()} --output plan.json"
+    length = question.length if question.kind == "redacted" else None
+    python = [*model_python(work, work.model, length), question.python()]
     python.append('Path("plan.json").write_text(plan.to_json() + "\\n")')
     python.insert(0, "from pathlib import Path")
     return [Code("Command line", "\n".join([*before, line])), Code("Python", "\n".join(python))]
@@ -50,10 +46,10 @@ def code_for_plan(work: Work, model: AnyModel, asked: AskedQuestion) -> list[Cod
 
 def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[Code]:
     """Return the whole path of a piece of work: model, plan, release."""
-    if work.plan is None and work.asked is not None:
-        made = code_for_plan(work, plan.model, work.asked)
+    if work.plan is None and work.question is not None:
+        parts = code_for_plan(work, plan.model, work.question)
     else:
-        made = [Code("Command line", "# save the plan as plan.json"), Code("Python", _OPEN)]
+        parts = [Code("Command line", "# save the plan as plan.json"), Code("Python", _OPEN)]
     verb = "release" if plan.task == "answer" else "sanitize"
     name = "DATA" if work.source is None else file_argument(work.source.name)
     reading = "--value COLUMN" if work.reading is None else work.reading.options("release")
@@ -71,8 +67,8 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     if work.reading is not None and work.source is not None:
         opened = work.reading.python(work.source.name)
     ledger = ""
-    python = [made[1].text]
-    if opened not in made[1].text:
+    python = [parts[1].text]
+    if opened not in parts[1].text:
         python.append(opened)
     if account:
         python.append(f"{secret}ledger = ut.Ledger({where!r}, dataset={settings.dataset!r})")
@@ -81,7 +77,7 @@ def code_for_release(work: Work, plan: "Plan[Any]", settings: Settings) -> list[
     if verb == "release":
         python.append('out.report().save("report.html")')
     return [
-        Code("Command line", f"{made[0].text}\n{secret}{line}"), Code("Python", "\n".join(python)),
+        Code("Command line", f"{parts[0].text}\n{secret}{line}"), Code("Python", "\n".join(python)),
     ]  # fmt: skip
 
 
@@ -129,16 +125,16 @@ def model_python(work: Work, model: AnyModel | None, length: int | None = None) 
     ]  # fmt: skip
 
 
-def _given(work: Work, model: AnyModel | None, asked: AskedQuestion) -> str:
+def _given(work: Work, model: AnyModel | None, question: Question) -> str:
     """Return the options that give the model to a command."""
-    length = asked.length if asked.kind == "redacted" else None
+    length = question.length if question.kind == "redacted" else None
     if model is not None and _typed(model):
         rows = ";".join(",".join(repr(float(p)) for p in row) for row in model.transition)
-        told = f"--transition {shlex.quote(rows)}"
+        options = f"--transition {shlex.quote(rows)}"
         if model.states != tuple(range(len(model.states))):
-            told += f" --states {shlex.quote(','.join(map(str, model.states)))}"
+            options += f" --states {shlex.quote(','.join(map(str, model.states)))}"
         length = model.length or length
-        return told + (f" --length {length}" if length else "")
+        return options + (f" --length {length}" if length else "")
     open_ended = model is None or (model.family == "chain" and model.length is None)
     return "--model model.json" + (f" --length {length}" if length and open_ended else "")
 

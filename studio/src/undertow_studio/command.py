@@ -1,4 +1,4 @@
-"""``undertow studio``: look instead of read, in the browser of this machine."""
+"""``undertow studio``: the command that serves the local pages."""
 
 from pathlib import Path
 from typing import Annotated
@@ -6,6 +6,7 @@ from typing import Annotated
 import typer
 
 from undertow.cli.options import KeyOption, command, misuse, option
+from undertow.errors import NotSupported
 from undertow.rounding import visible
 
 __all__ = ["studio"]
@@ -37,20 +38,33 @@ def studio(
       undertow studio --demo
       undertow studio activity.csv.gz --ledger year.db --dataset w25
     """
-    from undertow_studio.serving import check_installed, serve
-    from undertow_studio.settings import Settings
-
     if (ledger is None) != (dataset is None):
         raise misuse("--ledger and --dataset go together")
     if port > 65535:
         raise misuse(f"--port is at most 65535, found {port}")
-    check_installed()
+    _check_installed()
+    from undertow_studio.serving import serve
+    from undertow_studio.studio import Settings
+
     settings = Settings(
         port=port, file=None if data is None else data.resolve(), demo=demo, ledger=ledger,
         dataset=dataset, key=key, read_only=read_only,
     )  # fmt: skip
     _check(settings.file, ledger, dataset, key)
     serve(settings, _tell, browser=not no_browser)
+
+
+def _check_installed() -> None:
+    """Refuse to start without the packages of the studio, and say what to install."""
+    from importlib.util import find_spec
+
+    absent = [
+        name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None
+    ]
+    if absent:
+        raise NotSupported(
+            f"the studio needs {', '.join(absent)}; install it with: pip install undertow-studio"
+        )
 
 
 def _check(data: Path | None, ledger: str | None, dataset: str | None, key: Path | None) -> None:

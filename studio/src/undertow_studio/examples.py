@@ -1,4 +1,4 @@
-"""Examples to pick: a model each, and simulated records that it describes."""
+"""Examples: a model each, and simulated records that follow it."""
 
 import datetime as dt
 import random
@@ -6,15 +6,12 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
+from undertow import MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidInput
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import MultivariateGaussian
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion
 from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
-from undertow_studio.reading import PrivateTable, Reading
-from undertow_studio.uploads import Folder
+from undertow_studio.tables import Folder, PrivateTable, Reading
 
 __all__ = ["EXAMPLES", "Example", "example"]
 
@@ -93,8 +90,8 @@ def _family(draw: random.Random) -> str:
 
 
 def _household(draw: random.Random) -> str:
-    found = _flu().network(0.3).simulate(seed=draw.randrange(10**6))
-    return "\n".join(["health", *map(str, found)]) + "\n"
+    states = _flu().network(0.3).simulate(seed=draw.randrange(10**6))
+    return "\n".join(["health", *map(str, states)]) + "\n"
 
 
 def _pressure(draw: random.Random) -> str:
@@ -125,7 +122,7 @@ EXAMPLES = (
     Example(
         "activity",
         "A week of activity",
-        "Eight people wear a step counter. Each five minutes say something about the next.",
+        "Eight people wear a step counter. Each five minutes depend on the five minutes before.",
         "activity.csv",
         Reading("steps", "person", "time", "5m", "steps > 0", ("inactive", "active")),
         _activity,
@@ -135,7 +132,7 @@ EXAMPLES = (
     Example(
         "family",
         "A family",
-        "Seven relatives take a genetic test. What one of them carries, others may carry too.",
+        "Seven relatives take a genetic test. Their genotypes depend on each other.",
         "family.csv",
         Reading("genotype"),
         _family,
@@ -144,7 +141,7 @@ EXAMPLES = (
     Example(
         "household",
         "A household",
-        "Three people live together and pass the flu on. Who is ill says who else may be.",
+        "Three people live together and infect each other with the flu.",
         "household.csv",
         Reading("health"),
         _household,
@@ -153,7 +150,7 @@ EXAMPLES = (
     Example(
         "correlation",
         "Correlated measurements",
-        "The blood pressures of four relatives, which move together.",
+        "The blood pressures of four relatives.",
         "pressure.csv",
         Reading("pressure"),
         _pressure,

@@ -1,9 +1,9 @@
-"""Who may talk to the studio: the browser on this machine that opened its first address.
+"""Access to the studio: only for the browser on this machine that opened its first address.
 
 Every request passes `Guard` before any page sees it. Host and Origin are checked against the
 addresses of this studio (DNS rebinding, pages of other sites), then the cookie, which is given once
-for the token in the first address. Bodies are counted while they arrive, and every request has its
-time. What is answered carries headers that let a browser load nothing from anywhere else.
+for the token in the first address. Bodies are counted while they arrive, every request has a time
+limit, and the headers of each answer let a browser load nothing from anywhere else.
 """
 
 import asyncio
@@ -17,8 +17,8 @@ from starlette.responses import HTMLResponse, PlainTextResponse, RedirectRespons
 from starlette.types import ASGIApp, Message, Receive, Scope, Send
 
 from undertow.serving.http import announced, counted, with_headers
-from undertow_studio.settings import Settings
-from undertow_studio.uploads import onwards
+from undertow_studio.studio import Settings
+from undertow_studio.tables import onwards
 
 __all__ = ["HEADERS", "Guard"]
 

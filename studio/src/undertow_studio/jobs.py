@@ -1,8 +1,8 @@
-"""Long work in processes of its own: watched, cancelled, and no danger to the server if it dies.
+"""Long work in processes of its own, which pages watch and cancel.
 
-A worker is a process that waits for a call, makes it, and sends what it says of its progress, then
-the result or the refusal. Workers are used again; one that was cancelled or has died is replaced.
-The same piece of work, by its key, is done once: a page that is loaded again finds it.
+A worker is a process that waits for a call, makes it, and sends its progress, then the result or
+the refusal. Workers are used again; one that was cancelled or has died is replaced. The same piece
+of work, by its key, is done once: a page that is loaded again finds it.
 """
 
 import multiprocessing
@@ -18,7 +18,7 @@ from typing import Any, Literal
 
 from undertow.errors import UndertowError
 from undertow.progress import Step, watching
-from undertow_studio.refusals import in_words
+from undertow_studio.rendering import in_words
 
 __all__ = ["Job", "Jobs"]
 
@@ -143,10 +143,10 @@ class Jobs:
         cancelled, or has failed, is begun again.
         """
         with self._lock:
-            found = self._jobs.get(self._keys.get(key, ""))
-            if found is not None and found.status not in ("failed", "cancelled"):
-                self._jobs.move_to_end(found.id)
-                return found
+            job_before = self._jobs.get(self._keys.get(key, ""))
+            if job_before is not None and job_before.status not in ("failed", "cancelled"):
+                self._jobs.move_to_end(job_before.id)
+                return job_before
             job = Job(key, call, arguments)
             self._jobs[job.id], self._keys[key] = job, job.id
             while len(self._jobs) > _KEPT:
@@ -208,8 +208,8 @@ class _Worker:
         self._here.send((call, arguments))
 
     def next(self) -> tuple[Any, Any]:
-        found: tuple[Any, Any] = self._here.recv()
-        return found
+        message: tuple[Any, Any] = self._here.recv()
+        return message
 
     def kill(self) -> None:
         self._process.kill()
@@ -228,9 +228,9 @@ def work(wire: Connection) -> None:
             call, arguments = wire.recv()
         except EOFError:
             return
-        told = _Teller(wire)
+        reporter = _Teller(wire)
         try:
-            with watching(told):
+            with watching(reporter):
                 wire.send(("done", call(*arguments)))
         except (UndertowError, MemoryError) as error:
             wire.send(("refused", in_words(error)))

@@ -1,43 +1,42 @@
-"""What is asked, against whom: a form's fields, and what the library, a command and Python say."""
+"""The question of a form: query, secret, adversary and limit, as Python and as command options."""
 
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
-from undertow.adversaries import Adversary, Against
+from undertow import Adversary, Count, Histogram, Mean, Person, Plan, Redacted, Series, Sum, Window
+from undertow.adversaries import Against
 from undertow.errors import InvalidInput
 from undertow.models.fitting.checks import SAME_RECORDS, failed
 from undertow.models.registry import model_from_dict
 from undertow.models.sets import AnyModel
-from undertow.plan import Plan
-from undertow.queries import Count, Histogram, Mean, Redacted, Series, State, Sum
-from undertow.secrets import Person, Window
-from undertow_studio.reading import python_text
+from undertow.queries import State
+from undertow_studio.tables import python_text
 
-__all__ = ["KINDS", "AskedQuestion", "asked_of", "kinds_for", "usual"]
+__all__ = ["KINDS", "Question", "kinds_for", "plan_question", "question_of", "usual"]
 
 Kind = Literal["count", "histogram", "sum", "mean", "series", "redacted"]
 
 KINDS: dict[str, tuple[str, str]] = {
-    "count": ("How many records are in a state", "one number, with noise"),
-    "histogram": ("How many records are in each state", "one number for every state, with noise"),
-    "mean": ("The average of the records", "one number, with noise"),
-    "sum": ("The sum of the records", "one number, with noise"),
-    "series": ("The whole series", "every record, some of them changed at random"),
-    "redacted": ("The series without its secrets", "the records, those that tell too much erased"),
+    "count": ("Count of a state", "one number, with noise"),
+    "histogram": ("Histogram of the states", "one number for every state, with noise"),
+    "mean": ("Mean of the records", "one number, with noise"),
+    "sum": ("Sum of the records", "one number, with noise"),
+    "series": ("Randomized series", "every record, some of them changed at random"),
+    "redacted": ("Redacted series", "the records, erased where they reveal too much"),
 }
 """What can be released: in words, and what that gives."""
 
 
 @dataclass(frozen=True, slots=True)
-class AskedQuestion:
+class Question:
     """A question as it was filled in: what, whose secret, against whom, and how much may leak.
 
-    >>> asked = AskedQuestion("count", ("active",), limit=1.0, against="ignorant")
-    >>> print(asked.options())
+    >>> question = Question("count", ("active",), limit=1.0, against="ignorant")
+    >>> print(question.options())
     --count active --limit 1 --against ignorant
-    >>> print(asked.python())
+    >>> print(question.python())
     plan = ut.calibrate(ut.Count("active"), model, limit=1.0, against="ignorant")
     """
 
@@ -118,15 +117,15 @@ class AskedQuestion:
 
     def arguments(self) -> dict[str, Any]:
         """Return what `calibrate` is told beside query, model and limit, where it is not usual."""
-        told: dict[str, Any] = {}
+        options: dict[str, Any] = {}
         if self.against != "any":
-            told["against"] = self.attacker()
+            options["against"] = self.attacker()
         secret = self.secret()
         if secret is not None:
-            told["secret"] = secret
+            options["secret"] = secret
         if self.accept:
-            told["accept"] = self.accept
-        return told
+            options["accept"] = self.accept
+        return options
 
     def options(self) -> str:
         """Return the options of ``undertow plan`` that ask the same."""
@@ -139,8 +138,8 @@ class AskedQuestion:
             "redacted": ["--redacted", "--protect", str(self.protect)],
         }[self.kind]
         if self.values is not None:
-            said = (f"{state}={number:.17g}" for state, number in self.values)
-            parts += ["--values", ",".join(said)]
+            pairs = (f"{state}={number:.17g}" for state, number in self.values)
+            parts += ["--values", ",".join(pairs)]
         parts += ["--limit", f"{self.limit:.17g}"]
         if self.against == "these":
             parts += ["--target", str(self.target)]
@@ -171,37 +170,35 @@ class AskedQuestion:
             "series": "ut.Series()",
             "redacted": f"ut.Redacted(protect={self.protect}, length={self.length})",
         }[self.kind]
-        told = "".join(f", {name}={_python(value)}" for name, value in self.arguments().items())
-        return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{told})"
+        options = "".join(f", {name}={_python(value)}" for name, value in self.arguments().items())
+        return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{options})"
 
     @classmethod
-    def of_form(
-        cls, form: Mapping[str, Any], model: AnyModel, usual: "AskedQuestion"
-    ) -> "AskedQuestion":
+    def of_form(cls, form: Mapping[str, Any], model: AnyModel, usual: "Question") -> "Question":
         """Return the question that a form asks; what it leaves out is as usual."""
         given = {name: str(form[name]).strip() for name in form if name in cls.__slots__}
-        told: dict[str, Any] = {}
+        fields: dict[str, Any] = {}
         for name, read in _READ.items():
             if given.get(name):
-                told[name] = read(given[name], name)
+                fields[name] = read(given[name], name)
         chosen = form.getlist("states") if hasattr(form, "getlist") else [given.get("states", "")]
         named = {str(state): state for state in model.states}
-        told["states"] = tuple(named[text] for text in map(str, chosen) if text in named)
+        fields["states"] = tuple(named[text] for text in map(str, chosen) if text in named)
         if not model.states and given.get("states"):
-            told["states"] = (given["states"],)
+            fields["states"] = (given["states"],)
         for name, allowed in _CHOICES.items():
             if name in given:
                 if given[name] not in allowed:
                     raise InvalidInput(f"{name} is one of {', '.join(allowed)}")
-                told[name] = given[name]
+                fields[name] = given[name]
         offered = [check.name for check in failed(model.checks)]
         offered += [SAME_RECORDS] * (model.records.source is not None)
         ticked = form.getlist("accept") if hasattr(form, "getlist") else []
-        told["accept"] = tuple(name for name in offered if name in ticked)
-        told["known"] = _records(given.get("known", ""))
+        fields["accept"] = tuple(name for name in offered if name in ticked)
+        fields["known"] = _records(given.get("known", ""))
         for name in ("window", "every"):
-            told[name] = given.get(name, "")
-        return replace(usual, **told)
+            fields[name] = given.get(name, "")
+        return replace(usual, **fields)
 
 
 def kinds_for(model: AnyModel) -> tuple[str, ...]:
@@ -213,7 +210,7 @@ def kinds_for(model: AnyModel) -> tuple[str, ...]:
     return ("count", "histogram") if model.states else ("count", "sum")
 
 
-def usual(model: AnyModel, every: str = "") -> AskedQuestion:
+def usual(model: AnyModel, every: str = "") -> Question:
     """Return the question that a form begins with.
 
     >>> from undertow import MarkovChain
@@ -224,42 +221,53 @@ def usual(model: AnyModel, every: str = "") -> AskedQuestion:
     states = model.states[-1:] or ("yes",)
     if model.family == "network":
         states = model.states[:1] if "BB" in model.states else states
-    return AskedQuestion(kind, states, every=every, length=model.length)
+    return Question(kind, states, every=every, length=model.length)
 
 
-def asked_of(plan: "Plan[Any]") -> AskedQuestion:
+def question_of(plan: "Plan[Any]") -> Question:
     """Return the question that a plan answers, as a form would ask it.
 
     >>> from undertow import Count, MarkovChain, Window, calibrate
     >>> chain = MarkovChain([[.9, .1], [.2, .8]], states=("idle", "active"))
-    >>> asked_of(calibrate(Count("active"), chain, limit=2.0, secret=Window(3))).options()
+    >>> question_of(calibrate(Count("active"), chain, limit=2.0, secret=Window(3))).options()
     '--count active --limit 2 --secret 3'
     """
-    told: dict[str, Any] = {
+    fields: dict[str, Any] = {
         "limit": plan.limit, "length": plan.length, "accept": plan.accepted
     }  # fmt: skip
     window, against = plan.leakage.secret.window, plan.against
     if isinstance(against, Adversary):
-        told |= {"against": "these", "target": against.target, "known": against.known}
+        fields |= {"against": "these", "target": against.target, "known": against.known}
     else:
-        told["against"] = against
+        fields["against"] = against
     if plan.unit == "person" or window > 1:
-        told |= {"unit": "person"} if plan.unit == "person" else {"unit": "window"}
-        told["window"] = str(window) if window > 1 else ""
+        fields |= {"unit": "person"} if plan.unit == "person" else {"unit": "window"}
+        fields["window"] = str(window) if window > 1 else ""
     match plan.query:
         case Count() as query:
-            told |= {"kind": "count", "states": tuple(query.named)}
+            fields |= {"kind": "count", "states": tuple(query.named)}
         case Histogram():
-            told["kind"] = "histogram"
+            fields["kind"] = "histogram"
         case Sum() | Mean() as query:
-            told |= {"kind": query.kind, "low": float(query.lower), "high": float(query.upper)}
-            told["values"] = query.values
+            fields |= {"kind": query.kind, "low": float(query.lower), "high": float(query.upper)}
+            fields["values"] = query.values
         case Series():
-            told["kind"] = "series"
+            fields["kind"] = "series"
         case Redacted() as query:
             records = plan.leakage.secret.targets or (0,)
-            told |= {"kind": "redacted", "protect": records[0], "length": query.length}
-    return replace(usual(plan.model), **told)
+            fields |= {"kind": "redacted", "protect": records[0], "length": query.length}
+    return replace(usual(plan.model), **fields)
+
+
+def plan_question(question: Question, model: AnyModel) -> "Plan[Any]":
+    """Return the plan with the least noise for a question."""
+    from undertow import calibrate
+
+    model = question.model(model)
+    plan: Plan[Any] = calibrate(
+        question.query(model), model, question.limit, **question.arguments()
+    )
+    return plan
 
 
 def _python(value: Any) -> str:

@@ -1,24 +1,28 @@
-"""Templates: HTML that escapes everything it is given, and the words they share."""
+"""Templates, which escape everything they are given, and the texts that pages share."""
 
 from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from undertow import __version__
 from undertow.rounding import above, below, odds, visible
-from undertow_studio.views.odds import beliefs
+from undertow_studio.odds import beliefs, factor
 
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = ["STEPS", "render"]
+__all__ = [
+    "STEPS",
+    "in_words",
+    "render",
+]
 
 STEPS = (
     ("data", "Data or model", "Start"),
-    ("depends", "What depends on what", "Depends"),
-    ("question", "What is asked, against whom", "Asked"),
-    ("costs", "What it costs", "Costs"),
-    ("attacker", "Play the attacker", "Attack"),
-    ("release", "Sign and release", "Sign"),
+    ("depends", "Dependence model", "Model"),
+    ("question", "Query and adversary", "Query"),
+    ("costs", "Plan and cost", "Plan"),
+    ("attacker", "Simulate an attack", "Attack"),
+    ("release", "Review and release", "Release"),
 )
 """The steps of the path: their place, their title, and a short one."""
 
@@ -28,16 +32,21 @@ def environment() -> "jinja2.Environment":
     """Return the templates' environment: everything is escaped, nothing may be undefined."""
     import jinja2
 
-    made = jinja2.Environment(
+    templates = jinja2.Environment(
         loader=jinja2.PackageLoader("undertow_studio"), autoescape=True,
         undefined=jinja2.StrictUndefined, trim_blocks=True, lstrip_blocks=True,
     )  # fmt: skip
-    made.globals |= {"steps": STEPS, "version": __version__, "beliefs": beliefs}
-    made.filters |= {
+    templates.globals |= {
+        "steps": STEPS,
+        "version": __version__,
+        "beliefs": beliefs,
+        "factor": factor,
+    }
+    templates.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
         "number": _number, "sentence": _sentence,
     }  # fmt: skip
-    return made
+    return templates
 
 
 def render(template: str, **content: Any) -> str:
@@ -65,3 +74,14 @@ def _sentence(text: str) -> str:
     "Number of records in 'BB'"
     """
     return text[:1].upper() + text[1:]
+
+
+def in_words(error: BaseException) -> str:
+    """Return what a refusal says, in one line in which nothing is hidden.
+
+    >>> in_words(ValueError("choose a  column"))
+    'choose a column'
+    """
+    if isinstance(error, MemoryError):
+        return "this needs more memory than there is; use fewer states, or fewer records"
+    return visible(" ".join(str(error).split()))

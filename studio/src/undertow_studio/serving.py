@@ -1,4 +1,4 @@
-"""The studio on a port of this machine, until Ctrl-C."""
+"""The server of the studio on a port of this machine, until Ctrl-C."""
 
 import contextlib
 import logging
@@ -9,31 +9,17 @@ from collections.abc import Callable, Iterator
 from dataclasses import replace
 from typing import TYPE_CHECKING
 
-from undertow.errors import NotSupported
-from undertow_studio.settings import Settings
+from undertow_studio.studio import Settings
 
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = ["check_installed", "serve"]
+__all__ = ["serve"]
 
 _LOOPBACK = "127.0.0.1"
 
 
-def check_installed() -> None:
-    """Refuse to start without the packages of the studio, and say what to install."""
-    from importlib.util import find_spec
-
-    absent = [
-        name for name in ("fastapi", "uvicorn", "python_multipart") if find_spec(name) is None
-    ]
-    if absent:
-        raise NotSupported(
-            f"the studio needs {', '.join(absent)}; install it with: pip install undertow-studio"
-        )
-
-
-def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = True) -> None:
+def serve(settings: Settings, announce: Callable[[str], object], *, browser: bool = True) -> None:
     """Serve the studio until it is interrupted; ``told`` is given the address to open, once.
 
     The port is taken before anything is printed, and belongs to the loopback interface: other
@@ -45,7 +31,7 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
     from undertow.serving.http import configured, listening
     from undertow_studio.app import create_app
     from undertow_studio.studio import Studio
-    from undertow_studio.uploads import sweep
+    from undertow_studio.tables import sweep
 
     bound = listening(_LOOPBACK, settings.port)
     settings = replace(settings, port=bound.getsockname()[1])
@@ -57,7 +43,7 @@ def serve(settings: Settings, told: Callable[[str], object], *, browser: bool = 
         timeout_graceful_shutdown=2, h11_max_incomplete_event_size=2**16,
     )  # fmt: skip
     server = uvicorn.Server(config)
-    told(settings.first_address)
+    announce(settings.first_address)
     if browser:
         door = studio.folder.door(settings.first_address).as_uri()
         threading.Thread(target=_open, args=(door,), daemon=True).start()

@@ -19,10 +19,10 @@ from undertow_papers.chakrabarti2022.common import (
     ratios,
     values,
 )
+from undertow_papers.chakrabarti2022.formulas import plain_flips
+from undertow_papers.chakrabarti2022.rates import success_rate
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Parts, WorstCase
-from undertow_papers.published_series import plain_flips
-from undertow_papers.rates import success_rate
 from undertow_papers.registry import Setting, result
 
 __all__ = ["fig2a", "fig2b", "printed_bound", "sec41", "sec43"]
@@ -45,25 +45,28 @@ class _Point:
 
 
 def _points(setting: Setting) -> list[_Point]:
-    told = values("fig2")
-    runs, rounds = told["runs"], told["databases"] * told["outputs"]
-    found = []
+    printed_values = values("fig2")
+    runs, rounds = printed_values["runs"], printed_values["databases"] * printed_values["outputs"]
+    points = []
     for theta, alone, aware in zip(
         runs["theta"], runs["single_bit"], runs["correlation_aware"], strict=True
     ):
         own, best = _right(theta, "single-bit"), _right(theta)
         spreads = math.sqrt(own * (1 - own) / rounds), _spread(setting, theta)
-        found.append(_Point(theta, own, best, alone, aware, *spreads))
-    return found
+        points.append(_Point(theta, own, best, alone, aware, *spreads))
+    return points
 
 
 def _right(
     theta: float, attacker: Literal["single-bit", "correlation-aware"] = "correlation-aware"
 ) -> float:
     """Return how often an attacker of Figure 2 is right, exactly."""
-    told = values("fig2")
-    flips, chain = flips_of(plain_flips(told["epsilon"])), binary(theta, theta, told["records"])
-    return success_rate(flips, chain, told["target"] - 1, attacker=attacker)
+    printed_values = values("fig2")
+    flips, chain = (
+        flips_of(plain_flips(printed_values["epsilon"])),
+        binary(theta, theta, printed_values["records"]),
+    )
+    return success_rate(flips, chain, printed_values["target"] - 1, attacker=attacker)
 
 
 def _spread(setting: Setting, theta: float) -> float:
@@ -71,9 +74,9 @@ def _spread(setting: Setting, theta: float) -> float:
 
     Success varies much more between databases than between outputs of one.
     """
-    told = values("fig2")
-    flips, target = flips_of(plain_flips(told["epsilon"])), told["target"] - 1
-    chain = binary(theta, theta, told["records"])
+    printed_values = values("fig2")
+    flips, target = flips_of(plain_flips(printed_values["epsilon"])), printed_values["target"] - 1
+    chain = binary(theta, theta, printed_values["records"])
     rng = np.random.default_rng([setting.seed, 2, round(1000 * theta)])
     databases, outputs = (60, 40) if setting.quick else (400, 200)
     truth = np.array(
@@ -88,8 +91,8 @@ def _spread(setting: Setting, theta: float) -> float:
     between = max(float(share.var(ddof=1)) - within, 0.0)
     mean = float(share.mean())
     # the variance of one database of the paper
-    each = between + mean * (1 - mean) / told["outputs"]
-    return math.sqrt(each / told["databases"])
+    each = between + mean * (1 - mean) / printed_values["outputs"]
+    return math.sqrt(each / printed_values["databases"])
 
 
 def _odds(right: float) -> float:
@@ -150,8 +153,8 @@ def _chart(
 @result(KEY, "sec4.1", "Differential privacy does not bound attackers who use the correlation")
 def sec41(setting: Setting) -> Parts:
     """Recompute section 4.1: the bound e^epsilon / (1 + e^epsilon), and who stays below it."""
-    told = values("fig2")
-    epsilon, thetas = told["epsilon"], told["runs"]["theta"]
+    printed_values = values("fig2")
+    epsilon, thetas = printed_values["epsilon"], printed_values["runs"]["theta"]
     bound = average_bound([0.5, 0.5], epsilon)
     alone = max(_right(theta, "single-bit") for theta in thetas)
     aware = max(_right(theta) for theta in thetas)
@@ -159,7 +162,7 @@ def sec41(setting: Setting) -> Parts:
     grid = np.linspace(0.02, 0.48, 24).tolist()
     needed = [planned(binary(theta, theta), epsilon).expected_flips for theta in grid]
     rise = max(later - sooner for sooner, later in itertools.pairwise(needed))
-    yield Compared("bound on the success", bound, told["bound"], 5e-4)
+    yield Compared("bound on the success", bound, printed_values["bound"], 5e-4)
     yield Claim("largest success of the single-bit attacker", alone, bound)
     yield Claim("largest success of the correlation-aware attacker", aware, bound, relation=">=")
     yield Claim("largest epsilon charged, beside twice the level", _odds(aware), doubled, 0, ">=")

@@ -7,12 +7,7 @@ from itertools import product
 import numpy as np
 from scipy.optimize import brentq
 
-from undertow.bounds.engine import leakage
-from undertow.mechanisms import RandomizedResponse
-from undertow.models.chains import MarkovChain
-from undertow.planning.calibrate import calibrate
-from undertow.planning.flips import ignorant_ratios
-from undertow.queries import Series
+from undertow import MarkovChain, RandomizedResponse, Series, calibrate, leakage
 from undertow_papers.chakrabarti2022.common import (
     FILES,
     KEY,
@@ -24,9 +19,14 @@ from undertow_papers.chakrabarti2022.common import (
     ratios,
     values,
 )
+from undertow_papers.chakrabarti2022.formulas import (
+    approximate_flips,
+    corollary_two,
+    largest_ratio,
+    theorem_one,
+)
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
-from undertow_papers.published_series import approximate_flips, corollary_two, theorem_one
 from undertow_papers.registry import Setting, result
 
 __all__ = ["cor1", "cor2", "fig1a", "fig1b", "lemma1", "lemma3", "thm1"]
@@ -55,16 +55,18 @@ def thm1(setting: Setting) -> Parts:
     worst, odd = WorstCase(), 0
     for q, r, rho0, rho1, length in cases:
         flips = RandomizedResponse.binary(rho0, rho1)
-        found = leakage(flips, binary(q, r, length), "ignorant")
+        bracket = leakage(flips, binary(q, r, length), "ignorant")
         where = f"q {q:.3f}, r {r:.3f}, rho {rho0:.3f} and {rho1:.3f}, {length} records"
-        worst.offer(found.lower, both_ways(q, r, rho0, rho1), where)
-        seen = set() if found.witness is None else {output for _, output in found.witness.outputs}
-        odd += found.witness is None or seen != {found.witness.value}
+        worst.offer(bracket.lower, both_ways(q, r, rho0, rho1), where)
+        seen = (
+            set() if bracket.witness is None else {output for _, output in bracket.witness.outputs}
+        )
+        odd += bracket.witness is None or seen != {bracket.witness.value}
     yield worst.claim("closest to the bound of all random cases")
     yield Claim("cases whose worst output is not constant", odd, 0, 0, "==")
     for q, r, rho0, rho1 in ((0.2, 0.35, 0.3, 0.25), (0.1, 0.1, 0.02, 0.02), (0.05, 0.3, 0.4, 0.2)):
-        found = leakage(RandomizedResponse.binary(rho0, rho1), binary(q, r, 400), "ignorant")
-        yield Compared(f"400 records, q {q:g}, r {r:g}, rho {rho0:g} and {rho1:g}", found.upper,
+        bracket = leakage(RandomizedResponse.binary(rho0, rho1), binary(q, r, 400), "ignorant")
+        yield Compared(f"400 records, q {q:g}, r {r:g}, rho {rho0:g} and {rho1:g}", bracket.upper,
                        both_ways(q, r, rho0, rho1), ROUNDING, "derived")  # fmt: skip
     yield f"{len(cases)} random chains of 2 to 60 records, all parameters in (.01, .49)."
 
@@ -74,14 +76,16 @@ def lemma1(setting: Setting) -> Parts:
     """Recompute Lemma 1 by weighing all outputs of short series."""
     records = 8 if setting.quick else 11
     outputs = np.array(list(product((0, 1), repeat=records)))
-    found: list[tuple[float, float, str]] = []
+    candidates: list[tuple[float, float, str]] = []
     cases = drawn(setting, 12 if setting.quick else 60)
     for q, r, rho0, rho1, _ in cases:
         each = ratios(outputs, RandomizedResponse.binary(rho0, rho1), binary(q, r, records))
         for record in range(records):
             where = f"record {record + 1}, q {q:.3f}"
-            found.append((float(each[:, record].max()), float(each[0, record]), where))
-    yield WorstCase.of(sorted(found, reverse=True)).claim("largest ratio beside that of all zeros")
+            candidates.append((float(each[:, record].max()), float(each[0, record]), where))
+    yield WorstCase.of(sorted(candidates, reverse=True)).claim(
+        "largest ratio beside that of all zeros"
+    )
     yield f"All {len(outputs)} outputs of {records} records, {len(cases)} random chains."
 
 
@@ -94,8 +98,8 @@ def lemma3(setting: Setting) -> Parts:
     for q, r, rho0, rho1, _ in cases:
         flips = RandomizedResponse.binary(rho0, rho1)
         for length in lengths:
-            found = ratios([0] * length, flips, binary(q, r, length))
-            best = np.flatnonzero(found >= found.max() - 1e-12) + 1
+            log_ratios = ratios([0] * length, flips, binary(q, r, length))
+            best = np.flatnonzero(log_ratios >= log_ratios.max() - 1e-12) + 1
             far[length] = max(far[length], float(np.abs(best - length / 2).min()))
     for length in lengths[1:]:
         yield Claim(f"largest distance from n / 2, {length} records", far[length], far[lengths[0]])
@@ -137,7 +141,7 @@ def cor1(setting: Setting) -> Parts:
     steps = 200 if setting.quick else 2000
     bend, flips = 0.0, []
     for q, r, epsilon in ((0.2, 0.35, 0.5), (0.2, 0.35, 2.0), (0.1, 0.1, 4.0), (0.3, 0.05, 3.0)):
-        s0 = math.exp(ignorant_ratios(q, r, epsilon)[0])
+        s0 = largest_ratio(q, r, epsilon)
         for rho0 in np.linspace(0.01, 0.49, 25).tolist():
             rho1 = boundary(q, r, epsilon, rho0)
             bend = max(bend, 0.0 if math.isnan(rho1) else abs(rho0 + s0 * rho1 - 1))
@@ -150,8 +154,8 @@ def cor1(setting: Setting) -> Parts:
     runs = values("fig4")["flips"]
     high = binary(runs["q"], runs["r"])
     for epsilon, rho0, rho1 in zip(runs["epsilon"], runs["rho0"], runs["rho1"], strict=True):
-        found = rates(planned(high, epsilon))
-        for place, ours, theirs in zip((0, 1), found, (rho0, rho1), strict=True):
+        flip_rates = rates(planned(high, epsilon))
+        for place, ours, theirs in zip((0, 1), flip_rates, (rho0, rho1), strict=True):
             yield Compared(f"rho{place}, N10, epsilon {epsilon:g}", ours, theirs, 1e-9, "code")
     low = values("fig4")["low"]
     chain = binary(low["q"], low["r"])
@@ -175,8 +179,8 @@ def cor2(setting: Setting) -> Parts:
     yield Claim("largest distance from Theorem 1", off, 0, ROUNDING)
     flips = RandomizedResponse.binary(0.4, 0.4)  # far from the limit, where the middle is flat
     for records in (3, 4, 5, 30):
-        found = ratios([0] * records, flips, binary(0.05, 0.05, records))
-        first = int(np.flatnonzero(found >= found.max() - 1e-12)[0]) + 1
+        log_ratios = ratios([0] * records, flips, binary(0.05, 0.05, records))
+        first = int(np.flatnonzero(log_ratios >= log_ratios.max() - 1e-12)[0]) + 1
         yield Compared(f"worst of {records} records", first, records // 2, 0,
                        wrong="the middle of an odd number of records is number "
                        "ceil(n / 2)")  # fmt: skip
@@ -210,16 +214,16 @@ def _ratios_of(chain: MarkovChain, epsilon: float) -> tuple[float, float]:
 
     Flipping only one state costs least at the end of a half-plane, where one ratio is tight.
     """
-    found = []
+    log_ratios = []
     for place, costs in ((0, [0.0, 1.0]), (1, [1.0, 0.0])):
         pair = rates(calibrate(Series(), chain, epsilon, "any", method="exact", objective=costs))
-        found.append(math.log((1 - pair[place]) / pair[1 - place]))
-    return found[0], found[1]
+        log_ratios.append(math.log((1 - pair[place]) / pair[1 - place]))
+    return log_ratios[0], log_ratios[1]
 
 
 def _fig1(panel: str) -> Parts:
-    told = values("fig1")
-    q, r, epsilon = told["q"], told["r"], told["epsilon"][panel]
+    printed_values = values("fig1")
+    q, r, epsilon = printed_values["q"], printed_values["r"], printed_values["epsilon"][panel]
     chain = binary(q, r)
     plan = planned(chain, epsilon)
     rho0, rho1 = rates(plan)

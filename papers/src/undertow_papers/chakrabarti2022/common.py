@@ -5,15 +5,12 @@ from typing import Any
 
 import numpy as np
 
+from undertow import MarkovChain, Plan, RandomizedResponse, Series, calibrate
 from undertow.auditing.attackers import prior_law
 from undertow.auditing.inference import posteriors
 from undertow.certificate import Leakage
-from undertow.mechanisms import Flips, RandomizedResponse
-from undertow.models.chains import MarkovChain
+from undertow.mechanisms import Flips
 from undertow.numerics import Array
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.queries import Series
 from undertow_papers.registry import printed
 
 __all__ = ["FILES", "KEY", "binary", "flips_of", "how", "planned", "rates", "ratios", "values"]
@@ -33,8 +30,8 @@ def values(name: str) -> dict[str, Any]:
     >>> values("fig3")["theta"]
     0.35
     """
-    found: dict[str, Any] = printed(KEY)[name]
-    return found
+    printed_values: dict[str, Any] = printed(KEY)[name]
+    return printed_values
 
 
 def binary(q: float, r: float, length: int | None = None) -> MarkovChain:
@@ -51,9 +48,9 @@ def flips_of(rho: float) -> RandomizedResponse:
     return RandomizedResponse.binary(rho, rho)
 
 
-def how(found: Leakage) -> str:
+def how(bracket: Leakage) -> str:
     """Return in words how a leakage is attained, empty where there is no witness."""
-    return "" if found.witness is None else found.witness.words()
+    return "" if bracket.witness is None else bracket.witness.words()
 
 
 def planned(chain: MarkovChain, epsilon: float, *, corrected: bool = False) -> Plan[Flips]:
@@ -101,5 +98,5 @@ def ratios(
     with np.errstate(divide="ignore", invalid="ignore"):
         moved = np.log(law[..., 0]) - np.log(law[..., 1])
         # posterior odds over prior odds
-        found = moved - (np.log(prior[:, 0]) - np.log(prior[:, 1]))
-    return np.asarray(found)
+        log_ratios = moved - (np.log(prior[:, 0]) - np.log(prior[:, 1]))
+    return np.asarray(log_ratios)

@@ -1,20 +1,16 @@
 """What the corrected mechanism costs: flips, leakage and errors of every method, side by side."""
 
+import math
+
+from undertow import Count, MarkovChain, Plan, Series, calibrate, estimate, leakage, sanitize
 from undertow.auditing.inference import viterbi
-from undertow.bounds.engine import leakage
 from undertow.mechanisms import Flips
-from undertow.models.chains import MarkovChain
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.planning.flips import grained
-from undertow.queries import Count, Series
-from undertow.releasing.estimate import estimate
-from undertow.releasing.series import sanitize
-from undertow_papers.chakrabarti2022.common import KEY, binary, how, planned
+from undertow.numerics import GRAIN
+from undertow_papers.chakrabarti2022.common import KEY, binary, flips_of, how, planned
+from undertow_papers.chakrabarti2022.formulas import plain_flips, zhao_flips
 from undertow_papers.chakrabarti2022.hearts import HeartRecord, record_of
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Improved, Listing, Origin, Parts
-from undertow_papers.published_series import plain_flips, zhao_flips
 from undertow_papers.registry import Setting, result
 
 __all__ = ["cost", "theta"]
@@ -24,7 +20,7 @@ METHODS = ("plain DP", "Theorem 1", "exact", "exchange", "Zhao", "group", "XOR")
 
 def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
     """Return the plan that flips both states at a published rate, with what it leaks in truth."""
-    flips = grained((rho, rho))
+    flips = flips_of(math.ceil(rho / GRAIN) * GRAIN)
     measures = (("expected flips", rho),)
     return Plan(flips, chain, epsilon, leakage(flips, chain), "chakrabarti", measures=measures)
 
@@ -32,7 +28,7 @@ def _even(chain: MarkovChain, epsilon: float, rho: float) -> Plan[Flips]:
 def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[str, Plan[Flips]]:
     """Return the plan of every method for one guarantee; XOR noise takes longest to plan."""
     records = chain.length or 1
-    found = {
+    plans_by_name = {
         "plain DP": _even(chain, epsilon, plain_flips(epsilon)),
         "Theorem 1": calibrate(Series(), chain, epsilon, "any", method="chakrabarti"),
         "exact": planned(chain, epsilon, corrected=True),
@@ -41,8 +37,8 @@ def plans(chain: MarkovChain, epsilon: float, *, chained: bool = True) -> dict[s
         "group": _even(chain, epsilon, plain_flips(epsilon / records)),
     }
     if chained:
-        found["XOR"] = calibrate(Series(), chain, epsilon, "any", method="xor")
-    return found
+        plans_by_name["XOR"] = calibrate(Series(), chain, epsilon, "any", method="xor")
+    return plans_by_name
 
 
 @result(KEY, "cost", "What the corrected mechanism costs on the heart records")
@@ -53,24 +49,24 @@ def cost(setting: Setting) -> Parts:
     for record in records:
         for epsilon in (1.0, 4.0) if setting.quick else (1.0, 2.0, 3.0, 4.0, 5.0):
             chained = record.name == "N5" or not setting.quick
-            found = plans(record.chain, epsilon, chained=chained)
+            plans_by_name = plans(record.chain, epsilon, chained=chained)
             name = f"{record.name}, epsilon {epsilon:g}"
-            printed, exact = found["Theorem 1"], found["exact"]
+            printed, exact = plans_by_name["Theorem 1"], plans_by_name["exact"]
             leak = printed.leakage
             yield Claim(f"flips of Theorem 1 are enough: least against any attacker, {name}",
                         exact.expected_flips, printed.expected_flips,
                         witness=f"Theorem 1 leaks {leak.lower:.6f}: {how(leak)}")  # fmt: skip
             yield Improved(f"flips beside [zhao2017], {name}", exact.expected_flips,
-                           found["Zhao"].expected_flips)  # fmt: skip
+                           plans_by_name["Zhao"].expected_flips)  # fmt: skip
             if chained:
                 yield Improved(f"XOR noise beside independent flips, {name}",
-                               found["XOR"].expected_flips, exact.expected_flips,
+                               plans_by_name["XOR"].expected_flips, exact.expected_flips,
                                cause="noise that is a chain flips both states alike, which costs "
                                "more")  # fmt: skip
             rows += [
-                _row(setting, record, epsilon, method, found[method])
+                _row(setting, record, epsilon, method, plans_by_name[method])
                 for method in METHODS
-                if method in found
+                if method in plans_by_name
             ]
     header = ("record", "epsilon", "method", "flips", "leaks to any", "share of 1, 95% +-",
               "Viterbi right")  # fmt: skip
@@ -86,8 +82,8 @@ def _row(
 ) -> tuple[str, ...]:
     """Return a line of the table: one run of one method."""
     shown = sanitize(plan, record.truth, insecure_seed=setting.seed)
-    found = estimate(shown, plan, Count(1))
-    half = (found.high - found.low) / 2 / len(record.truth)
+    estimated = estimate(shown, plan, Count(1))
+    half = (estimated.high - estimated.low) / 2 / len(record.truth)
     right = float((viterbi(shown, plan.mechanism, record.chain) == record.truth).mean())
     numbers = (plan.expected_flips, leakage(plan.mechanism, record.chain).upper, half, right)
     return (record.name, f"{epsilon:g}", method, *(f"{number:.4f}" for number in numbers))

@@ -10,10 +10,9 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow import MarkovChain, sanitize
 from undertow.auditing.attackers import average_bound
 from undertow.auditing.inference import posteriors, viterbi
-from undertow.models.chains import MarkovChain
-from undertow.releasing.series import sanitize
 from undertow_papers.chakrabarti2022.attackers import SIGMAS, printed_bound
 from undertow_papers.chakrabarti2022.common import FILES, KEY, binary, planned, values
 from undertow_papers.charts import Chart, Panel, Trace
@@ -72,15 +71,17 @@ class HeartRecord:
 
 def record_of(setting: Setting, kind: str) -> HeartRecord:
     """Return N10 ("high") or N5 ("low"): at or above the mean is 1; or a chain like it."""
-    told = values("fig4")[kind]
-    path = setting.file("heartrate", f"{told['record']}.txt.gz")
+    printed_values = values("fig4")[kind]
+    path = setting.file("heartrate", f"{printed_values['record']}.txt.gz")
     if path is None:
-        truth = _simulated(told["q"], told["r"], told["records"], setting.seed)
+        truth = _simulated(
+            printed_values["q"], printed_values["r"], printed_values["records"], setting.seed
+        )
     else:
         truth = _read(path)
     fit = MarkovChain.fit(truth, [0, 1], length=len(truth), public=True)
     chain = MarkovChain(fit.transition, length=len(truth))
-    return HeartRecord(told["record"], truth, chain, path is not None)
+    return HeartRecord(printed_values["record"], truth, chain, path is not None)
 
 
 @cache
@@ -100,13 +101,13 @@ def heartrate(setting: Setting) -> Parts:
     """Recompute the parameters of section 4.3 from the records: states cut at the mean."""
     records = [record_of(setting, kind) for kind in ("high", "low")]
     for kind, record in zip(("high", "low"), records, strict=True):
-        told = values("fig4")[kind]
-        yield Compared(f"{record.name}, records", len(record.truth), told["records"], 0)
+        printed_values = values("fig4")[kind]
+        yield Compared(f"{record.name}, records", len(record.truth), printed_values["records"], 0)
         for name, ours, away in zip("qr", record.steps, (record.truth == 0, record.truth == 1),
                                     strict=True):  # fmt: skip
             half = 0.5 * 10.0 ** -values("fig4")["digits"]
             error = SIGMAS * math.sqrt(ours * (1 - ours) / int(away.sum()))
-            yield Compared(f"{record.name}, {name}", ours, told[name],
+            yield Compared(f"{record.name}, {name}", ours, printed_values[name],
                            half + (0.0 if record.real else error),
                            cause=f"{ours:.6f} was cut off after four "
                            "digits, not rounded")  # fmt: skip

@@ -5,11 +5,7 @@ from itertools import combinations, pairwise
 
 import numpy as np
 
-from undertow.adversaries import Adversary
-from undertow.bounds.engine import leakage
-from undertow.mechanisms import XorNoise
-from undertow.planning.calibrate import calibrate
-from undertow.queries import Series
+from undertow import Adversary, Series, XorNoise, calibrate, leakage
 from undertow_papers.chakrabarti2022.common import (
     KEY,
     binary,
@@ -31,8 +27,8 @@ THETA, RHO = 0.1, 0.02
 
 def loss(records: int, target: int, known: tuple[int, ...]) -> tuple[float, str]:
     """Return what one attacker learns at most in the smallest counterexamples, and how."""
-    found = leakage(flips_of(RHO), binary(THETA, THETA, records), Adversary(target, known))
-    return found.lower, how(found)
+    bracket = leakage(flips_of(RHO), binary(THETA, THETA, records), Adversary(target, known))
+    return bracket.lower, how(bracket)
 
 
 @result(KEY, "thm2", "Knowing a record less never lowers the loss (refuted)")
@@ -85,15 +81,15 @@ def _shift(distance: int, value: int) -> float:
     """Return the ratio of the middle record, its neighbours at a distance known, all outputs 0."""
     records = 2 * distance + 1
     known = {0: value, records - 1: value}
-    found = ratios([0] * records, flips_of(RHO), binary(THETA, THETA, records), known)
-    return float(found[distance])
+    log_ratios = ratios([0] * records, flips_of(RHO), binary(THETA, THETA, records), known)
+    return float(log_ratios[distance])
 
 
 def _promise(q: float, r: float, epsilon: float, name: str) -> Claim:
     chain = binary(q, r)
-    found = leakage(planned(chain, epsilon).mechanism, chain)
+    bracket = leakage(planned(chain, epsilon).mechanism, chain)
     return Claim(f"{name}, flips of Theorem 1 for epsilon {epsilon:g}: leakage to any attacker",
-                 found.lower, epsilon, witness=how(found))  # fmt: skip
+                 bracket.lower, epsilon, witness=how(bracket))  # fmt: skip
 
 
 def _chart() -> Chart:

@@ -5,10 +5,9 @@ from itertools import product
 
 import numpy as np
 
-from undertow.bounds.engine import leakage
+from undertow import PureDP, RandomizedResponse, leakage
 from undertow.bounds.published import zhao_budget, zhao_constant
 from undertow.errors import Infeasible
-from undertow.mechanisms import PureDP, RandomizedResponse
 from undertow_papers.chakrabarti2022.common import (
     KEY,
     binary,
@@ -18,15 +17,15 @@ from undertow_papers.chakrabarti2022.common import (
     rates,
     values,
 )
-from undertow_papers.charts import Chart, Panel, Trace
-from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
-from undertow_papers.published_series import (
+from undertow_papers.chakrabarti2022.formulas import (
     approximate_flips,
     corollary_two,
     plain_flips,
     zhao_flips,
     zhao_one_step_flips,
 )
+from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.registry import Setting, result
 
 __all__ = ["eq5", "eq6", "fig3", "prop1"]
@@ -100,8 +99,8 @@ def prop1(setting: Setting) -> Parts:
         enough.offer(leakage(PureDP(level), chain).upper, epsilon, where)
         plan = planned(chain, epsilon, corrected=True)
         if isinstance(plan.mechanism, RandomizedResponse):
-            told = f"{where}: flips of {plan.expected_flips:.6f} keep the guarantee"
-            needed.offer(plan.mechanism.dp_epsilon(), level, told)
+            cause = f"{where}: flips of {plan.expected_flips:.6f} keep the guarantee"
+            needed.offer(plan.mechanism.dp_epsilon(), level, cause)
     yield enough.claim("epsilon_6-DP is enough: worst leakage")
     yield needed.claim("epsilon-BDP needs epsilon_6-DP: worst level")
     yield ("30 records. Theirs is the level of the proposition; ours the leakage of all algorithms "
@@ -112,8 +111,8 @@ def prop1(setting: Setting) -> Parts:
 @result(KEY, "fig3", "Flips by epsilon, theta = .35, 30 records")
 def fig3(setting: Setting) -> Parts:
     """Recompute Figure 3: the bound of [zhao2017], the simple rate, Corollary 2, and any."""
-    told = values("fig3")
-    theta, records = told["theta"], told["records"]
+    printed_values = values("fig3")
+    theta, records = printed_values["theta"], printed_values["records"]
     chain = binary(theta, theta, records)
     x = (0.25, 0.5, 1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 6.0, 7.0, 8.0)
     if not setting.quick:

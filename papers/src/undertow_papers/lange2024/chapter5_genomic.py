@@ -45,8 +45,8 @@ def thm5_1(setting: Setting) -> Parts:
         for _ in range(20 if setting.quick else 500):
             table = generator.dirichlet(np.ones(3), (3, 3, 3))
             wanted = float(np.max(np.log(table[0, 2, 1] / table[0, 0, 0])))
-            found = mechanism_leakage(law, table, (1, (0,))).leakage
-            least = min(least, found - wanted)
+            bracket = mechanism_leakage(law, table, (1, (0,))).leakage
+            least = min(least, bracket - wanted)
     yield Claim("leakage less the log-ratio of D and D', at its least", least, 0.0, relation=">=")
     yield "D = (BB, bb, Bb), D' = (BB, BB, BB); other people as in D."
 
@@ -117,15 +117,15 @@ def fig7(setting: Setting) -> Parts:
 def sec5_3(setting: Setting) -> Parts:
     """Test the hypothesis of section 5.3: core families of l people leak about l epsilon."""
     rows: list[tuple[str, ...]] = []
-    found = [0.0]
+    shares = [0.0]
     for generations in (1, 2) if setting.quick else (1, 2, 3):
         family = line_of_families(generations)
         m = family.length
         leaks = ut.leakage(ut.Laplace(_BB, 1.0), family)
-        found.append(leaks.upper)
+        shares.append(leaks.upper)
         yield Improved(f"leakage of a line of {m} people, l = 3", leaks.upper, float(m))
         rows.append((str(m), shown(leaks.upper), "3", str(m)))
-    yield Claim("growth by one generation, two people more", found[-1] - found[-2], 2.0)
+    yield Claim("growth by one generation, two people more", shares[-1] - shares[-2], 2.0)
     yield Listing("Lines of core families of three at epsilon 1", ("m", "exact", "l", "m epsilon"),
                 tuple(rows))  # fmt: skip
     yield ("The thesis hopes for a bound closer to l epsilon than to m epsilon. Lines of families "

@@ -89,9 +89,9 @@ def thm6_2(setting: Setting) -> Parts:
             bound = published_gaussian_factor(records, rho)
             for _ in range(3 if setting.quick else 60):
                 model = ut.MultivariateGaussian(0, limited(records, rho, generator), spread=1.0)
-                found = ut.leakage(ut.MetricDP(1.0), model).lower
-                if found / bound > worst / limit:
-                    worst, limit, where = found, bound, f"rho = {rho:.4g}"
+                attained = ut.leakage(ut.MetricDP(1.0), model).lower
+                if attained / bound > worst / limit:
+                    worst, limit, where = attained, bound, f"rho = {rho:.4g}"
         yield Claim(f"largest factor found, n = {records}", worst, limit, witness=where)
         rho = 0.9 / (records - 1)
         exact = class_factor(records, rho)
@@ -129,10 +129,10 @@ def prop6_4(setting: Setting) -> Parts:
             rho = float(generator.uniform(0.1, 0.95)) / (records - 2)
             mean = generator.uniform(0, 10, records)
             model = ut.MultivariateGaussian(mean, 4 * limited(records, rho, generator))
-            found = ut.leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model).lower
+            attained = ut.leakage(ut.Laplace(ut.Sum(0, 10), 10.0), model).lower
             bound = min(published_gaussian_factor(records, rho), records)
-            if found / bound > worst / limit:
-                worst, limit = found, bound
+            if attained / bound > worst / limit:
+                worst, limit = attained, bound
         yield Claim(f"largest leakage found, equal variances, n = {records}", worst, limit)
     far = _far_apart(0.275, 1000.0)
     yield ("Two values of the target may differ by b - a at most (equation 16). Without "

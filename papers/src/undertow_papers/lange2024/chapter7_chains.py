@@ -118,9 +118,9 @@ def cor7_4(setting: Setting) -> Parts:
     worst, limit = 0.0, 1.0
     for attempt, epsilon in itertools.product(range(6 if setting.quick else 60), (0.1, 1.0, 5.0)):
         chain = _drawn(2 + attempt % 2, generator)
-        found, bound = ut.leakage(ut.PureDP(epsilon), chain), epsilon + lange_constant(chain)
-        if found.lower / bound > worst / limit:
-            worst, limit = found.lower, bound
+        bracket, bound = ut.leakage(ut.PureDP(epsilon), chain), epsilon + lange_constant(chain)
+        if bracket.lower / bound > worst / limit:
+            worst, limit = bracket.lower, bound
     yield Claim("largest leakage found on random chains", worst, limit)
     activity = ut.MarkovChain(ACTIVITY)
     for epsilon in (0.05, 0.5, 1.0, 4.0, 10.0):
@@ -134,10 +134,10 @@ def cor7_5(setting: Setting) -> Parts:
     """Recompute equation (285), and the ratio at which the exact leakage costs the factor h."""
     for epsilon, h in itertools.product((1.0, 5.0), (2.0, 10.0)):
         printed = math.exp((h - 1) / (4 * h) * epsilon)
-        found = largest_ratio(epsilon, h)
+        ratio = largest_ratio(epsilon, h)
         exact = _exact_ratio(epsilon, h, _steps(setting))
         scale = ut.calibrate(ut.Count(1), lazy(exact), epsilon).mechanism.scale
-        yield Compared(f"gamma at epsilon {epsilon:g}, h = {h:g}", found, printed, 1e-9, "derived")
+        yield Compared(f"gamma at epsilon {epsilon:g}, h = {h:g}", ratio, printed, 1e-9, "derived")
         yield Claim(f"error of exact noise over plain DP at our gamma, epsilon {epsilon:g}, h = "
                     f"{h:g}", scale * epsilon, h, 1e-4 * h)  # fmt: skip
         yield Improved(f"largest gamma, symmetric chain, epsilon {epsilon:g}, h = {h:g}", exact,

@@ -10,11 +10,11 @@ import undertow as ut
 from undertow.auditing.scenarios import ChainSource, GaussianSource, SeriesSource
 from undertow.bounds.published import published_gaussian_factor
 from undertow_papers.charts import Chart, Panel, Trace
-from undertow_papers.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow_papers.findings import Claim, Improved, Parts
 from undertow_papers.lange2024.chapter6_gaussian import class_factor, limited
 from undertow_papers.lange2024.chapter7_chains import lazy
 from undertow_papers.lange2024.common import KEY, grid, shown_values
+from undertow_papers.lange2024.empirical import LABEL, empirical_leakage, ratio_estimate
 from undertow_papers.registry import Setting, result
 
 __all__ = ["fig09", "fig10", "fig15", "sec3_1_2"]
@@ -45,15 +45,15 @@ def sec3_1_2(setting: Setting) -> Parts:
         source: SeriesSource = ChainSource(chain, 10)
         facts = dict.fromkeys(known, 0)
         for _ in range(again):
-            found = _estimate(source, facts, 4, (0, 1), 1.0, draws, generator)
-            excess.append(found / exact)
+            estimates = _estimate(source, facts, 4, (0, 1), 1.0, draws, generator)
+            excess.append(estimates / exact)
             if excess[-1] > worst:
                 worst, where = excess[-1], f"symmetric chain, gamma {gamma:g}, known {known}"
     model = ut.MultivariateGaussian(0, np.full((3, 3), 0.2) + 0.8 * np.eye(3))
     exact = ut.leakage(ut.Laplace(ut.Linear([1, 1, 1], 10.0), 10.0), model, ut.Adversary(0)).upper
     for _ in range(again):
-        found = _estimate(GaussianSource(model), {}, 0, (0.0, 10.0), 10.0, draws, generator)
-        excess.append(found / exact)
+        estimates = _estimate(GaussianSource(model), {}, 0, (0.0, 10.0), 10.0, draws, generator)
+        excess.append(estimates / exact)
         if excess[-1] > worst:
             worst, where = excess[-1], "three Gaussian records, rho 0.2, nothing known"
     above = sum(share > 1 for share in excess) / len(excess)
@@ -107,7 +107,7 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Parts:
             if setting.quick
             else grid(0.1 * top, 0.95 * top, 10)
         )
-        found = tuple(_random_gaussians(n, rho, setting, clipped=clipped) for rho in places)
+        factors = tuple(_random_gaussians(n, rho, setting, clipped=clipped) for rho in places)
         exact = tuple(class_factor(n, rho, clipped=clipped) for rho in x)
         beyond = max(ours - bound(rho) for ours, rho in zip(exact, x, strict=True))
         middle = 0.5 / (n - 1)
@@ -117,7 +117,7 @@ def _gaussian_figure(setting: Setting, *, clipped: bool) -> Parts:
         lines = (
             Trace("bound", x, tuple(bound(rho) for rho in x), "theirs"),
             Trace("certified worst case", x, tuple(min(value, 3.0 * n) for value in exact)),
-            Trace("estimate, our rerun", places, found, "points"),
+            Trace("estimate, our rerun", places, factors, "points"),
         )
         panels.append(Panel(f"n = {n}", "rho", "leakage", lines, xlim=(0.0, top),
                             ylim=(0.0, n + 1.0 if clipped else 3.0 * n)))  # fmt: skip
@@ -137,7 +137,7 @@ def _random_gaussians(n: int, rho: float, setting: Setting, *, clipped: bool) ->
     """Return the 99th percentile of the estimates for one adversary each of random laws."""
     generator = np.random.default_rng((setting.seed, n, round(1e6 * rho)))
     low, high = shown_values("fig9")["clip"]
-    found = []
+    factors = []
     for _ in range(10 if setting.quick else 100):
         mean = generator.uniform(low, high, n)
         variance = float(generator.uniform(1, 9))
@@ -150,10 +150,10 @@ def _random_gaussians(n: int, rho: float, setting: Setting, *, clipped: bool) ->
         facts = {record: float(drawn[record]) for record in known}
         draws = 30_000 if setting.quick else 100_000
         clip = (low, high) if clipped else _OPEN
-        found.append(
+        factors.append(
             _estimate(source, facts, target, (low, high), high - low, draws, generator, clip)
         )
-    return float(np.percentile(found, 99, method="inverted_cdf"))
+    return float(np.percentile(factors, 99, method="inverted_cdf"))
 
 
 @result(KEY, "fig15", "Estimated leakage of counts on a chain of ten records")

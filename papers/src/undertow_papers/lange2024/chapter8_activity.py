@@ -87,32 +87,32 @@ def _shifted(name: str, epsilons: tuple[float, ...], constant: float) -> Trace:
 def activity_data(setting: Setting) -> Parts:
     """Fit the chain, check the printed lengths, and compare all methods by day and in all."""
     given = shown_values("activity")
-    found = activity(setting)
-    seen = found.observed
+    sample = activity(setting)
+    seen = sample.observed
     matrix = _shares(seen)
     chain = ut.MarkovChain(matrix, length=len(seen))
-    day = ut.MarkovChain(matrix, length=found.per_day)
-    if found.real:
+    day = ut.MarkovChain(matrix, length=sample.per_day)
+    if sample.real:
         error = given["reading_error_probability"]
         missing = "eight days have no measurement; the printed probabilities, the 4,250 active "
         missing += "intervals and the 80 a day are those of the 53 others"
-        filled = _shares([state or 0 for state in found.states])
+        filled = _shares([state or 0 for state in sample.states])
         yield Compared("P(inactive -> active), observed rows", float(matrix[0, 1]),
                        given["inactive_to_active"], error)  # fmt: skip
         yield Compared("P(active -> inactive), observed rows", float(matrix[1, 0]),
                        given["active_to_inactive"], error)  # fmt: skip
         yield Compared("active intervals", float(sum(seen)), given["active"], 0.0)
         yield Compared("active intervals per observed day",
-                       float(np.mean([sum(states) for states in found.days])),
+                       float(np.mean([sum(states) for states in sample.days])),
                        given["mean_per_day"], given["reading_error_mean"])  # fmt: skip
-        yield Compared("rows of the file", float(len(found.states)), given["records"], 0.0)
+        yield Compared("rows of the file", float(len(sample.states)), given["records"], 0.0)
         yield Compared("length of the chain with these probabilities", float(len(seen)),
                        given["records"], 0.0, wrong=missing)  # fmt: skip
         yield Compared("P(inactive -> active) if all 17,568 rows count, missing ones as inactive",
                        float(filled[0, 1]), given["inactive_to_active"], error,
                        wrong="with all rows the probability is another one: the printed length "
                        "does not belong to the printed probabilities")  # fmt: skip
-        yield Compared("days with data", float(len(found.days)), given["days"], 0.0, wrong=missing)
+        yield Compared("days with data", float(len(sample.days)), given["days"], 0.0, wrong=missing)
     for name, model in (("all days", chain), ("one day", day)):
         for epsilon in (1.0, 9.0):
             ours = ut.calibrate(_ACTIVE, model, epsilon)
@@ -133,7 +133,7 @@ def activity_data(setting: Setting) -> Parts:
                         (1.0, 9.0, 12.0))  # fmt: skip
     yield utility_table("Activity, a day of 288 intervals: count of active ones", _ACTIVE, day,
                         (1.0, 9.0, 12.0))  # fmt: skip
-    yield Origin(found.real)
+    yield Origin(sample.real)
 
 
 def _shares(states: "tuple[int, ...] | list[int]") -> Array:

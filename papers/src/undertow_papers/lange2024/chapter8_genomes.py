@@ -62,19 +62,19 @@ def fig17(setting: Setting) -> Parts:
 def thousand_genomes(setting: Setting) -> Parts:
     """Count genotypes at the first 1,000 loci of chromosome 22, and compare the methods."""
     given = shown_values("genomes")
-    found = loci(setting, given["loci"])
-    if found.real:
-        yield from _counted(found, given)
+    genotypes = loci(setting, given["loci"])
+    if genotypes.real:
+        yield from _counted(genotypes, given)
         if not setting.quick:
-            yield _vcf(setting, found)
-    related = kin(setting, found.people)
+            yield _vcf(setting, genotypes)
+    related = kin(setting, genotypes.people)
     if related is not None:
         yield Compared("people with a parent among the 2,504", float(related[0]), 0.0, 0.0,
                        "derived")  # fmt: skip
         yield (f"By the published pedigree {related[0]} of the people have a parent among them, "
                f"and {related[1]} list kin of third order there, such as first cousins: families "
                "of m people are an assumption, not a property of the data.")  # fmt: skip
-    frequency = float(np.median(_frequencies(found)))
+    frequency = float(np.median(_frequencies(genotypes)))
     for epsilon in _epsilons(setting):
         trio = ut.calibrate(_BB, nuclear(3), epsilon)
         pair = ut.calibrate(_BB, cousins(0.5), epsilon)
@@ -89,33 +89,33 @@ def thousand_genomes(setting: Setting) -> Parts:
                         _epsilons(setting), absent=_ABSENT)  # fmt: skip
     yield utility_table("1000 Genomes as pairs of first cousins, p = 0.5: count of BB", _BB,
                         cousins(0.5), _epsilons(setting), absent=_ABSENT)  # fmt: skip
-    yield Origin(found.real)
+    yield Origin(genotypes.real)
 
 
-def _frequencies(found: Genotypes) -> Array:
+def _frequencies(genotypes: Genotypes) -> Array:
     """Return the frequency of the reference allele at each locus."""
-    people = found.counts.sum(axis=1)
-    return np.asarray((2 * found.counts[:, 0] + found.counts[:, 1]) / (2 * people))
+    people = genotypes.counts.sum(axis=1)
+    return np.asarray((2 * genotypes.counts[:, 0] + genotypes.counts[:, 1]) / (2 * people))
 
 
-def _counted(found: Genotypes, given: dict[str, float]) -> Parts:
+def _counted(genotypes: Genotypes, given: dict[str, float]) -> Parts:
     """Return the printed numbers beside those of the file."""
-    both = found.counts[:, [0, 2]]
-    single = found.counts[found.single]
-    yield Compared("people", float(len(found.people)), given["people"], 0.0)
-    yield Compared("loci", float(len(found.counts)), given["loci"], 0.0)
+    both = genotypes.counts[:, [0, 2]]
+    single = genotypes.counts[genotypes.single]
+    yield Compared("people", float(len(genotypes.people)), given["people"], 0.0)
+    yield Compared("loci", float(len(genotypes.counts)), given["loci"], 0.0)
     yield Compared("mean count of the homozygous-major genotype", float(both.max(axis=1).mean()),
                    given["mean_count"], given["reading_error"],
                    wrong="nearly everybody is homozygous for the major allele at nearly "
                    "all of these loci; the printed 40.29 is about the mean count of "
                    "the other homozygote")  # fmt: skip
-    yield Compared("mean count of two alternate alleles", float(found.counts[:, 2].mean()),
+    yield Compared("mean count of two alternate alleles", float(genotypes.counts[:, 2].mean()),
                    given["mean_count"], given["reading_error"], cause="which records are the first "
                    "1,000 allele pairs is not said; among the loci with a single other letter "
                    f"among them it is {single[:, 2].mean():.2f}")  # fmt: skip
 
 
-def _vcf(setting: Setting, found: Genotypes) -> str:
+def _vcf(setting: Setting, genotypes: Genotypes) -> str:
     """Return whether the reader for VCF files counts the first locus alike."""
     from undertow.data.genotypes import count_genotypes
 
@@ -124,7 +124,7 @@ def _vcf(setting: Setting, found: Genotypes) -> str:
         counted = count_genotypes(path, "22:16050075") if path is not None else {}
     except NotSupported:
         return "The counts were read as plain text; pysam, which would check them, is not there."
-    same = [counted.get(genotype, -1) for genotype in GENOTYPES] == found.counts[0].tolist()
+    same = [counted.get(genotype, -1) for genotype in GENOTYPES] == genotypes.counts[0].tolist()
     return f"The reader for VCF files counts the first locus {'alike' if same else 'otherwise'}."
 
 

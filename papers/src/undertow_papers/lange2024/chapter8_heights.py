@@ -25,8 +25,8 @@ def fig18(setting: Setting) -> Parts:
     """Recompute the MSE 2 (factor * 20 / epsilon)^2 for factors 3 and 1.853, beside certified."""
     given = shown_values("heights")
     low, high = given["clip"]
-    found = heights(setting)
-    model = ut.MultivariateGaussian.fit(found.rows, public=True)
+    sample = heights(setting)
+    model = ut.MultivariateGaussian.fit(sample.rows, public=True)
     factor = published_gaussian_factor(3, max(given["correlations"]))
     epsilons = tuple(float(value) for value in range(1, 21))
     exact = ut.calibrate(ut.Sum(low, high), model, 1.0).mechanism.scale
@@ -48,7 +48,7 @@ def fig18(setting: Setting) -> Parts:
     panel = Panel("", "epsilon", "mean squared error", lines, ("linear", "log"), (0.0, 20.0))
     yield Chart("fig18", "Sums of three heights", (panel,), "Clipped to 60 to 80 inches.")
     yield "The MSE of Laplace noise of scale b is 2 b^2: no noise was drawn for the curves."
-    yield Origin(found.real)
+    yield Origin(sample.real)
 
 
 @result(KEY, "data:galton", "Heights of 897 triples, clipped to [60, 80]")
@@ -56,24 +56,24 @@ def galton(setting: Setting) -> Parts:
     """Compare the printed numbers of the height data, and all methods on its covariance."""
     given = shown_values("heights")
     low, high = given["clip"]
-    found = heights(setting)
-    model = ut.MultivariateGaussian.fit(found.rows, public=True)
-    if found.real:
+    sample = heights(setting)
+    model = ut.MultivariateGaussian.fit(sample.rows, public=True)
+    if sample.real:
         pairs = ((0, 1, "child and father"), (0, 2, "child and mother"), (1, 2, "the parents"))
         for (i, j, name), printed in zip(pairs, given["correlations"], strict=True):
             yield Compared(f"correlation of {name}", float(model.correlations[i, j]), printed,
                            given["reading_error_correlation"])  # fmt: skip
-        yield Compared("triples", float(len(found.rows)), given["triples"], 0.0,
+        yield Compared("triples", float(len(sample.rows)), given["triples"], 0.0,
                        wrong="the deposited table has 898 children, none "
                        "without a height")  # fmt: skip
-        yield Compared("families", float(len(set(found.families))), given["families"], 0.0,
+        yield Compared("families", float(len(set(sample.families))), given["families"], 0.0,
                        wrong="the deposited table names 197 families; 205 belongs to another "
                        "edition of the data, with 934 children")  # fmt: skip
         yield Compared("mean of the clipped sums",
-                       float(np.clip(found.rows, low, high).sum(axis=1).mean()), given["mean_sum"],
+                       float(np.clip(sample.rows, low, high).sum(axis=1).mean()), given["mean_sum"],
                        given["reading_error_mean"])  # fmt: skip
     yield from _methods(model, ut.Sum(low, high))
-    most = max(Counter(found.families).values())
+    most = max(Counter(sample.families).values())
     yield (f"Standard deviations {', '.join(f'{sd:.2f}' for sd in model.sds)} (child, "
            "father, mother) are not equal, as Proposition 6.4 needs; its factor is "
            "large enough here.")  # fmt: skip
@@ -83,7 +83,7 @@ def galton(setting: Setting) -> Parts:
     yield "Certified by exchange: clipped sums have no exact factor."
     yield utility_table("Galton, a triple, clipped to [60, 80]: sum", ut.Sum(low, high), model,
                         _EPSILONS, methods=_METHODS, absent=_ABSENT)  # fmt: skip
-    yield Origin(found.real)
+    yield Origin(sample.real)
 
 
 def _methods(model: Any, query: Any) -> Parts:
@@ -101,13 +101,13 @@ def _methods(model: Any, query: Any) -> Parts:
 def galton_families(setting: Setting) -> Parts:
     """Repeat the later paper's experiment: one child per family, all families in one sum."""
     low, high = shown_values("followup")["heights_clip"]
-    found = heights(setting)
-    model = ut.MultivariateGaussian.fit(found.rows, public=True)
-    order = np.random.default_rng(setting.seed).permutation(len(found.rows))
+    sample = heights(setting)
+    model = ut.MultivariateGaussian.fit(sample.rows, public=True)
+    order = np.random.default_rng(setting.seed).permutation(len(sample.rows))
     chosen: dict[str, int] = {}
     for place in order:
-        chosen.setdefault(found.families[int(place)], int(place))
-    rows = found.rows[list(chosen.values())]
+        chosen.setdefault(sample.families[int(place)], int(place))
+    rows = sample.rows[list(chosen.values())]
     total = float(np.clip(rows, low, high).sum())
     query = ut.Sum(low, high)
     ours = ut.calibrate(query, model, 1.0)
@@ -120,7 +120,7 @@ def galton_families(setting: Setting) -> Parts:
            "rows, as in the paper's code.")  # fmt: skip
     yield utility_table("Galton, 197 families, clipped to [0, 100]: sum", query, model, _EPSILONS,
                         methods=_METHODS, absent=_ABSENT)  # fmt: skip
-    yield Origin(found.real)
+    yield Origin(sample.real)
 
 
 @result(KEY, "data:kidiq", "Test scores of mothers and children: a guarantee that is not kept")

@@ -50,8 +50,8 @@ _LABELS = {
 
 def shown_values(item: str) -> dict[str, Any]:
     """Return what is printed about one item."""
-    found: dict[str, Any] = printed(KEY)[item]
-    return found
+    printed_values: dict[str, Any] = printed(KEY)[item]
+    return printed_values
 
 
 def grid(low: float, high: float, points: int) -> tuple[float, ...]:

@@ -8,7 +8,7 @@ from typing import Any, TextIO
 
 import numpy as np
 
-from undertow.models.chains import MarkovChain
+from undertow import MarkovChain
 from undertow.models.pedigrees import MENDEL, hardy_weinberg
 from undertow.numerics import Array
 from undertow_papers.lange2024.common import ACTIVITY
@@ -70,8 +70,8 @@ def activity(setting: Setting) -> Activity:
             states[288 * day : 288 * (day + 1)] = [None] * 288
         return Activity(tuple(states), 288, real=False)
     steps = [row["steps"] for row in _table(path)]
-    found = tuple(None if step in ("NA", "") else int(float(step) > 0) for step in steps)
-    return Activity(found, 288, real=True)
+    coded = tuple(None if step in ("NA", "") else int(float(step) > 0) for step in steps)
+    return Activity(coded, 288, real=True)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -136,7 +136,7 @@ def loci(setting: Setting, number: int) -> Genotypes:
         drawn = np.array([generator.multinomial(2504, row) for row in law])
         people = tuple(f"person {place}" for place in range(2504))
         return Genotypes(drawn.astype(float), np.ones(number, bool), people, real=False)
-    found, single = [], []
+    genotypes, single = [], []
     names: tuple[str, ...] = ()
     with _text(path) as file:
         for line in file:
@@ -146,11 +146,11 @@ def loci(setting: Setting, number: int) -> Genotypes:
             cells = line.rstrip("\n").split("\t")
             calls = cells[9:]
             first, both = calls.count("0|0"), calls.count("1|1")
-            found.append((first, len(calls) - first - both, both))
+            genotypes.append((first, len(calls) - first - both, both))
             single.append(len(cells[3]) == 1 and len(cells[4]) == 1)
-            if len(found) == number:
+            if len(genotypes) == number:
                 break
-    return Genotypes(np.array(found, float), np.array(single), names, real=True)
+    return Genotypes(np.array(genotypes, float), np.array(single), names, real=True)
 
 
 def kin(setting: Setting, people: tuple[str, ...]) -> tuple[int, int] | None:

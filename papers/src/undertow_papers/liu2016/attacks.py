@@ -12,7 +12,7 @@ import numpy as np
 from undertow.bounds.dependent import fixed_point_scale, separation_upper
 from undertow.numerics import Array
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
-from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.charts import Chart, Panel, Trace, merge_equal
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
 from undertow_papers.liu2016.checkins import (
     BAND,
@@ -29,7 +29,6 @@ from undertow_papers.liu2016.checkins import (
     read_people,
     sum_laws,
 )
-from undertow_papers.overlaps import merge_equal
 from undertow_papers.registry import Setting, printed, result
 
 __all__ = ["gowalla", "gowalla_attack", "thm2"]
@@ -50,9 +49,9 @@ def _real_people(folder: Path) -> tuple[Ints, Ints] | None:
 def _people(setting: Setting) -> tuple[Ints, Array, bool]:
     """Return the targets with their friends, the law of two friends, and whether they are real."""
     path = setting.file("gowalla", "checkins_nyc.csv.gz")
-    found = None if path is None else _real_people(path.parent)
-    targets, pairs = invent_people() if found is None else found
-    return targets, pair_law(pairs), found is not None
+    people = None if path is None else _real_people(path.parent)
+    targets, pairs = invent_people() if people is None else people
+    return targets, pair_law(pairs), people is not None
 
 
 def _strangers(joint: Array) -> Array:
@@ -140,9 +139,9 @@ def gowalla(setting: Setting) -> Parts:
     epsilons = (0.5, 1.0, 2.0) if setting.quick else (0.25, 0.5, 1.0, 2.0, 3.0)
     scales: dict[str, list[float]] = {}
     for epsilon in epsilons:
-        found = {**noises(joint, epsilon), "exact": _least(circle, epsilon)}
+        scale_by_name = {**noises(joint, epsilon), "exact": _least(circle, epsilon)}
         leaks = {}
-        for name, scale in found.items():
+        for name, scale in scale_by_name.items():
             scales.setdefault(name, []).append(scale)
             noisy = additive_noise_likelihood(range(BANDS), scale / BAND, FRIENDS + 1)
             own, any_ = (
@@ -162,9 +161,9 @@ def gowalla(setting: Setting) -> Parts:
         yield Claim(f"noise of the baseline, epsilon {epsilon:g}: leakage, any attacker",
                     leaks["identical"], epsilon, 1e-9)  # fmt: skip
         yield Improved(f"noise at epsilon {epsilon:g}: coefficients against baseline",
-                       found["dependent"], found["identical"])  # fmt: skip
-        yield Improved(f"noise at epsilon {epsilon:g}: exact against coefficients", found["exact"],
-                       found["dependent"],
+                       scale_by_name["dependent"], scale_by_name["identical"])  # fmt: skip
+        yield Improved(f"noise at epsilon {epsilon:g}: exact against coefficients",
+                       scale_by_name["exact"], scale_by_name["dependent"],
                        cause="the sum of coefficients is attained here")  # fmt: skip
     yield Compared("leakage of the exact noise at the last epsilon", leaks["exact"], epsilons[-1],
                    1e-6, "derived")  # fmt: skip

@@ -147,7 +147,7 @@ def read_people(folder: Path) -> tuple[Ints, Ints] | None:
         for row in csv.DictReader(file):
             latitudes[row["uid"]].append(float(row["lat"]))
             places[row["uid"]].add(row["vid"])
-    band = {who: _to_band(float(np.median(found))) for who, found in latitudes.items()}
+    band = {who: _to_band(float(np.median(values))) for who, values in latitudes.items()}
     close: dict[str, list[str]] = defaultdict(list)
     pairs = []
     with gzip.open(friendships, "rt", newline="") as file:

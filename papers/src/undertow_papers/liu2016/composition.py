@@ -197,7 +197,7 @@ def thm5(setting: Setting) -> Parts:
 @result("liu2016", "thm6", "Choosing one of two mechanisms by chance")
 def thm6(setting: Setting) -> Parts:
     """Check Theorem 6: a random choice leaks no more than the worse mechanism, told or not."""
-    rng, hidden, told = np.random.default_rng(setting.seed + 2), -math.inf, -math.inf
+    rng, hidden, disclosed = np.random.default_rng(setting.seed + 2), -math.inf, -math.inf
     tries = 60 if setting.quick else 2000
     for joint, one, two in _random_cases(setting, tries):
         share = float(rng.uniform(0.05, 0.95))
@@ -205,8 +205,8 @@ def thm6(setting: Setting) -> Parts:
         mixed = share * one + (1 - share) * two
         named = np.concatenate([share * one, (1 - share) * two], axis=-1)
         hidden = max(hidden, mechanism_leakage(joint, mixed).leakage - most)
-        told = max(told, mechanism_leakage(joint, named).leakage - most)
+        disclosed = max(disclosed, mechanism_leakage(joint, named).leakage - most)
     yield Claim("leakage of the mixture above the worse of the two, choice hidden", hidden, 0.0,
                 1e-12)  # fmt: skip
-    yield Claim("the same, choice told", told, 0.0, 1e-12)
+    yield Claim("the same, choice told", disclosed, 0.0, 1e-12)
     yield f"{tries} random laws and pairs of mechanisms."

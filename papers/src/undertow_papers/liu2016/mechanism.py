@@ -85,11 +85,11 @@ def _excess(joint: np.ndarray, scale: float) -> float:
 @result("liu2016", "sec6b", "The dependence coefficient lies between 0 and 1")
 def coefficient(setting: Setting) -> Parts:
     """Check the range of the coefficient, and how it moves with the scale of the noise."""
-    rng, found = np.random.default_rng(setting.seed), []
+    rng, coefficients = np.random.default_rng(setting.seed), []
     for case in range(60 if setting.quick else 2000):
         size = 2 + case % 3
         joint = rng.dirichlet(np.full(size * size, 0.4)).reshape(size, size)
-        found.append(discrete_coefficient(joint, float(np.exp(rng.uniform(-2.0, 3.0)))))
+        coefficients.append(discrete_coefficient(joint, float(np.exp(rng.uniform(-2.0, 3.0)))))
     scales = tuple(float(scale) for scale in np.geomspace(0.1, 10.0, 41))
     mixtures = {
         f"agree with {agree:g}": np.array([[agree, 1 - agree], [1 - agree, agree]]) / 2
@@ -99,8 +99,8 @@ def coefficient(setting: Setting) -> Parts:
         Trace(name, scales, tuple(discrete_coefficient(joint, scale) for scale in scales))
         for name, joint in mixtures.items()
     )
-    yield Claim("largest coefficient of random pairs", max(found), 1.0)
-    yield Claim("least coefficient of random pairs", min(found), 0.0, relation=">=")
+    yield Claim("largest coefficient of random pairs", max(coefficients), 1.0)
+    yield Claim("least coefficient of random pairs", min(coefficients), 0.0, relation=">=")
     yield Compared("independent records", discrete_coefficient(np.full((2, 2), 0.25), 1.0), 0.0,
                    0.0, "derived")  # fmt: skip
     yield Compared("copies", discrete_coefficient(COPIES, 1.0), 1.0, 1e-12, "derived")

@@ -6,14 +6,10 @@ from typing import Literal
 
 import numpy as np
 
+from undertow import MarkovChain, Plan, Redacted, Redaction, calibrate, leakage
 from undertow.adversaries import Against
-from undertow.bounds.channels.redaction import redaction_leakage, redaction_radius
-from undertow.mechanisms import Redaction
-from undertow.models.chains import MarkovChain
-from undertow.plan import Plan
-from undertow.planning.calibrate import calibrate
-from undertow.planning.redaction import ErasureTask, window_table
-from undertow.queries import Redacted
+from undertow.bounds.channels.redaction import redaction_radius
+from undertow.numerics import Array
 from undertow_papers.massny2025.formulas import Setup
 
 __all__ = [
@@ -26,6 +22,7 @@ __all__ = [
     "leak_of",
     "plan_of",
     "shown",
+    "shown_share",
     "window_of",
 ]
 
@@ -48,8 +45,8 @@ def plan_of(
     case: Setup, method: str = "optimal", against: Literal["any", "ignorant"] = "ignorant"
 ) -> Plan[Redaction]:
     """Return the library's plan for a case, by default against who knows no other record."""
-    asked = Redacted(protect=case.p - 1, length=case.n)
-    return calibrate(asked, chain_of(case), case.epsilon, against, method=method)
+    query = Redacted(protect=case.p - 1, length=case.n)
+    return calibrate(query, chain_of(case), case.epsilon, against, method=method)
 
 
 def shown(
@@ -70,13 +67,21 @@ def best_window(case: Setup) -> tuple[int, int]:
     >>> best_window(Setup(.2, .3, 12, 6, .911517454))
     (1, 2)
     """
-    asked = ErasureTask((chain_of(case),), case.n, (case.p - 1,), case.epsilon, "ignorant")
-    return redaction_radius(Redaction(window_table(asked), case.p - 1))
+    return redaction_radius(plan_of(case, "mq").mechanism)
 
 
 def leak_of(case: Setup, mechanism: Redaction, against: Against = "ignorant") -> float:
     """Return the certified leakage of a redaction, its upper end."""
-    return float(redaction_leakage(mechanism, chain_of(case), against).upper)
+    return float(leakage(mechanism, chain_of(case), against).upper)
+
+
+def shown_share(case: Setup, probabilities: Array) -> float:
+    """Return the expected share of the records that are shown, Definition 2.
+
+    ``probabilities`` are those of erasure, (records, states).
+    """
+    laws = chain_of(case).marginals(case.n)  # (records, states)
+    return float((laws * (1 - probabilities)).sum() / case.n)
 
 
 def window_of(case: Setup, left: int, right: int) -> Redaction:
@@ -95,15 +100,15 @@ def draw_cases(seed: int, count: int, sign: Sign = "either", shortest: int = 2) 
     True
     """
     rng = np.random.default_rng(seed)
-    made = 0
-    while made < count:
+    count_so_far = 0
+    while count_so_far < count:
         rates = rng.uniform(0.01, 0.97, 2)
-        if made % 2 and sign != "negative":
+        if count_so_far % 2 and sign != "negative":
             rates = np.exp(rng.uniform(np.log(0.01), np.log(0.97), 2))
         alpha, beta = sorted(rates.tolist())
         n = int(rng.integers(shortest, 16))
         p = int(rng.integers(1, n // 2 + 1))
         epsilon = float(np.exp(rng.uniform(np.log(0.1), np.log(4.0))))
         if sign == "either" or (sign == "positive") == (alpha + beta <= 1):
-            made += 1
+            count_so_far += 1
             yield Setup(alpha, beta, n, p, epsilon)

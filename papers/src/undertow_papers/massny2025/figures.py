@@ -4,8 +4,8 @@ import math
 
 import numpy as np
 
+from undertow import Redaction
 from undertow.bounds.channels.redaction import influence, influences, regions
-from undertow.mechanisms import Redaction
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow_papers.massny2025 import formulas as theirs
@@ -59,12 +59,12 @@ def ex1(setting: Setting) -> Parts:
         case.alpha + given["probability"] * (1 - case.alpha)
     )
     law = chain.law(1)
-    for name, found, entry in (
+    for name, ours, entry in (
         ("the max-influence", influence(chain, 0, 1), "max_influence_exp"),
         ("the influence on X_2 = 0", influence(chain, 0, 1, 0), "influence_zero_exp"),
         ("the influence on X_2 = 1", influence(chain, 0, 1, 1), "influence_one_exp"),
     ):
-        yield Compared(f"exp of {name}", math.exp(found), given[entry], ROUNDING)
+        yield Compared(f"exp of {name}", math.exp(ours), given[entry], ROUNDING)
     utility = float(law[0] * (1 - given["probability"]) / case.n)
     yield Compared("utility without looking at values", shown(case, "mq"),
                    given["utility_independent"], ROUNDING)  # fmt: skip
@@ -90,12 +90,12 @@ def fig2(setting: Setting) -> Parts:
     reach, budget = 4, 0.15
     case = Setup(given["alpha"], given["beta"], 2 * reach + 1, reach + 1, 2 * budget)
     chain = chain_of(case)
-    found = influences(chain, case.p - 1, case.n)
+    influence_table = influences(chain, case.p - 1, case.n)
     for distance in range(1, reach + 1):
         for value in (0, 1):
             for side, sign in (("left", -1), ("right", 1)):
                 yield Compared(f"i(X_p -> X_t = {value}) at distance {distance}, {side}",
-                               ours=float(found[case.p - 1 + sign * distance, value]),
+                               ours=float(influence_table[case.p - 1 + sign * distance, value]),
                                theirs=theirs.pointwise(case.alpha, case.beta, distance, value),
                                tolerance=ROUNDING, source="derived")  # fmt: skip
     split = regions(chain, case.p - 1, budget, case.n)
@@ -114,7 +114,7 @@ def fig2(setting: Setting) -> Parts:
     spots = [d for d in range(-reach, reach + 1) if d]
     x, ends, lines = tuple(map(float, spots)), (-reach - 0.5, reach + 0.5), []
     for value in (0, 1):
-        own = tuple(float(found[case.p - 1 + d, value]) for d in spots)
+        own = tuple(float(influence_table[case.p - 1 + d, value]) for d in spots)
         closed = tuple(theirs.pointwise(case.alpha, case.beta, abs(d), value) for d in spots)
         lines.append(Trace(f"X_t = {value}, ours", x, own))
         lines.append(Trace(f"Eq. {13 + value}", x, closed, "theirs"))

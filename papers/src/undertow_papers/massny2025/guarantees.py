@@ -5,9 +5,8 @@ from dataclasses import replace
 
 import numpy as np
 
+from undertow import Redaction
 from undertow.bounds.channels.redaction import window_bound
-from undertow.mechanisms import Redaction
-from undertow.planning.redaction import shown_share
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -20,6 +19,7 @@ from undertow_papers.massny2025.cases import (
     leak_of,
     plan_of,
     shown,
+    shown_share,
     window_of,
 )
 from undertow_papers.massny2025.formulas import Setup
@@ -54,9 +54,9 @@ def thm1(setting: Setting) -> Parts:
     for case in draw_cases(setting.seed, count):
         for name, design in designs.items():
             probabilities = design(case, False), design(case, True)
-            made = _three_regions(case, probabilities)
-            leaks[name].offer(leak_of(case, made), case.epsilon, case.words)
-            share = shown_share(chain_of(case), made.probabilities)
+            mechanism = _three_regions(case, probabilities)
+            leaks[name].offer(leak_of(case, mechanism), case.epsilon, case.words)
+            share = shown_share(case, mechanism.probabilities)
             apart = max(apart, abs(theirs.utility(case, probabilities) - share))
     for name, worst in leaks.items():
         yield worst.claim(f"leakage of {name}, worst of {count} chains")

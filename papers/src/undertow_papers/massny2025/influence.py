@@ -2,9 +2,8 @@
 
 import numpy as np
 
+from undertow import MarkovChain, Redaction
 from undertow.bounds.channels.redaction import influence, influences
-from undertow.mechanisms import Redaction
-from undertow.models.chains import MarkovChain
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -38,8 +37,8 @@ def lemma1(setting: Setting) -> Parts:
             picked = [t for t in range(case.n) if rng.random() < 0.5 and (table[t] < 1).any()]
             values = [int(rng.choice(np.flatnonzero(table[t] < 1))) for t in picked]
             if picked:
-                found = influence(chain_of(case), case.p - 1, picked, values)
-                worst.offer(found, leak, case.words)
+                value = influence(chain_of(case), case.p - 1, picked, values)
+                worst.offer(value, leak, case.words)
     yield worst.claim("influence of values that can be shown is at most the leakage, closest of "
                       f"{worst.tried}")  # fmt: skip
     yield "Tables with probabilities of erasure 0, 1 and between, by value."
@@ -90,8 +89,8 @@ def cor3(setting: Setting) -> Parts:
         if not seen.size:
             continue
         some = [int(t) for t in seen if rng.random() < 0.5] or [int(seen[0])]
-        found = influence(chain_of(case), case.p - 1, some)
-        below.offer(found, leak, case.words)
+        value = influence(chain_of(case), case.p - 1, some)
+        below.offer(value, leak, case.words)
         quilt = [*seen[seen < case.p - 1][-1:].tolist(), *seen[seen > case.p - 1][:1].tolist()]
         apart = max(apart, abs(leak - influence(chain_of(case), case.p - 1, quilt)))
     yield below.claim("max-influence of shown records is at most the leakage, closest of "
@@ -109,15 +108,19 @@ def prop1(setting: Setting) -> Parts:
     bent = {True: 0, False: 0}
     tried = {True: 0, False: 0}
     for case in draw_cases(setting.seed + 60, count):
-        found = influences(MarkovChain(case.transition), 0, REACH + 1)[1:]  # (distances, values)
+        influence_table = influences(MarkovChain(case.transition), 0, REACH + 1)[
+            1:
+        ]  # (distances, values)
         closed = np.array([
             [theirs.pointwise(case.alpha, case.beta, d, value) for value in (0, 1)]
             for d in range(1, REACH + 1)
         ])  # fmt: skip
-        apart = max(apart, float(np.abs(found - closed).max()))
-        order = max(order, float((found[:, 0] - found[:, 1]).max()))
-        rise = max(rise, float(np.diff(found, axis=0).max()))
-        least = float(np.diff(found, 2, axis=0).min())  # convex in the distance: never negative
+        apart = max(apart, float(np.abs(influence_table - closed).max()))
+        order = max(order, float((influence_table[:, 0] - influence_table[:, 1]).max()))
+        rise = max(rise, float(np.diff(influence_table, axis=0).max()))
+        least = float(
+            np.diff(influence_table, 2, axis=0).min()
+        )  # convex in the distance: never negative
         positive = case.alpha + case.beta <= 1
         tried[positive] += 1
         bent[positive] += least < -ROUNDING

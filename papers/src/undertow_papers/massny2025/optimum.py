@@ -4,11 +4,7 @@ import math
 
 import numpy as np
 
-from undertow.bounds.channels.redaction import redaction_leakage
-from undertow.mechanisms import Redaction
-from undertow.planning.calibrate import calibrate
-from undertow.planning.redaction import shown_share
-from undertow.queries import Redacted
+from undertow import Redacted, Redaction, calibrate, leakage
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts, WorstCase
 from undertow_papers.massny2025 import formulas as theirs
@@ -20,6 +16,7 @@ from undertow_papers.massny2025.cases import (
     leak_of,
     plan_of,
     shown,
+    shown_share,
 )
 from undertow_papers.massny2025.formulas import Setup
 from undertow_papers.registry import Setting, result
@@ -104,8 +101,8 @@ def _relaxed_bound(
 
 def _zero_probabilities(case: Setup) -> list[float]:
     """Return the probabilities of erasing a 0 besides the private record, by the convex program."""
-    found: list[float] = plan_of(case, "3r-relaxed").mechanism.probabilities[1:, 0].tolist()
-    return found
+    erasures: list[float] = plan_of(case, "3r-relaxed").mechanism.probabilities[1:, 0].tolist()
+    return erasures
 
 
 @result(KEY, "sec5", "The optimum over all local redactions, left open in Section V")
@@ -161,10 +158,10 @@ def def1(setting: Setting) -> Parts:
     )
     small = Setup(0.01, 0.8, 8, 1, 0.25)
     for method, name in (("3r-constant", "optimised 3R"), ("optimal", "the ignorant optimum")):
-        found = redaction_leakage(plan_of(small, method).mechanism, chain_of(small), "any")
-        known = [f"X_{r + 1} = {v}" for r, v in found.witness.known] if found.witness else []
+        bracket = leakage(plan_of(small, method).mechanism, chain_of(small), "any")
+        known = [f"X_{r + 1} = {v}" for r, v in bracket.witness.known] if bracket.witness else []
         yield Compared(f"leakage of {name} to any, promised {small.epsilon:g}, n = {small.n}",
-                       float(found.upper), small.epsilon, ROUNDING, "derived",
+                       float(bracket.upper), small.epsilon, ROUNDING, "derived",
                        cause=f"{cause}: {', '.join(known)} known")  # fmt: skip
     rows = []
     for epsilon in (0.25, 0.5, 1.0, 1.5, 2.0, 2.5, 3.0):
@@ -224,9 +221,9 @@ def fn1(setting: Setting) -> Parts:
     case = Setup(0.01, 0.8, 12, 4, 1.0)
     for pair in ((3, 8), (3, 4)):
         joint = _joined(case, pair)
-        asked = Redacted(protect=pair, length=case.n)
-        own = calibrate(asked, chain_of(case), case.epsilon, "ignorant", method="optimal")
-        share = shown_share(chain_of(case), joint.probabilities)
+        query = Redacted(protect=pair, length=case.n)
+        own = calibrate(query, chain_of(case), case.epsilon, "ignorant", method="optimal")
+        share = shown_share(case, joint.probabilities)
         yield Improved(f"utility with records {pair[0] + 1} and {pair[1] + 1} of 12 private, "
                        "epsilon 1", float(own.utility), share, larger_is_better=True)  # fmt: skip
     yield ("A larger probability of erasure is post-processing: what is shown is erased again at "
@@ -238,7 +235,7 @@ def _joined(case: Setup, private: tuple[int, int]) -> Redaction:
     """Return the larger probability of erasure of two mechanisms, each for one private record."""
     tables = []
     for record in private:
-        asked = Redacted(protect=record, length=case.n)
-        plan = calibrate(asked, chain_of(case), case.epsilon, "ignorant", method="3r-constant")
+        query = Redacted(protect=record, length=case.n)
+        plan = calibrate(query, chain_of(case), case.epsilon, "ignorant", method="3r-constant")
         tables.append(plan.mechanism.probabilities)
     return Redaction(np.maximum(*tables), private)

@@ -38,7 +38,7 @@ def printed_scores(pi: float, gap: float, length: int, epsilon: float) -> list[f
         decay = math.exp(-gap * distance)
         return math.log((pi + decay) / (pi - decay)) if decay < pi else math.inf
 
-    found = []
+    scores = []
     for i in range(1, length + 1):
         best = math.inf
         for a, b in product(range(1, i + 1), range(1, length - i + 2)):
@@ -54,8 +54,8 @@ def printed_scores(pi: float, gap: float, length: int, epsilon: float) -> list[f
                 influence = term(b) + 2 * term(a)
             if influence < epsilon:
                 best = min(best, (a + b - 1) / (epsilon - influence))
-        found.append(best)
-    return found
+        scores.append(best)
+    return scores
 
 
 def _proved_scores(pi: float, gap: float, length: int, epsilon: float) -> list[float]:

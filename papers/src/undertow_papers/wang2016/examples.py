@@ -3,11 +3,11 @@
 import numpy as np
 
 import undertow as ut
-from undertow.data.table import Data
-from undertow.models.networks import Contagion, household
-from undertow_papers.charts import Chart, Panel, Trace
+from undertow import Data
+from undertow.models import Contagion
+from undertow.models.networks import household
+from undertow_papers.charts import Chart, Panel, Trace, merge_equal
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Origin, Parts
-from undertow_papers.overlaps import merge_equal
 from undertow_papers.registry import Setting, printed, result
 from undertow_papers.wang2016.records import histogram_table
 from undertow_papers.wang2016.theorems import ACTIVITY
@@ -23,13 +23,13 @@ def sec1(setting: Setting) -> Parts:
     """Recompute the standard deviations of the introduction: sqrt 2 and 2 sqrt 2 at epsilon 1."""
     values = printed("wang2016")["sec1"]
     coins = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=100)
-    found = [
+    rows = [
         np.sqrt(2) * ut.calibrate(query, coins, 1.0).noise.amount
         for query in (ut.Count(1), ut.Histogram())
     ]
-    yield Compared("deviation of the noise on a count", float(found[0]), values["flu_deviation"],
+    yield Compared("deviation of the noise on a count", float(rows[0]), values["flu_deviation"],
                    1e-6)  # fmt: skip
-    yield Compared("deviation of the noise on a histogram", float(found[1]),
+    yield Compared("deviation of the noise on a histogram", float(rows[1]),
                    values["histogram_deviation"], 1e-6)  # fmt: skip
 
 
@@ -103,9 +103,9 @@ def activity(setting: Setting) -> Parts:
             yield Improved(f"scale for a count, epsilon {epsilon:g}: exact against {name}",
                            scales["exact"], scales[name])  # fmt: skip
     epsilons = (1.0,) if setting.quick else (0.5, 1.0, 2.0, 4.0)
-    found = histogram_table("Histogram of activity", chain, 15264, epsilons)
-    yield from found.findings
-    yield found.table
+    utility = histogram_table("Histogram of activity", chain, 15264, epsilons)
+    yield from utility.findings
+    yield utility.table
     yield Origin(real)
 
 

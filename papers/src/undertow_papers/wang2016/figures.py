@@ -57,8 +57,8 @@ def sharper_sigma(
     """
 
     def table(steps: int) -> Influence:
-        found = approximate_influence(pi, -math.log1p(-gap), steps)
-        return Influence(found.right, found.right) if stationary else found
+        score = approximate_influence(pi, -math.log1p(-gap), steps)
+        return Influence(score.right, score.right) if stationary else score
 
     return pruned_search(table, length, NoiseScore(epsilon)).value
 

@@ -11,7 +11,6 @@ import numpy as np
 
 import undertow as ut
 from undertow.certificate import Leakage
-from undertow.data.series import read_numbers
 from undertow.errors import NotSupported
 from undertow_papers.charts import Chart, Panel, Trace
 from undertow_papers.findings import Claim, Compared, Finding, Improved, Listing, Origin, Parts
@@ -110,9 +109,17 @@ def _row(
     chain: ut.MarkovChain, records: int, protects: str,
 ) -> tuple[str, ...]:  # fmt: skip
     """Return one line of a utility table as text."""
-    told = "?" if leak is None else f"{leak.upper:.4f}"
+    leak_words = "?" if leak is None else f"{leak.upper:.4f}"
     joined = len(chain.states) * error / records
-    return (f"{epsilon:g}", method, protects, f"{scale:.3f}", f"{error:.3f}", f"{joined:.5f}", told)
+    return (
+        f"{epsilon:g}",
+        method,
+        protects,
+        f"{scale:.3f}",
+        f"{error:.3f}",
+        f"{joined:.5f}",
+        leak_words,
+    )
 
 
 def count_table(
@@ -154,12 +161,12 @@ def _release(
     return Compared(name, float(errors.mean()), expected, 4 * deviation, "derived")
 
 
-def _chart(name: str, title: str, epsilons: Sequence[float], found: Utility) -> Chart:
+def _chart(name: str, title: str, epsilons: Sequence[float], utility: Utility) -> Chart:
     """Return the errors by epsilon, on the axes of Figure 2 but for a logarithmic scale."""
     logs = tuple(float(np.log(epsilon)) for epsilon in epsilons)
     lines = tuple(
         Trace(method, logs, values, "ours" if method == "exchange" else "theirs")
-        for method, values in found.errors.items()
+        for method, values in utility.errors.items()
     )
     panel = Panel(title, "log(epsilon)", "L1 error", lines,
                   scale=("linear", "log"))  # fmt: skip
@@ -190,10 +197,12 @@ def power(setting: Setting) -> Parts:
         )
         hours = [truth.simulate(34168, seed=setting.seed)]
     else:
-        values, _ = read_numbers(path, ["kwh"])
+        with gzip.open(path, "rt", encoding="utf-8") as file:
+            texts = [row["kwh"] for row in csv.DictReader(file)]
+        values = [float(text) for text in texts if text not in ("", "NA")]
         hours = [[
             None if value == 0 else LEVELS[int(np.searchsorted(CUTS, value, side="right"))]
-            for (value,) in values
+            for value in values
         ]]  # fmt: skip
     return _histograms("power", hours, LEVELS, setting, path is not None, ("peak",))
 
@@ -208,17 +217,17 @@ def _histograms(
     chain = ut.MarkovChain(fitted.transition, states, length=longest)
     counts = [sum(record == state for one in series for record in one) for state in states]
     epsilons = (1.0,) if setting.quick else (0.5, 1.0, 2.0, 4.0)
-    found = histogram_table(f"Histogram, {name}", chain, sum(counts), epsilons)
+    utility = histogram_table(f"Histogram, {name}", chain, sum(counts), epsilons)
     if not setting.quick:
-        yield _chart(f"wang2016-{name}", f"Error of a histogram: {name}", epsilons, found)
+        yield _chart(f"wang2016-{name}", f"Error of a histogram: {name}", epsilons, utility)
     yield (f"{len(series)} series, the longest of {longest} records, {sum(counts)} in all; the "
            "chain is fitted to the same data, which a private release may not do.")  # fmt: skip
     yield "The paper has no such experiment: the noise is that of its Algorithms 1-3."
     if len(series) > 1:
         yield "Nights count as independent, two nights of one sleeper too."
-    yield from found.findings
-    yield _release(*found.noise[1.0], counts, 1.0, setting)
-    yield found.table
+    yield from utility.findings
+    yield _release(*utility.noise[1.0], counts, 1.0, setting)
+    yield utility.table
     for state in counted:
         number = count_table(f"Count of {state}, {name}", chain, state, 1.0, "ignorant")
         yield from number.findings

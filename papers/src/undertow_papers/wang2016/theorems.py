@@ -95,14 +95,14 @@ def _kept(
 @result("wang2016", "sec3.2", "Independent people: the Wasserstein mechanism is plain noise")
 def sec32(setting: Setting) -> Parts:
     """Recompute the reduction to global sensitivity in section 3.2: W = 1 for a count."""
-    rng, found = np.random.default_rng(setting.seed), []
+    rng, gaps = np.random.default_rng(setting.seed), []
     for _ in range(5):
         law = rng.dirichlet(np.ones(2))
         chain = ut.MarkovChain([law, law], length=50)
-        found.append(
+        gaps.append(
             ut.calibrate(ut.Count(1), chain, 1.0, "ignorant", method="wasserstein").noise.amount
         )
-    for name, value in (("least", min(found)), ("largest", max(found))):
+    for name, value in (("least", min(gaps)), ("largest", max(gaps))):
         yield Compared(f"W of a count of independent people, {name}", value, 1.0, 1e-12, "derived")
 
 

@@ -1,14 +1,8 @@
-"""What a series leaks that is shown record by record: flips, erasures, or any other channel.
+"""Leakage of a series that is shown record by record: flips, erasures, or any other channel.
 
-Every record of a Markov chain is shown through a channel of its own, independently of the others,
-or with a noise chain added to it. The leakage is
-
-    sup  ln Pr[z | x_i = x, x_K] / Pr[z | x_i = x', x_K]
-
-over targets i, values x != x', known records K with values x_K, and outputs z, where the
-conditions can occur. Two states are solved exactly by `joined`, few states by convex hulls
-(`hulls`), more by certified bounds from both sides. What is found is replayed by a plain forward
-pass, which gives the lower end; the upper end carries the rounding errors of its derivation.
+The supremum of the log-ratio of two output laws, over targets, values, known records and outputs.
+Two states are solved exactly, few by convex hulls, more by certified bounds from both sides; a
+plain forward pass replays the attack (docs, theory: flipped series and redaction).
 """
 
 import math
@@ -299,10 +293,10 @@ class _Alike(_Rows):
         most = near or (self.reader.longest if length is None else length - 1)
         if self.informed:
             most = 1
-        found = self.reader.table(side, most, lambda rung: not near and self._settled(rung, side))
-        if near and len(found.law) < near:
+        nearest = self.reader.table(side, most, lambda rung: not near and self._settled(rung, side))
+        if near and len(nearest.law) < near:
             spend(math.inf)  # what was read does not reach the known record
-        return found
+        return nearest
 
     def _settled(self, table: Rung, side: int) -> bool:
         """Return whether nothing beyond the last distance can matter.
@@ -335,7 +329,7 @@ class _Alike(_Rows):
         steps = len(table.law)
         constant = side > 0 or not self.given  # an open side depends on its length alone
         reach = np.minimum(room, steps)
-        found = []
+        parts = []
         for known, free in ((table.known, table.free), (table.known_upper, table.free_upper)):
             # axis 0 is the distance: of a longer open side an attacker may use the nearer outputs
             # alone
@@ -343,8 +337,8 @@ class _Alike(_Rows):
             part = np.concatenate([np.zeros((1, *free.shape[1:])), free])[reach]  # (N, O, D)
             if self.everything:
                 part = np.maximum(part, self._known(known, side, targets, reach))
-            found.append(part)
-        gain, upper = found
+            parts.append(part)
+        gain, upper = parts
         far = (room > steps)[:, None, None]
         if far.any():
             base = np.tile(table.base[-1], (len(targets), 1))  # (N, D)
@@ -366,14 +360,14 @@ class _Alike(_Rows):
     def _fixed(self, side: int, targets: Ints, room: Ints, distance: int) -> tuple[Array, Array]:
         """Return gains and certified gains where the nearest known record is given."""
         table = self.tables[side]
-        found = []
+        ends = []
         for known in (table.known[distance - 1], table.known_upper[distance - 1]):
             rows = np.broadcast_to(known, (len(targets), *known.shape))  # (N, O, D, V)
             if side < 0:
                 back = self.seen[np.maximum(targets - distance, 0)][:, None, None]
                 rows = np.where(back, rows, -np.inf)
-            found.append(np.where((room > 0)[:, None, None], rows.max(axis=3), 0.0))
-        return found[0], found[1]
+            ends.append(np.where((room > 0)[:, None, None], rows.max(axis=3), 0.0))
+        return ends[0], ends[1]
 
     def _known(self, known: Array, side: int, targets: Ints, reach: Ints) -> Array:
         """Return the best gain over known records within reach, (N, O, D)."""
@@ -531,10 +525,10 @@ def _leakage_of(
     if against == "informed" and observed.noise is None:
         return _conclude(observed, _solve_informed(observed, wanted), against, names)
     solved = _solve(observed, against, wanted, effort)
-    found = _conclude(observed, solved, against, names)
-    if found.witness is not None and _diverges(observed, against, wanted is not None):
-        return replace(found, lower=math.inf, upper=math.inf, method=EXACT)
-    return found
+    bracket = _conclude(observed, solved, against, names)
+    if bracket.witness is not None and _diverges(observed, against, wanted is not None):
+        return replace(bracket, lower=math.inf, upper=math.inf, method=EXACT)
+    return bracket
 
 
 def _solve(observed: ObservedChain, against: Against, wanted: Ints | None, effort: int) -> Solved:
@@ -573,10 +567,10 @@ def worst_attacks(
     wide = against in ("any", "ignorant") and observed.size > 2
     if not wide or not observed.alike or chain.visited() is not chain:
         return []
-    found = join_pairs(observed, _reader(observed, against, effort), against)
+    pairs = join_pairs(observed, _reader(observed, against, effort), against)
     return [
         _witness(observed, one.attack, one.outputs, chain.states, against)
-        for one in found
+        for one in pairs
         if one.attack is not None and one.outputs is not None
     ]
 
@@ -640,7 +634,7 @@ def _solve_informed(observed: ObservedChain, wanted: Ints | None) -> Solved:
     places = range(records) if wanted is None else wanted.tolist()
     if wanted is None and observed.alike and records > 4 + 2 * size**2:
         places = [*range(2 + 2 * size**2), records - 2, records - 1]
-    best, found, shown = -math.inf, None, 0
+    best, attack, shown = -math.inf, None, 0
     for target in places:
         channel = observed.channel(target)
         weight = log_ratio(channel[:, None], channel)  # (x, x', output)
@@ -653,10 +647,10 @@ def _solve_informed(observed: ObservedChain, wanted: Ints | None) -> Solved:
                         Option(int(place in known), known.get(place))
                         for place in (target - 1, target + 1)
                     )
-                    found = SeriesAttack(target, records, left, right, x, y)
-    if found is None:
+                    attack = SeriesAttack(target, records, left, right, x, y)
+    if attack is None:
         return Solved(0.0)
-    return Solved(best, found, {found.target: shown})
+    return Solved(best, attack, {attack.target: shown})
 
 
 def _conclude(
@@ -689,10 +683,10 @@ def _witness(
 
 
 def _leakage(lower: float, upper: float, against: Against, witness: Witness | None) -> Leakage:
-    found = stated(
+    leak = stated(
         EXACT, "extreme messages on a chain (docs, theory)", lower, upper, against, witness
     )
-    return found if found.closed else replace(found, method=INTERVAL)
+    return leak if leak.closed else replace(leak, method=INTERVAL)
 
 
 def chain_leakage(

@@ -1,22 +1,8 @@
-"""Few states: the messages that matter are the corners of a convex hull.
+"""Messages of a side of a chain with few states: the corners of a convex hull.
 
-A message is a vector of likelihoods, one for each state, up to a factor. One step inwards is a
-linear map for each output, and the gain of a pair (x, x') is ln m(x) / m(x'), whose largest value
-over a convex hull lies at a corner: so is every later one. Of the messages reachable on a side
-only the corners are carried on. There are few of them, because far outputs move a message less
-and less.
-
-What is dropped is certified, whoever computed the hull: for each dropped message p a combination
-q of kept ones with non-negative weights is written down, and the largest |ln p(y) / q(y)|, delta,
-is measured. Whatever p leads to, q leads to within a factor e^delta in every entry, so no
-log-ratio is missed by more than 2 delta. A step with positive kernel K shrinks such a difference
-by Birkhoff's factor tanh(D / 4), with D the diameter of K, so the errors of many steps do not add
-up. Messages for which no good combination was found are kept. Where a hull is so round that its
-corners are too many, some that lie close together are dropped as well, at a delta of the square
-of their distance or so: the interval is then wider, and still certified.
-
-Rounding. A step is a sum of k products of non-negative numbers: 2 (k + 4) roundings in a log-ratio,
-on top of what is carried, shrunk in the same way.
+Log-ratios of a message are largest at corners, and a step keeps hulls. What is dropped is certified
+by a combination of kept messages within a factor e^delta, which later steps shrink (docs, theory:
+flipped series, more states). A step adds 2 (k + 4) roundings to a log-ratio.
 """
 
 import math
@@ -155,14 +141,14 @@ class MessageHull:
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio of each pair of states (-inf: none), and upper ends."""
-        found = log_ratio(self.points[:, value], self.points[:, other])  # (p, D)
-        largest = np.asarray(np.fmax.reduce(found, axis=0, initial=-np.inf))
+        ratio = log_ratio(self.points[:, value], self.points[:, other])  # (p, D)
+        largest = np.asarray(np.fmax.reduce(ratio, axis=0, initial=-np.inf))
         return largest, largest + self.error
 
     def best(self, value: int, other: int) -> int:
         """Return the message with the largest log-ratio of a pair of states."""
-        found = log_ratio(self.points[:, value], self.points[:, other])
-        return int(np.where(np.isnan(found), -np.inf, found).argmax())
+        ratio = log_ratio(self.points[:, value], self.points[:, other])
+        return int(np.where(np.isnan(ratio), -np.inf, ratio).argmax())
 
     def source(self, place: int) -> tuple[int, int]:
         """Return which message one came from, and through which output."""
@@ -229,13 +215,13 @@ def diameters(kernel: Array, channel: Array, most: int) -> Array:
         math.tanh(spread / 4) + 64 * ROUNDOFF * (1 + spread) if spread < math.inf else 1.0
         for spread in first
     ]
-    found = list(first)
+    widths = list(first)
     for _ in range(len(first), most):
-        found.append(
-            min(shrink * found[-depth] for depth, shrink in enumerate(shrinks, start=1))
+        widths.append(
+            min(shrink * widths[-depth] for depth, shrink in enumerate(shrinks, start=1))
             * (1 + 4 * ROUNDOFF)
         )
-    return np.array(found)
+    return np.array(widths)
 
 
 def prune(points: Array, cover: Cover | None = None) -> tuple[Ints, float, Cover | None]:
@@ -404,9 +390,11 @@ def _deltas(scaled: Array, flat: Array, cover: Cover) -> Array:
     except np.linalg.LinAlgError:
         return np.full(max(1, rest), np.inf)
     weights = np.where(np.isfinite(weights), np.maximum(weights, 0.0), 0.0)
-    made = np.einsum("nks,ns->nk", parts, weights)  # (n, k): q, which stands for the dropped p
+    substitute = np.einsum(
+        "nks,ns->nk", parts, weights
+    )  # (n, k): q, which stands for the dropped p
     with np.errstate(divide="ignore"):
-        delta = np.abs(np.log(made) - np.log(goal)).max(axis=1)
+        delta = np.abs(np.log(substitute) - np.log(goal)).max(axis=1)
     return np.asarray(delta + 8 * size * ROUNDOFF)
 
 
@@ -525,7 +513,7 @@ def next_bounds(links: Array, bounds: Array) -> Array:
     wide = np.where(bounds > LARGEST, np.inf, bounds)
     with np.errstate(over="ignore"):
         high, low = np.exp(wide.T), np.exp(-wide)  # (a, y)
-    result = np.full(len(value), -np.inf)
+    bounded = np.full(len(value), -np.inf)
     spend(_CORNER * len(links) * size**2 * len(value), calls=8 * len(links))
     for link in links:
         # the extreme of a ratio of sums over a box is at a corner that switches once along this
@@ -538,16 +526,16 @@ def next_bounds(links: Array, bounds: Array) -> Array:
         with np.errstate(divide="ignore", invalid="ignore"):
             above = _switched(top * up, top * down)
             below = _switched(bottom * up, bottom * down)
-            found = np.log(above) - np.log(below)  # (a, D, k + 1)
+            drift = np.log(above) - np.log(below)  # (a, D, k + 1)
         # (D,): the worst corner, in the best box
-        found = np.where(np.isnan(found), np.inf, found).max(axis=2).min(axis=0)
+        drift = np.where(np.isnan(drift), np.inf, drift).max(axis=2).min(axis=0)
         never = ~(top > 0).any(axis=1)
-        result = np.maximum(result, np.where(never, -np.inf, found))
-    finite = np.where(np.isfinite(result), np.abs(result), 0.0)
+        bounded = np.maximum(bounded, np.where(never, -np.inf, drift))
+    finite = np.where(np.isfinite(bounded), np.abs(bounded), 0.0)
     scale = np.where(np.isfinite(bounds), np.abs(bounds), 0.0).max(initial=0.0)
     slack = (4 * (size + 4) + 8 * (1 + finite + scale)) * ROUNDOFF
     square = np.zeros((size, size))
-    square[value, other] = np.where(result > LARGEST, np.inf, result + slack)
+    square[value, other] = np.where(bounded > LARGEST, np.inf, bounded + slack)
     return square
 
 
@@ -620,22 +608,22 @@ class FewStates:
         """Return what the laws of the first records say, (records, D), and errors (records,)."""
         chain = self.observed.chain
         law = log(chain.initial)
-        found = np.empty((records, len(self.value)))
+        values = np.empty((records, len(self.value)))
         for record in range(records):
             if record:
                 law = log_sum(law[:, None] + log(chain.step(record - 1)), axis=0)  # (k,)
                 law = law - law.max()
             with np.errstate(invalid="ignore"):
-                found[record] = law[self.value] - law[self.other]  # (D,)
-            same = record and np.array_equal(found[record], found[record - 1], equal_nan=True)
+                values[record] = law[self.value] - law[self.other]  # (D,)
+            same = record and np.array_equal(values[record], values[record - 1], equal_nan=True)
             if chain.homogeneous and same:
-                found[record:] = found[record]
+                values[record:] = values[record]
                 break
-        size = self.observed.size + float(np.abs(found[np.isfinite(found)]).max(initial=1.0))
+        size = self.observed.size + float(np.abs(values[np.isfinite(values)]).max(initial=1.0))
         steps = np.arange(1.0, records + 1)
         shrink = contraction(chain.transition.T) if chain.homogeneous else 1.0
         steps = np.minimum(steps, 1 / (1 - shrink)) if shrink < 1 else steps
-        return found, 40.0 * size * steps * ROUNDOFF
+        return values, 40.0 * size * steps * ROUNDOFF
 
     def table(self, side: int, most: int, settled: Callable[[Rung], bool]) -> Rung:
         """Return the gains of one target by distance, where all are alike, until settled.
@@ -650,8 +638,8 @@ class FewStates:
             rest.size and rest[-1] > TAIL / 2
         ):  # the chain forgets too slowly for that: families tell sooner
             rest = np.zeros(0)
-        asked = self.known and not rest.size
-        families = [self._single(kernel[:, v]) for v in range(size if asked else 0)]
+        request = self.known and not rest.size
+        families = [self._single(kernel[:, v]) for v in range(size if request else 0)]
         free = self._single(far)
         plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
@@ -790,15 +778,15 @@ class FewStates:
         length = observed.length or 2
         record = length - 1 if side > 0 else 0
         law = np.ones(observed.size) if side > 0 else observed.chain.initial
-        found, laws = {record: self._single(law)}, {record: law}
+        families, laws = {record: self._single(law)}, {record: law}
         for inner in range(record - side, length if side < 0 else -1, -side):
             kernel = observed.kernel(inner, side)
-            found[inner] = found[inner + side].step(
+            families[inner] = families[inner + side].step(
                 kernel, observed.channel(inner + side), shrinks[inner]
             )
             law = _level(kernel @ law)
             laws[inner] = law
-        return found, laws
+        return families, laws
 
     def _row(
         self, families: dict[int, list[Messages]], plain: dict[int, Array],
@@ -825,19 +813,19 @@ class FewStates:
         ``rest``, where it has an entry, is how much what lies beyond can differ.
         """
         pairs = len(self.value)
-        said = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
+        ratio = log_ratio(plain[self.value], plain[self.other])  # (D, columns); NaN for 0/0
         if families:
             read = [family.ratios(self.value, self.other) for family in families]
             known, upper = (np.stack(part, axis=1) for part in zip(*read, strict=True))  # (D, V)
         else:  # not asked for: nothing is found, and nothing is bounded
             known, upper = np.full((pairs, size), -np.inf), np.full((pairs, size), np.inf)
         message, most = free.ratios(self.value, self.other)  # (D,)
-        sizes = np.concatenate([known.ravel(), message, said.ravel()])
+        sizes = np.concatenate([known.ravel(), message, ratio.ravel()])
         large = float(np.abs(sizes[np.isfinite(sizes)]).max(initial=0.0))
         slack = (4 * (step + 2) * (size + 4) + 32 * (1 + large)) * ROUNDOFF
         rung = gains(
             (known[None, None], upper[None, None]), (message[None, None], most[None, None]),
-            said[None, :, :size], said[None, :, size], np.array([slack]),
+            ratio[None, :, :size], ratio[None, :, size], np.array([slack]),
         )  # fmt: skip
         if rest.size:  # a message from beyond, read through the same outputs, differs by no more
             beyond = (most + slack + rest) * (1 + 4 * ROUNDOFF)  # (D,)

@@ -1,16 +1,8 @@
-"""Markov quilts: how little a record says about others far away, and the noise that follows.
+"""Markov quilts of chains: leakage(i) <= (a + c - 1) tau + e(a, c) for cuts at distances a and c.
 
-A quilt of record i is a pair of records at distances a (left) and c (right), or one of them, or
-none. It cuts off the a + c - 1 records around i. Whoever sees the answer of a tau-DP algorithm
-learns at most tau for each record inside, and about the quilt itself no more than its
-max-influence e, the largest log-ratio of the probabilities of its values for two values of i:
-
-    leakage(i) <= min over quilts of (a + c - 1) tau + e(a, c)           Theorem 4.4 of [wang2016].
-
-Against an attacker who knows nothing else e is unconditional (MQMExact). Against one who knows
-any other records it is conditional on them: a known record beyond the quilt shifts the
-log-ratio, and the worst one lies next to it (docs, theory: quilts). The approximate influences of
-[wang2016] need only the least stationary probability and the spectral gap.
+Theorem 4.4 of [wang2016] with the max-influence e, unconditional against an attacker who knows
+nothing else, conditional on a known record beyond the quilt otherwise. Approximate influences need
+the least stationary probability and the spectral gap alone (docs, theory: quilts).
 """
 
 from collections.abc import Callable, Iterator, Sequence
@@ -275,13 +267,13 @@ def _good_quilts(influence: Influence, records: Ints, length: int, score: Score)
     rooms = records, length - 1 - records
     tables = influence.left[:, 1:], influence.right[:, 1:]  # (records, distance, pair)
     absent = [near > room[:, None] for room in rooms]
-    found = np.full(len(records), score.value(np.array(float(length)), np.array(0.0)))
+    least = np.full(len(records), score.value(np.array(float(length)), np.array(0.0)))
     for side, other in ((0, 1), (1, 0)):  # one side missing
         alone = _alone(score, rooms[other], near, tables[side].max(axis=-1), absent[side])
-        found = np.minimum(found, alone.min(axis=1))
+        least = np.minimum(least, alone.min(axis=1))
     joint = (tables[0] + tables[1]).max(axis=-1)  # both at the same distance
     even = np.where(absent[0] | absent[1], np.inf, score.value(2 * near - 1, joint))
-    found = np.minimum(found, even.min(axis=1))
+    least = np.minimum(least, even.min(axis=1))
     best = even.argmin(axis=1)  # on one side; then the best on the other for it, in turns
     possible = best < np.minimum(*rooms)
     for turn in range(_TURNS):
@@ -289,9 +281,9 @@ def _good_quilts(influence: Influence, records: Ints, length: int, score: Score)
         joint = (tables[free] + tables[fixed][row, best][:, None]).max(axis=-1)
         values = score.value(near + best[:, None], joint)  # best counts from 0: a + c - 1 inside
         values = np.where(absent[free] | ~possible[:, None], np.inf, values)
-        found = np.minimum(found, values.min(axis=1))
+        least = np.minimum(least, values.min(axis=1))
         best = values.argmin(axis=1)
-    return np.asarray(found)
+    return np.asarray(least)
 
 
 class _Scored:
@@ -467,13 +459,13 @@ def quilt_search(
     places = range(length) if records is None else records
     settled = _settled(reduced, length) if length > _SHORT else length
     early = np.unique([record for record in places if record < settled]).astype(np.int64)
-    found = [Quilt(0.0, 0, None, None)]
+    quilts = [Quilt(0.0, 0, None, None)]
     if early.size:
-        found.append(worst_record(reduced, against, wanted, score, early))
+        quilts.append(worst_record(reduced, against, wanted, score, early))
     late = [record for record in places if record >= settled]
     if late:
-        found.append(pruned_search(partial(table, settled=settled), length, score, late))
-    return max(found, key=lambda quilt: quilt.value)
+        quilts.append(pruned_search(partial(table, settled=settled), length, score, late))
+    return max(quilts, key=lambda quilt: quilt.value)
 
 
 def _settled(chain: MarkovChain, length: int) -> int:
@@ -503,12 +495,12 @@ def pruned_search(
     steps = _FIRST if length is None else min(_FIRST, max(length - 1, 1))
     while True:
         influence = table(steps)
-        found = _worst(influence, length, score, records)
+        quilt = _worst(influence, length, score, records)
         most = MAX_STEPS if length is None else min(MAX_STEPS, length - 1)
-        wanted = min(most, score.reach(found.value))
+        wanted = min(most, score.reach(quilt.value))
         pairs = influence.left.shape[1]
         if steps >= wanted or 4 * steps * steps * pairs > TABLE:
-            return found
+            return quilt
         steps = min(2 * steps, most)
 
 
@@ -543,15 +535,15 @@ def _worst(
             values[chunk] = np.minimum(values[chunk], scores.min(axis=1))
     worst = int(np.argmax(values))
     inside = both[: min(left[worst], reach) + 1, : min(right[worst], reach) + 1]
-    found = _located(float(values[worst]), int(place[worst]), inside)
-    if found.left is not None:
-        return found
+    quilt = _located(float(values[worst]), int(place[worst]), inside)
+    if quilt.left is not None:
+        return quilt
     for room, table, side in ((left, influence.right, "right"), (right, influence.left, "left")):
         alone = np.concatenate([[np.inf], table[1:].max(axis=1)])
-        cuts = np.flatnonzero(score.value(room[worst] + near, alone) <= found.value)
+        cuts = np.flatnonzero(score.value(room[worst] + near, alone) <= quilt.value)
         if cuts.size and cuts[0] <= length - 1 - room[worst]:
-            return replace(found, **{side: int(cuts[0])})
-    return found
+            return replace(quilt, **{side: int(cuts[0])})
+    return quilt
 
 
 def _located(value: float, record: int, both: Array) -> Quilt:
@@ -571,8 +563,8 @@ def basic_search(influence: Influence, length: int, score: Score) -> Quilt:
     >>> round(basic_search(influence, 9, NoiseScore(1.0)).value, 6)
     9.0
     """
-    found = [_best_quilt(influence, length, record, score) for record in range(length)]
-    return max(found, key=lambda quilt: quilt.value)
+    quilts = [_best_quilt(influence, length, record, score) for record in range(length)]
+    return max(quilts, key=lambda quilt: quilt.value)
 
 
 def fast_search(influence: Influence, length: int, score: Score) -> Quilt:

@@ -124,9 +124,9 @@ class Scaled:
         """
         value, other = ordered_pairs(self.mantissa.shape[-2])
         # (..., pairs, columns)
-        found = log_ratio(self.mantissa[..., value, :], self.mantissa[..., other, :])
+        ratio = log_ratio(self.mantissa[..., value, :], self.mantissa[..., other, :])
         moved = (self.exponent[..., value, :] - self.exponent[..., other, :]) * _LN2
-        return np.where(np.isfinite(found), found + moved, found)
+        return np.where(np.isfinite(ratio), ratio + moved, ratio)
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,8 +240,8 @@ def plain_ratios(side: ErasedSide) -> Array:
 
 def _levels(side: ErasedSide) -> Array:
     """Return ln of the probability of a value over that of the other (0 to the right), or NaN."""
-    found = side.open.ratios()[:, 0]
-    return np.where(np.isfinite(found), found, np.nan)
+    ratios = side.open.ratios()[:, 0]
+    return np.where(np.isfinite(ratios), ratios, np.nan)
 
 
 def shown_levels(side: ErasedSide, against: Against) -> tuple[Array, Array, Array]:
@@ -436,15 +436,15 @@ def redaction_leakage(
     _check(mechanism, chain, against)
     targets = (against.target,) if isinstance(against, Adversary) else mechanism.protect
     secret = Records(targets)
-    found = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secret=secret)
+    bracket = stated(METHOD, "Definition 1 of [massny2025]", 0.0, 0.0, against, secret=secret)
     if against == "informed":  # the neighbours are known, and the record itself is erased
-        return found
+        return bracket
     for target in targets:
         lower, upper, witness = _target_loss(mechanism, chain, against, target)
-        found = replace(found, upper=max(found.upper, upper))
-        if lower > found.lower:
-            found = replace(found, lower=lower, witness=witness)
-    return found
+        bracket = replace(bracket, upper=max(bracket.upper, upper))
+        if lower > bracket.lower:
+            bracket = replace(bracket, lower=lower, witness=witness)
+    return bracket
 
 
 def _target_loss(
@@ -552,7 +552,7 @@ def influence(chain: MarkovChain, target: int, record: Any, value: Any = None) -
             if r != target and (r > target) == right
         ]
         if beside:
-            _, near, what = min(beside, key=lambda found: found[0])
+            _, near, what = min(beside, key=lambda each: each[0])
             ratios = _log_ratios(chain, target, near)
             blank = np.where(np.isnan(ratios), -np.inf, ratios)
             total = total + (blank.max(axis=1) if what is None else blank[:, chain.index(what)])
@@ -566,13 +566,13 @@ def _log_ratios(chain: MarkovChain, target: int, record: int) -> Array:
     """
     law = chain.law(target)
     if record > target:
-        found = np.array(chain.between(target, record))
+        backward = np.array(chain.between(target, record))
     else:
         joint = chain.law(record)[:, None] * chain.between(record, target)  # (v, x)
-        found = joint.T / np.where(law > 0, law, 1.0)[:, None]  # (x, v), by Bayes' rule
-    found[law <= 0] = np.nan
+        backward = joint.T / np.where(law > 0, law, 1.0)[:, None]  # (x, v), by Bayes' rule
+    backward[law <= 0] = np.nan
     value, other = ordered_pairs(chain.size)
-    return log_ratio(found[value], found[other])
+    return log_ratio(backward[value], backward[other])
 
 
 def influences(chain: MarkovChain, target: int, length: int) -> Array:
@@ -587,15 +587,15 @@ def influences(chain: MarkovChain, target: int, length: int) -> Array:
     value, other = ordered_pairs(chain.size)
     law = chain.law(target)
     possible = (law[value] > 0) & (law[other] > 0)
-    found = np.full((length, chain.size), np.inf)
+    values = np.full((length, chain.size), np.inf)
     ones = np.ones((length, chain.size))
     for right in (False, True):
         side = build_side(chain, ones, target, right, None)
         ratios = plain_ratios(side)[:, possible]  # (T, pairs, k)
         best = np.where(np.isnan(ratios), 0.0, ratios).max(axis=1, initial=0.0)  # (T, k)
         records = target + np.arange(1, side.room + 1) * (1 if right else -1)
-        found[records] = best
-    return found
+        values[records] = best
+    return values
 
 
 def regions(chain: MarkovChain, target: int, epsilon: float, length: int | None = None) -> Regions:
@@ -760,9 +760,9 @@ def least_distance(alpha: float, beta: float, epsilon: float) -> int:
 
 
 def _length(chain: MarkovChain, length: int | None) -> int:
-    found = chain.length if length is None else check_count(length, "length", 1)
-    if found is None:
+    records = chain.length if length is None else check_count(length, "length", 1)
+    if records is None:
         raise InvalidInput("the chain has no length; say how many records: length=100")
-    if chain.length not in (None, found):
-        raise InvalidInput(f"length is {found}, but the chain has {chain.length} records")
-    return found
+    if chain.length not in (None, records):
+        raise InvalidInput(f"length is {records}, but the chain has {chain.length} records")
+    return records

@@ -1,14 +1,8 @@
-"""A Markov chain whose records are shown, and attacks on one of its records.
+"""Sides of a chain whose records are shown, read outwards; exact for two states.
 
-A *side* of a target is read outwards. On it the attacker has an *option*: the nearest known
-record lies at some distance and has some value, or nothing is known (open) up to the end of the
-series. Given the target's value the two sides are independent of each other, so that
-
-    ln Pr[z | x_i = x, x_K] / Pr[z | x_i = x', x_K] = own + left + right:
-
-``own`` is the log-ratio for the target's own output, and the *gain* of a side is the log-ratio of
-the side's messages with the outputs less the log-ratio without them, because what a known value
-says by itself does not count. What lies beyond the nearest known records cancels.
+A side has an option: the nearest known record at some distance with some value, or nothing known up
+to the end of the series. The loss is own + left + right, and the gain of a side is the log-ratio of
+its messages with the outputs less that without them (docs, theory: the sides are independent).
 """
 
 import math
@@ -320,7 +314,7 @@ class Reader(Protocol):
 
 
 def gains(
-    known: tuple[Array, Array], free: tuple[Array, Array], said: Array, law: Array, slack: Array
+    known: tuple[Array, Array], free: tuple[Array, Array], prior: Array, law: Array, slack: Array
 ) -> Rung:
     """Return the gains from largest messages, less what known values and laws say.
 
@@ -329,17 +323,17 @@ def gains(
     """
     raised = np.broadcast_to(slack, law.shape[:1])[:, None, None]  # (N, 1, 1)
     with np.errstate(invalid="ignore"):
-        gain, gain_upper = (part - said[:, None] for part in known)  # (N, O, D, V)
+        gain, gain_upper = (part - prior[:, None] for part in known)  # (N, O, D, V)
         total, total_upper = (part - law[:, None] for part in free)  # (N, O, D)
     # (N, 1, D, V) and (N, 1, D)
-    sure, certain = np.isfinite(said)[:, None], np.isfinite(law)[:, None]
+    sure, certain = np.isfinite(prior)[:, None], np.isfinite(law)[:, None]
     return Rung(
         known=_possible(gain, sure),
         known_upper=_possible(gain_upper + raised[..., None], sure),
         free=_possible(total, certain),
         free_upper=_possible(total_upper + raised, certain),
         top=np.fmax.reduce(known[1], axis=3) + raised,
-        base=np.fmin.reduce(said, axis=2),
+        base=np.fmin.reduce(prior, axis=2),
         law=law,
     )
 
@@ -471,17 +465,17 @@ def law_ratios(observed: ObservedChain, records: int) -> tuple[Array, Array]:
     ratio = log(chain.initial[:1]) - log(chain.initial[1:])
     if isinstance(chain.start, str):
         return np.full(records, ratio[0]), np.zeros(records)
-    found = np.empty(records)
-    found[0] = ratio[0]
+    values = np.empty(records)
+    values[0] = ratio[0]
     for record in range(1, records):
         ratio = _carry(log(chain.step(record - 1).T), ratio)
-        found[record] = ratio[0]
-        if chain.homogeneous and found[record] == found[record - 1]:
-            found[record:] = found[record]
+        values[record] = ratio[0]
+        if chain.homogeneous and values[record] == values[record - 1]:
+            values[record:] = values[record]
             break
     kernels = log(chain.transition)
-    size = 1.0 + max(_size(found), _size(kernels))
-    return found, LOG_ERROR * size * _counted(kernels, np.arange(1.0, records + 1)) * ROUNDOFF
+    size = 1.0 + max(_size(values), _size(kernels))
+    return values, LOG_ERROR * size * _counted(kernels, np.arange(1.0, records + 1)) * ROUNDOFF
 
 
 Extremes = tuple[Array, Array, Array, Array, Array]
@@ -521,9 +515,9 @@ def rung(low: Array, high: Array, prior: Array, ended: Array, error: Array) -> R
     """Return the gains from extremes (N, O, 3) of messages: known 0, known 1, nothing known."""
     message = np.stack([high, -low], axis=2)  # (N, O, direction, 3)
     law = FLIP * ended[:, None]  # (N, direction)
-    said = FLIP[:, None] * prior[:, None, :]  # (N, direction, v)
+    signed = FLIP[:, None] * prior[:, None, :]  # (N, direction, v)
     known, free = message[..., :2], message[..., 2]
-    return gains((known, known), (free, free), said, law, error)
+    return gains((known, known), (free, free), signed, law, error)
 
 
 def traced(
@@ -725,9 +719,9 @@ class TwoStates:
             products, steps = Products(self.observed, side), 64
             while True:
                 products.grow(min(steps, most))
-                found = products.rung()
-                if products.steps >= most or settled(found):
-                    return found
+                rung = products.rung()
+                if products.steps >= most or settled(rung):
+                    return rung
                 steps *= 4
         read: list[Extremes] = []
         check = 16
@@ -749,8 +743,8 @@ class TwoStates:
 
     def laws(self, records: int) -> tuple[Array, Array]:
         """Return what the laws of the first records say, (records, 2), and errors (records,)."""
-        found, error = law_ratios(self.observed, records)
-        return FLIP * found[:, None], error
+        ratios, error = law_ratios(self.observed, records)
+        return FLIP * ratios[:, None], error
 
     def outputs(
         self, target: int, side: int, option: Option, own: int, pair: int

@@ -1,19 +1,8 @@
-"""The Wasserstein distance of a count: how far one record's value can push it, almost surely.
+"""Wasserstein distance of a count: how far one record's value can push it, almost surely.
 
-W is the least w such that, for every record and pair of its values x, x', the counts under x and
-under x' can be drawn together and never differ by more than w. Laplace noise of scale W / epsilon
-then hides the record from an attacker who knows no other one (Theorem 3.2 of [wang2016]).
-
-On the line the best joint drawing is monotone, so X - Y lies in [-down, up] if and only if
-F_x(j) <= F_x'(j + down) and F_x'(j) <= F_x(j + up) for all j. All laws are kept as logarithms and
-each comparison must hold with a margin larger than the rounding.
-
-*Long series.* Stop at distance d on a side and look at the state z there. Given z, what follows
-has the same law under x and x', so only the counts up to there need be matched, z by z. The
-probabilities of z differ a little under x and x'; that small surplus is matched across two states
-z, z', where what follows differs by at most what one side can differ in all (induction on the
-length). Finitely many comparisons thus bound W for every length (docs, theory: Wasserstein
-distance).
+Laplace noise of scale W / epsilon hides the record from an attacker who knows no other (Theorem 3.2
+of [wang2016]). Long series are cut where the chain has mixed, by induction on the length. Laws are
+logarithms, and comparisons hold with a margin (docs, theory: Wasserstein distance).
 """
 
 import heapq
@@ -23,12 +12,13 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
 from functools import lru_cache
-from itertools import product
+from itertools import product, repeat
 from typing import Any
 
 import numpy as np
 
 from undertow.bounds.channels.quilts import chain_pairs
+from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.sides import Bools, Ints, log
 from undertow.errors import InvalidInput, MethodRefused
 from undertow.models.chains import MarkovChain
@@ -38,7 +28,7 @@ from undertow.queries import AnyQuery, Count, Linear, Mean, Query, State, Sum
 __all__ = [
     "MARGIN",
     "MOST_SERIES",
-    "SLOW_DEEPEST",
+    "SLOW_DEPTH",
     "Distance",
     "convolve",
     "count_distance",
@@ -136,8 +126,8 @@ def matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None
                 amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
                 if not _remove(second, int(goal), place, amount):
                     return None
-    found = [spread(first[label], second[label], MARGIN) for label in here]
-    return max(down for down, _ in found), max(up for _, up in found)
+    shifts = [spread(first[label], second[label], MARGIN) for label in here]
+    return max(down for down, _ in shifts), max(up for _, up in shifts)
 
 
 def _remove(law: Array, label: int, place: int, amount: float) -> bool:
@@ -176,7 +166,7 @@ def convolve(left: Array, right: Array) -> Array:
     return total
 
 
-SLOW_DEEPEST = 8192
+SLOW_DEPTH = 8192
 """Greatest depth at which a side is cut, and half the longest series that is not cut (cost)."""
 
 FIRST = 256
@@ -199,14 +189,14 @@ NEARLY = 0.02
 
 SAME = 1e-14
 """Relative difference of two transition matrices that counts as rounding (either side): after
-`SLOW_DEEPEST` steps it is 1e-10, and a comparison has a margin of 1e-8."""
+`SLOW_DEPTH` steps it is 1e-10, and a comparison has a margin of 1e-8."""
 
 _CALL = 100_000
 """What a comparison costs besides, in products."""
 
 
 @dataclass(slots=True)
-class _DeepSide:
+class _SparseSide:
     """One side of a target, read outwards, with room for up to ``depth`` records.
 
     ``laws[m]`` (k, m + 1) is Pr[count of m records = j | x] for the rooms m that are kept;
@@ -240,12 +230,12 @@ class _DeepSide:
         """Return the labelled law at the depth of a side that is cut there, None elsewhere."""
         return self.cuts.get(room) if room == self.depth else None
 
-    def nearer(self, depth: int) -> "_DeepSide":
+    def nearer(self, depth: int) -> "_SparseSide":
         """Return the side cut at a lesser depth; what follows keeps to the same bounds."""
         ends = np.array([self.down[: depth + 1], self.up[: depth + 1]])
         ends[:, -1] = self.down[-1], self.up[-1]
         laws = {room: law for room, law in self.laws.items() if room < depth}
-        return _DeepSide(laws, ends[0], ends[1], {depth: self.cuts[depth]})
+        return _SparseSide(laws, ends[0], ends[1], {depth: self.cuts[depth]})
 
 
 def slow_distance(
@@ -264,14 +254,14 @@ def slow_distance(
     # steps that differ by rounding move the log of a probability by far less than the margin
     alike = bool(np.allclose(backward, forward, rtol=SAME, atol=0.0))
     depth, power = FIRST, np.linalg.matrix_power(forward, FIRST)
-    while depth <= SLOW_DEEPEST:
+    while depth <= SLOW_DEPTH:
         whole = length is not None and length <= 2 * depth
         if not whole and np.ptp(power, axis=0).max() > MIXED:
             depth, power = 2 * depth, power @ power
             continue
         most = length - 1 if whole and length is not None else depth
-        right = _side(forward, marks, most, cut=not whole)
-        left = right if alike else _side(backward, marks, most, cut=not whole)
+        right = _sparse_side(forward, marks, most, cut=not whole)
+        left = right if alike else _sparse_side(backward, marks, most, cut=not whole)
         if left is not None and right is not None:
             search = _BoxSearch(left, right, marks)
             wanted = [(int(x), int(other)) for x, other in pairs if x < other]
@@ -285,26 +275,20 @@ def slow_distance(
     return math.inf
 
 
-def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _DeepSide | None:
+def _sparse_side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _SparseSide | None:
     """Return one side, or None if the depth does not suffice or a probability is too small."""
     size, gap = len(kernel), max(1, depth // STORED)
-    law = np.zeros((size, size, depth + 1))  # (target's value, last state, count)
-    law[range(size), range(size), 0] = 1.0
     laws: dict[int, Array] = {}
     cuts: dict[int, Array] = {}
     ends = np.zeros((2, depth + 1, size, size), dtype=np.int64)  # (down or up, room, k, k)
-    for room in range(depth + 1):
-        if room:
-            moved = np.einsum("xvj,vw->xwj", law, kernel)
-            law = np.zeros_like(law)
-            law[:, ~marks] = moved[:, ~marks]
-            law[:, marks, 1:] = moved[:, marks, :-1]
+    # (target's value, last state, count)
+    for room, law in enumerate(joint_counts(repeat(kernel, depth), marks)):
         if cut and room in (depth // 8, depth // 4, depth // 2, depth):
-            cuts[room] = law[:, :, : room + 1]
+            cuts[room] = law
         if room % gap and room != depth:
             continue
-        laws[room] = law.sum(axis=1)[:, : room + 1]
-        ends[:, room] = _apart(laws[room])
+        laws[room] = law.sum(axis=1)
+        ends[:, room] = _separations(log(laws[room]))
     if (law[law > 0] < FAINT).any():
         return None
     kept = np.array(sorted(laws))
@@ -313,34 +297,38 @@ def _side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _DeepSide | 
         near = kept[far <= gap]
         ends[:, room] = (ends[:, near] + np.abs(near - room)[:, None, None]).min(axis=1)
         ends[:, room][:, range(size), range(size)] = 0
-    side = _DeepSide(laws, ends[0], ends[1], cuts)
-    return _cut(side) if cut else side
+    if cut:
+        bounds = _bounds_beyond(log(cuts[depth]), *ends.max(axis=1))
+        if bounds is None:
+            return None
+        ends[:, -1] = bounds
+    return _SparseSide(laws, ends[0], ends[1], cuts)
 
 
-def _apart(law: Array) -> Ints:
-    """Return (down, up) of the counts under each pair of values, (2, k, k), from (k, count)."""
-    size, logs = len(law), log(law)
+def _separations(logs: Array) -> Ints:
+    """Return (down, up) of the counts under each pair of values, (2, k, k), from log-laws."""
+    size = len(logs)
     ends = np.zeros((2, size, size), dtype=np.int64)
     for x in range(size):
         for other in range(x):
-            found = spread(logs[x], logs[other], MARGIN)
-            ends[:, x, other], ends[:, other, x] = found, found[::-1]
+            shifts = spread(logs[x], logs[other], MARGIN)
+            ends[:, x, other], ends[:, other, x] = shifts, shifts[::-1]
     return ends
 
 
-def _cut(side: _DeepSide) -> _DeepSide | None:
-    """Return the side with bounds for every room from its depth on, by induction on the room."""
-    down, up, law = side.down.max(axis=0), side.up.max(axis=0), log(side.cuts[side.depth])
+def _bounds_beyond(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | None:
+    """Return bounds for every length from a cut on, by induction on the length, or None.
+
+    ``law`` is the labelled log-law at the cut, ``down`` and ``up`` hold for all lengths before it.
+    """
     for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
         down, up = widened(down, up)
-        found = labelled_bounds(law, down, up)
-        if found is None:
+        bounds = labelled_bounds(law, down, up)
+        if bounds is None:
             return None
-        if (found[0] <= down).all() and (found[1] <= up).all():
-            ends = np.array([side.down, side.up])
-            ends[:, -1] = down, up
-            return _DeepSide(side.laws, ends[0], ends[1], side.cuts)
-        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
+        if (bounds[0] <= down).all() and (bounds[1] <= up).all():
+            return down, up
+        down, up = np.maximum(down, bounds[0]), np.maximum(up, bounds[1])
     return None
 
 
@@ -404,7 +392,7 @@ class _Box:
 class _BoxSearch:
     """The largest distance over boxes of windows, the most promising one split first."""
 
-    def __init__(self, left: _DeepSide, right: _DeepSide, marks: Bools) -> None:
+    def __init__(self, left: _SparseSide, right: _SparseSide, marks: Bools) -> None:
         self.left, self.right, self.marks = left, right, marks
         self.effort = EFFORT
 
@@ -416,8 +404,8 @@ class _BoxSearch:
             right = self.right.nearer(less)
             left = right if self.left is self.right else self.left.nearer(less)
             nearer = _BoxSearch(left, right, self.marks)
-            found = max(nearer._window(less, less, *pair) for pair in pairs)
-            if found <= deepest * (1 + NEARLY):
+            largest = max(nearer._window(less, less, *pair) for pair in pairs)
+            if largest <= deepest * (1 + NEARLY):
                 return nearer
         return self
 
@@ -537,7 +525,7 @@ DIRECT = 128
 STUBBORN = 512
 """Most records that are compared outright where no cut gives the exact distance."""
 
-DEEPEST = 512
+MIXED_DEPTH = 512
 """Greatest distance at which a long series is cut (cost)."""
 
 SETTLED = 64
@@ -557,7 +545,7 @@ class Distance:
 
 
 @dataclass(frozen=True, slots=True)
-class _Side:
+class _LogSide:
     """One side of a target, read outwards: laws of counts up to each depth, and their spread.
 
     ``laws[m]`` (k, k, m + 1) is ln Pr[count of m records = j, last state = v | x]; ``down`` and
@@ -628,7 +616,7 @@ def _distance(
     if math.isinf(upper):
         raise MethodRefused(
             "'wasserstein' could not bound how far a record reaches in this chain (it mixes too "
-            f"slowly for windows of {SLOW_DEEPEST} records); use method='exact' or "
+            f"slowly for windows of {SLOW_DEPTH} records); use method='exact' or "
             "'exchange'"
         )
     return Distance(lower, int(upper))
@@ -725,23 +713,21 @@ def _long(
     backward = chain.reverse().transition
     upper, depth, settled = math.inf, 16, False
     few = chain.length is not None or records is not None
-    while depth <= DEEPEST and (chain.length is None or 2 * depth < chain.length):
-        left, right = (
-            _side_at_depth(kernel, marks, depth) for kernel in (backward, chain.transition)
-        )
+    while depth <= MIXED_DEPTH and (chain.length is None or 2 * depth < chain.length):
+        left, right = (_log_side(kernel, marks, depth) for kernel in (backward, chain.transition))
         if left is not None and right is not None:
-            found = _at_depth(left, right, marks, pairs, records, chain.length, depth)
+            distance = _at_depth(left, right, marks, pairs, records, chain.length, depth)
             # twice as deep told no more, where all pairs of rooms are compared
-            settled = not few and depth >= SETTLED and found >= upper
-            upper = min(upper, found)
-        enough = settled or depth * chain.size**2 >= 2 * DEEPEST
+            settled = not few and depth >= SETTLED and distance >= upper
+            upper = min(upper, distance)
+        enough = settled or depth * chain.size**2 >= 2 * MIXED_DEPTH
         if upper <= lower or (math.isfinite(upper) and enough):
             break
         depth *= 2
     return upper
 
 
-def _side_at_depth(kernel: Array, marks: Bools, depth: int) -> _Side | None:
+def _log_side(kernel: Array, marks: Bools, depth: int) -> _LogSide | None:
     """Return one side with bounds for every length, or None if the depth does not suffice."""
     size = len(kernel)
     laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
@@ -750,29 +736,13 @@ def _side_at_depth(kernel: Array, marks: Bools, depth: int) -> _Side | None:
         # (x, v, count)
         step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
         laws.append(marked(step, marks))
-    open_down = np.zeros((depth + 1, size, size), dtype=np.int64)
-    open_up = np.zeros_like(open_down)
-    for steps in range(1, depth + 1):
-        whole = log_sum(laws[steps], axis=1)  # (x, count)
-        for x in range(size):
-            for other in range(x):
-                ends = spread(whole[x], whole[other], MARGIN)
-                open_down[steps, x, other], open_up[steps, x, other] = ends
-                open_up[steps, other, x], open_down[steps, other, x] = ends
-    down, up = open_down.max(axis=0), open_up.max(axis=0)
-    for _ in range(4):  # the surplus needs the bounds that it helps to find: repeat until stable
-        down, up = widened(down, up)
-        found = labelled_bounds(laws[depth], down, up)
-        if found is None:
-            return None
-        if (found[0] <= down).all() and (found[1] <= up).all():
-            return _Side(laws, down, up, open_down, open_up)
-        down, up = np.maximum(down, found[0]), np.maximum(up, found[1])
-    return None
+    ends = np.stack([_separations(log_sum(law, axis=1)) for law in laws], axis=1)
+    bounds = _bounds_beyond(laws[depth], *ends.max(axis=1))
+    return None if bounds is None else _LogSide(laws, *bounds, *ends)
 
 
 def _at_depth(
-    left: _Side, right: _Side, marks: Bools, pairs: Ints, records: Sequence[int] | None,
+    left: _LogSide, right: _LogSide, marks: Bools, pairs: Ints, records: Sequence[int] | None,
     length: int | None, depth: int,
 ) -> float:  # fmt: skip
     """Return an upper end over all windows, cut at ``depth`` where they are longer."""
@@ -780,11 +750,11 @@ def _at_depth(
     for rooms in dict.fromkeys(_rooms(records, length, depth)):
         for x, other in pairs[pairs[:, 0] >= pairs[:, 1]]:  # mirror images are as far apart
             step = int(marks[x]) - int(marks[other])
-            cheap = _apart_at_depth(left, right, rooms, depth, x, other, step)
+            cheap = _sum_of_sides(left, right, rooms, depth, x, other, step)
             if cheap <= worst:
                 continue
-            found = _window(left, right, rooms, depth, marks, x, other)
-            worst = max(worst, cheap if found is None else min(cheap, found))
+            distance = _window(left, right, rooms, depth, marks, x, other)
+            worst = max(worst, cheap if distance is None else min(cheap, distance))
     return worst
 
 
@@ -802,8 +772,14 @@ def _rooms(
     return [(min(record, depth), min(length - 1 - record, depth)) for record in records]
 
 
-def _apart_at_depth(
-    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, x: int, other: int, step: int
+def _sum_of_sides(
+    left: _LogSide,
+    right: _LogSide,
+    rooms: tuple[int, int],
+    depth: int,
+    x: int,
+    other: int,
+    step: int,
 ) -> int:
     """Return the bound by the sides alone: their intervals add."""
     down, up = -step, step
@@ -815,7 +791,13 @@ def _apart_at_depth(
 
 
 def _window(
-    left: _Side, right: _Side, rooms: tuple[int, int], depth: int, marks: Bools, x: int, other: int
+    left: _LogSide,
+    right: _LogSide,
+    rooms: tuple[int, int],
+    depth: int,
+    marks: Bools,
+    x: int,
+    other: int,
 ) -> int | None:
     """Return the bound by matching the counts of a whole window, cut where a side is deep."""
     sides, lowest, highest = [], [], []
@@ -906,15 +888,15 @@ def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Frac
         [[Fraction(float(entry)) for entry in row] for row in chain.step(record)]
         for record in range(length - 1)
     ]
-    found: list[tuple[tuple[int, ...], Fraction]]
-    found = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
+    series_laws: list[tuple[tuple[int, ...], Fraction]]
+    series_laws = [((state,), Fraction(float(p))) for state, p in enumerate(chain.initial) if p > 0]
     for step in steps:
-        found = [
+        series_laws = [
             ((*series, state), probability * step[series[-1]][state])
-            for (series, probability), state in product(found, range(chain.size))
+            for (series, probability), state in product(series_laws, range(chain.size))
             if step[series[-1]][state]
         ]
-    return found
+    return series_laws
 
 
 def _lipschitz_distance(first: dict[float, Fraction], second: dict[float, Fraction]) -> float:
@@ -949,10 +931,10 @@ def _answer(query: AnyQuery, series: list[State]) -> float:
 
 def _added(query: Sum | Mean, series: list[State]) -> tuple[Fraction, ...]:
     """Return what the records of a series add, as they are released: rounded to the lattice."""
-    found = query.added(series, len(series))
-    if found is None:
+    terms = query.added(series, len(series))
+    if terms is None:
         raise MethodRefused(_STATES)
-    return found
+    return terms
 
 
 def _numbers(query: Linear, series: list[State]) -> list[float]:

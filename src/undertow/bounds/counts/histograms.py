@@ -1,18 +1,8 @@
-"""What a noisy histogram leaks on a Markov chain: all its counts at once, with a noise each.
+"""Leakage of a noisy histogram on a Markov chain.
 
-Far answers of a histogram, some bins much too high and all others much too low, are among the worst
-likelihoods of its DP level 2 / scale; where a chain tends to stay as it is, one of them attains the
-exchange rate. Elsewhere the worst algorithm of the level wants other states at every distance from
-the target, which no histogram can give it, and the leakage of the histogram is smaller.
-
-Given the nearest known records (or open ends) up to D steps away, the target's value fixes the law
-of the window's histogram, and the noise makes it enough to look at whole numbers: in each
-coordinate the ratio is Moebius in e^{2y/b} between them. Beyond D steps, conditioning on the record
-z at distance D bounds what is known farther out (docs, theory: noisy histograms):
-
-    loss(a, c; u, v) <= max_z [l_D(z) - l_a(u) + loss(D, c; z, v)]
-
-with l_t(z) = ln P^t(z, x) / P^t(z, x').
+Windows of up to D steps a side are enumerated, at whole answers. The record z at distance D bounds
+what lies beyond, loss(a, c; u, v) <= max_z [l_D(z) - l_a(u) + loss(D, c; z, v)] with
+l_t(z) = ln P^t(z, x) / P^t(z, x') (docs, theory: noisy histograms).
 """
 
 import math
@@ -140,9 +130,9 @@ def _side(chain: MarkovChain, steps: int, right: bool, ignorant: bool) -> _Histo
         options.append(HistogramOption(step, None))
         laws.append(np.tensordot(ends, counted, axes=(0, 1)))
         path = np.moveaxis(np.tensordot(kernel, counted, axes=(0, 1)), 0, 1)
-    found = np.stack(laws)  # (options, target, D, ..., D)
-    totals = found.reshape(len(options), size, -1).sum(axis=2)
-    return _HistogramSide(tuple(options), found / totals.reshape(*totals.shape, *(1,) * size))
+    tables = np.stack(laws)  # (options, target, D, ..., D)
+    totals = tables.reshape(len(options), size, -1).sum(axis=2)
+    return _HistogramSide(tuple(options), tables / totals.reshape(*totals.shape, *(1,) * size))
 
 
 class _Windows:
@@ -175,7 +165,7 @@ class _Windows:
         """
         noisy, size, steps = self.smooth(place), self.chain.size, self.steps
         shifts = [c for c in product(range(steps), repeat=size) if sum(c) < steps]
-        found = []
+        columns = []
         for target in range(size):
             read = []
             for shift in shifts:
@@ -183,8 +173,8 @@ class _Windows:
                 read.append(noisy[target][tuple(slice(m, m + self.top + 1) for m in moved)].ravel())
             laws = self.left.laws[lefts, target]  # (left options, D, ..., D)
             weights = laws[(slice(None), *np.array(shifts).T)]
-            found.append(np.log(weights @ np.stack(read)))
-        return found
+            columns.append(np.log(weights @ np.stack(read)))
+        return columns
 
     def losses(self) -> Array:
         """Return the loss of every window, (left options, right options, pairs)."""
@@ -210,7 +200,7 @@ class _Windows:
         more = power @ self.chain.transition
         settled = isinstance(self.chain.start, str)
         pad = 4 * pad_log(self.steps + 1, self.chain.size)
-        found = []
+        ends = []
         for near, far in ((power, more), (power.T, more.T)):
             logs, farther = (np.log(p[:, self.value] / p[:, self.other]) for p in (near, far))
             least = farther.min(axis=0)  # (pairs,)
@@ -219,8 +209,8 @@ class _Windows:
             elif self.ignorant:
                 law = self.chain.initial
                 least = np.log(law[self.value] / law[self.other]) if near is power else 0 * least
-            found.append(logs - least + pad)
-        return found[0], found[1] + 0.0
+            ends.append(logs - least + pad)
+        return ends[0], ends[1] + 0.0
 
     def leakage(self, against: Against) -> Leakage:
         """Return the interval: the worst window, and a bound on all others."""
@@ -253,17 +243,17 @@ class _Windows:
     def _possible(self) -> Bools:
         """Return which pairs of options some target of the series has; the last is *farther*."""
         length, steps = self.chain.length, self.steps
-        found = np.ones((len(self.left.options) + 1, len(self.right.options) + 1), dtype=bool)
+        values = np.ones((len(self.left.options) + 1, len(self.right.options) + 1), dtype=bool)
         if length is None:
-            found[0, 0] = False  # both sides open and empty: a series has two records at least
-            return found
+            values[0, 0] = False  # both sides open and empty: a series has two records at least
+            return values
         for row, before in enumerate(_rooms(self.left.options, steps)):
             for column, after in enumerate(_rooms(self.right.options, steps)):
                 # targets with ``before`` records to the left, and ``after`` to the right
                 low = max(before[0], length - 1 - after[1])
                 high = min(before[1], length - 1 - after[0])
-                found[row, column] = low <= high
-        return found
+                values[row, column] = low <= high
+        return values
 
     def _attack(self, row: int, column: int, pair: int) -> tuple[float, Witness]:
         """Return the attack on one window and what it attains, rounded down."""
@@ -287,8 +277,8 @@ class _Windows:
             return attained, attack  # at an answer in between
         high = np.unravel_index(int(ends.argmax()), ends.shape)
         members = tuple(state for state, end in zip(chain.states, high, strict=True) if end)
-        told = replay_count(replace(attack, output=-1), chain, members, self.scale / 2)[1]
-        return told, replace(attack, sets=((target, members),))
+        loss = replay_count(replace(attack, output=-1), chain, members, self.scale / 2)[1]
+        return loss, replace(attack, sets=((target, members),))
 
 
 def _rooms(options: tuple[HistogramOption, ...], steps: int) -> Iterator[tuple[float, float]]:

@@ -1,15 +1,8 @@
-"""Exact leakage of a count with Laplace noise on a Markov chain.
+"""Exact leakage of a count with Laplace noise on a Markov chain, by branch and bound over windows.
 
-Given the nearest known records (or open ends) on either side, the target's value x fixes the law
-of the window's count; the leakage is the largest log-ratio of two such laws after the noise, and
-the noise makes it enough to look at integer answers (the ratio is Moebius in e^{2s/b} between
-them). Windows are many, so each is first bounded by its two sides,
-
-    loss(window) <= |f(x) - f(x')| / b + loss(left) + loss(right),
-
-and only those whose bound exceeds the best value found are evaluated. The far tails of the noise
-give exact values for free; with positive correlation they meet the bound and no window is left.
-All laws are kept as logarithms: a count can be astronomically unlikely and still matter.
+A window is bounded by its two sides, loss <= |f(x) - f(x')| / b + loss(left) + loss(right), and
+only those whose bound exceeds the best value are evaluated, at integer answers. All laws are
+logarithms: an improbable count may still matter (docs, theory: noisy counts).
 """
 
 import math
@@ -328,7 +321,7 @@ class OptionSide:
     ``options`` are flat indices of (distance, column), ``real`` those that the adversary can have,
     ``edge`` those of the frontier, empty where nothing lies beyond. ``loss`` and ``joint`` bound an
     option, without and with the target, and ``far`` holds the same two for all that lies beyond;
-    ``shift`` (edge), ``wave`` and ``told`` are what the frontier's bounds add.
+    ``shift`` (edge), ``wave`` and ``hint`` are what the frontier's bounds add.
     """
 
     options: Ints
@@ -339,7 +332,7 @@ class OptionSide:
     far: tuple[float, float]
     shift: Array
     wave: float
-    told: float
+    hint: float
 
 
 class Searching(Protocol):
@@ -447,12 +440,12 @@ class PairWindows:
             )
         rows = np.flatnonzero(need)
         ends = np.flatnonzero(self.edges[0][rows])
-        found = [self._column(int(place), rows, ends) for place in columns] if rows.size else []
+        parts = [self._column(int(place), rows, ends) for place in columns] if rows.size else []
         for order, bounds in enumerate(self.bounds):
             for at, place in enumerate(columns):
                 beyond = float(bounds.left[place])
-                if beyond > goal and found:
-                    logs = [part[ends] for part in found[at]]  # (z, answers)
+                if beyond > goal and parts:
+                    logs = [part[ends] for part in parts[at]]  # (z, answers)
                     beyond = min(beyond, self._frontier(order, logs, 0))
                 search.top = max(search.top, beyond)
             if not at_edge:
@@ -460,13 +453,13 @@ class PairWindows:
             reach = bounds.right.copy()  # (left options,)
             for at, row in enumerate(rows):
                 if reach[row] > goal:
-                    logs = [np.stack([each[part][at] for each in found]) for part in (0, 1)]
+                    logs = [np.stack([each[part][at] for each in parts]) for part in (0, 1)]
                     reach[row] = min(reach[row], self._frontier(order, logs, 1))
             search.top = max(search.top, float(reach.max(initial=-np.inf)))
             most = bounds.both
-            if most > goal and found:
+            if most > goal and parts:
                 # (left z, right z, answers), flattened
-                logs = [np.stack([each[part][ends] for each in found], axis=1) for part in (0, 1)]
+                logs = [np.stack([each[part][ends] for each in parts], axis=1) for part in (0, 1)]
                 logs = [part.reshape(-1, part.shape[-1]) for part in logs]
                 most = min(most, self._frontier(order, logs, 0, 1))
             search.top = max(search.top, most)
@@ -480,12 +473,12 @@ class PairWindows:
         left, right = self.sides[0]
         states = int(search.value[self.pairs[0]]), int(search.other[self.pairs[0]])
         own = int(search.counted[states[0]]), int(search.counted[states[1]])
-        found = windows_of(
+        windows = windows_of(
             search.laws, search.rows.which[self.row], states, own, left.options[rows],
             int(right.options[place]), 1.0 / search.scale,
         )  # fmt: skip
-        search.effort -= found.work
-        most, high, back, low = found.extremes()
+        search.effort -= windows.work
+        most, high, back, low = windows.extremes()
         allowed = self.allowed[rows, place]
         for pair, losses, answers in ((self.pairs[0], most, high), (self.pairs[1], back, low)):
             losses = np.where(allowed, losses, -np.inf)
@@ -494,9 +487,9 @@ class PairWindows:
             options = int(left.options[rows[best]]), int(right.options[place])
             search.offer(float(losses[best]), self.row, pair, options, int(answers[best]))
         if self.edges[1][place]:
-            return found.logarithms(np.arange(len(rows)))
-        logs = np.full(found.one.shape, np.nan), np.full(found.one.shape, np.nan)
-        logs[0][ends], logs[1][ends] = found.logarithms(ends)
+            return windows.logarithms(np.arange(len(rows)))
+        logs = np.full(windows.one.shape, np.nan), np.full(windows.one.shape, np.nan)
+        logs[0][ends], logs[1][ends] = windows.logarithms(ends)
         return logs
 
     def _frontier(self, order: int, logs: list[Array], *sides: int) -> float:
@@ -515,18 +508,18 @@ class PairWindows:
         first = float((ratio + shift[:, None]).max())
         # by how much the likelihood varies over z, under the steadier value; and what lies beyond
         spread = min(float(np.ptp(part, axis=0).max()) for part in (one, two)) + 2 * search.pad
-        wave, told = sum(part.wave for part in parts), sum(part.told for part in parts)
-        second = float(ratio.max()) + float(drift(wave, spread + told))
+        wave, hint = sum(part.wave for part in parts), sum(part.hint for part in parts)
+        second = float(ratio.max()) + float(drift(wave, spread + hint))
         return min(first, second) + 2 * search.pad
 
 
 EFFORT = 4_000_000_000
 """Multiplications spent on windows before the remaining ones keep their bound."""
 
-_LONG = 20_000
+_LONGEST_WALK = 20_000
 """Most steps of the power iteration behind a lower end (cost)."""
 
-_ROUNDS_WINDOWS = 6
+_HINT_ROUNDS = 6
 """How often a bound that depends on itself is improved."""
 
 _KNOWN, _EMPTY, _OPEN = 0, 1, 2
@@ -646,7 +639,7 @@ class WindowSearch:
                         ends = ends[side.edge % self.laws.law.shape[2]]
                         ends = ends[:, [self.value[pair], self.other[pair]]]
                         wave = float((ends.max(axis=0) - ends.min(axis=0)).min())
-                        worst = table[side.edge].max() + drift(side.wave, wave + side.told)
+                        worst = table[side.edge].max() + drift(side.wave, wave + side.hint)
                         shifted = (table[side.edge] + side.shift).max()
                         far.append(min(float(worst), float(shifted)))
                     own = sign * float(self.step[pair])
@@ -750,7 +743,7 @@ class WindowSearch:
         room = length - 1 - position if side else position
         tilted = kernel * np.exp(rate * self.counted - max(rate, 0.0))  # (k, k)
         message = weights / weights.max()
-        for _ in range(min(room, _LONG)):
+        for _ in range(min(room, _LONGEST_WALK)):
             moved = tilted @ message
             moved = moved / moved.max()
             settled = np.abs(moved - message).max() <= 4 * ROUNDOFF
@@ -785,13 +778,13 @@ class WindowSearch:
         """Return what the count of a record and all beyond it on a side tells about that record.
 
         The largest loss of one side with its target: inside the sweep, or beyond its frontier,
-        which again depends on what is told. inf where every record has a side of its own.
+        which again depends on this bound. inf where every record has a side of its own.
         """
         if len(self.side_laws.weights) > 2:
             return math.inf
         if which in self.hints:
             return self.hints[which]
-        laws, steps, told = self.laws, self.side_laws.steps, math.inf
+        laws, steps, hint = self.laws, self.side_laws.steps, math.inf
         joint = laws.joint[:, which]  # (T + 1, k + 1, P)
         inside = joint[:, -1] if self.rows.last.max() == 0 else joint
         inside = inside.reshape(-1, joint.shape[-1]).max(axis=0)  # (P,)
@@ -802,11 +795,11 @@ class WindowSearch:
         wave = np.where(np.isnan(wave), 0.0, wave).max(axis=-1)
         wave = np.minimum(wave[self.value], wave[self.other]) + 2 * self.pad  # (P,)
         spread = self.spread[which]  # (P,); inf where the supports have not merged
-        for _ in range(_ROUNDS_WINDOWS):
-            beyond = np.where(np.isinf(spread), 0.0, edge) + drift(spread, wave + told)
-            told = max(0.0, float(np.maximum(inside, beyond).max())) + 4 * self.pad
-        self.hints[which] = told
-        return told
+        for _ in range(_HINT_ROUNDS):
+            beyond = np.where(np.isinf(spread), 0.0, edge) + drift(spread, wave + hint)
+            hint = max(0.0, float(np.maximum(inside, beyond).max())) + 4 * self.pad
+        self.hints[which] = hint
+        return hint
 
     def _beyond(self, row: int, side: int) -> bool:
         """Return whether the adversary has options beyond the sweep."""
@@ -931,9 +924,9 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     if math.isfinite(cap):
         level = searched(min(LEVELS[1], steps), -math.inf)
         level.run(lambda: cap)
-        found = _conclude(level, chain, against, cap)
-        if found.closed:
-            return found
+        bracket = _conclude(level, chain, against, cap)
+        if bracket.closed:
+            return bracket
     best, upper, effort = last, cap, EFFORT
     if not isinstance(against, Adversary) and (last is None or last.doubt):
         for fewer in LEVELS:
@@ -959,13 +952,13 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
         last.run(ceiling)
         best = last if best is None or last.window else best
         upper = min(upper, _upper(last, chain))
-        found = _conclude(best, chain, against, upper)
-        if isinstance(against, Adversary) or found.closed or last.effort <= 0:
-            return found
+        bracket = _conclude(best, chain, against, upper)
+        if isinstance(against, Adversary) or bracket.closed or last.effort <= 0:
+            return bracket
         before = steps  # open sides settle more slowly than the chain mixes
         steps = deepest_steps(chain, min(2 * steps, most))
         if steps <= before or math.isinf(upper):
-            return found
+            return bracket
         last = searched(steps)
 
 
@@ -1006,9 +999,9 @@ def _search(
         -math.inf if floor is None else floor, floor is not None,
     )  # fmt: skip
     named = frozenset(state for state, mark in zip(chain.states, marks, strict=True) if mark)
-    asked = ("count", (scale, named, "series"), chain, against, 1)
+    request = ("count", (scale, named, "series"), chain, against, 1)
     # stopped, it has its best window to show, and proves nothing
-    progress.attained(asked, lambda: _conclude(search, chain, against, math.inf).lower)
+    progress.attained(request, lambda: _conclude(search, chain, against, math.inf).lower)
     search.glance()
     return search
 

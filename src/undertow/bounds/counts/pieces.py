@@ -1,9 +1,8 @@
-"""Exact leakage of a noisy count of any one window of a series that follows a Markov chain.
+"""Exact leakage of a noisy count of one window of a series that follows a Markov chain.
 
-A count of a window is no function of the whole count, the attacker may know records outside the
-window, and the target may lie outside it. The supremum is over the windows of the endless series,
-all targets and all that may be known; a series of any length is a part of the endless one. The
-attack that attains the lower end is evaluated again here by plain sums over the records.
+The attacker may know records outside the window, and the target may lie outside it. The supremum
+is over all windows of the endless series; the attack behind the lower end is evaluated again by
+plain sums over the records (docs, theory: noisy counts of windows).
 """
 
 import math
@@ -16,6 +15,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against
 from undertow.bounds.counts.laplace import informed_count
+from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.sides import (
     Bools,
@@ -123,7 +123,7 @@ def build_sides(
         weights, real = _weights(chain, against, right, powers)
         if weights[weights > 0].min() < RAREST:
             return None
-        counts = _counts(_outwards(chain, right), np.array(counted), steps)
+        counts = tuple(joint_counts([_outwards(chain, right)] * steps, np.array(counted)))
         masses = np.array([table.sum(axis=2) for table in counts])  # (m, target, outermost)
         far = powers[-1] if right else powers[-1].T
         # a known record, or the beginning, may come after any number of uncounted ones
@@ -165,18 +165,6 @@ def empty_side(size: int) -> WindowSide:
     weights, real = np.ones((1, 1, size)), np.ones((1, 1), dtype=bool)
     counts = (np.eye(size)[:, :, None],)
     return WindowSide(counts, np.eye(size)[None], weights, real, none, none[:, 0], every=False)
-
-
-def _counts(kernel: Array, counted: Bools, steps: int) -> tuple[Array, ...]:
-    """Return the joint laws of the m-th record and the count of the first m, for m = 0 .. T."""
-    tables = [np.eye(len(kernel))[:, :, None]]
-    for _ in range(steps):
-        moved = np.einsum("xyj,yz->xzj", tables[-1], kernel)  # (target, next, count)
-        grown = np.zeros((*moved.shape[:2], moved.shape[2] + 1))
-        grown[:, counted, 1:] = moved[:, counted]
-        grown[:, ~counted, :-1] = moved[:, ~counted]
-        tables.append(grown)
-    return tuple(tables)
 
 
 def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:
@@ -336,7 +324,7 @@ class Group:
         `losses` for them; on the other side only what the adversary can really have counts.
         ``hints`` bound what the count of z and all beyond it tells about z, left and right.
         """
-        size, told = len(self.tables), 0.0
+        size, hint = len(self.tables), 0.0
         shift, sway = np.zeros((1,) * 5), np.zeros((len(pairs), 1, 1, 1, 1))
         ends = tuple(2 + 2 * end for end in (0, 1) if frontier[end])
         for end, (side, part) in enumerate(zip(self.sides, columns, strict=True)):
@@ -347,14 +335,14 @@ class Group:
                 moved[:, :size] = side.shift[pairs]
                 shape = (len(pairs), 1, -1, 1, 1) if end == 0 else (len(pairs), 1, 1, 1, -1)
                 shift = _sum(shift, moved.reshape(shape))
-                told += hints[end] if self.counts[end] == side.steps else 0.0
+                hint += hints[end] if self.counts[end] == side.steps else 0.0
                 sway = sway + side.sway[pairs][:, None, None, None, None]
             loss = np.where(rows[:, :, None, None] if end == 0 else rows, loss, -np.inf)
         # the first bound of the module: (P, C, R, C, R)
         first = _sum(loss, shift).max(axis=ends, keepdims=True)
         wave = self._oscillation(columns, ends)  # (target, C, R, C, R)
         with np.errstate(over="ignore", invalid="ignore"):
-            spread = np.minimum(wave[value], wave[other]) + told + self.pad
+            spread = np.minimum(wave[value], wave[other]) + hint + self.pad
             slope = np.sinh(sway / 2) * np.sinh(spread / 2)
             # the second bound, o = sway and r = spread
             second = loss.max(axis=ends, keepdims=True) + np.log1p(slope)
@@ -416,7 +404,7 @@ class PieceSearch:
         self.chain, self.counted, self.against, self.cap = chain, counted, against, cap
         self.rate = 1.0 / scale
         self.value, self.other = ordered_pairs(chain.size)
-        self.found: FoundWindow | None = None
+        self.window: FoundWindow | None = None
         self.best, self.top = 0.0, cap
         self.slack, self.effort = 0.0, EFFORT
 
@@ -427,8 +415,8 @@ class PieceSearch:
 
     def run(self) -> None:
         """Find the best window, and a top as close to it as the effort allows."""
-        for found in far_answers(self.chain, self.counted, self.against, self.rate):
-            self.offer(found)
+        for window in far_answers(self.chain, self.counted, self.against, self.rate):
+            self.offer(window)
         for self.slack in TOLERANCES:
             if self.cap <= self.goal:
                 return
@@ -438,10 +426,10 @@ class PieceSearch:
             if self.top <= self.goal or hopeless:
                 return
 
-    def offer(self, found: FoundWindow) -> None:
+    def offer(self, window: FoundWindow) -> None:
         """Keep the window if it is the best so far."""
-        if found.loss > self.best and math.isfinite(found.loss):
-            self.best, self.found = found.loss, found
+        if window.loss > self.best and math.isfinite(window.loss):
+            self.best, self.window = window.loss, window
 
     def _sweep(self) -> tuple[float, bool]:
         """Sweep further and further out, until nothing is in doubt or the effort is spent.
@@ -592,9 +580,9 @@ class _Level:
                 if place is not None and not counted:
                     best = np.unravel_index(int(loss[row].argmax()), loss[row].shape)
                     near, far = (0, *place), (count, int(best[0]), int(best[1]))
-                    found = (near, far) if right else (far, near)
+                    sides = (near, far) if right else (far, near)
                     search.offer(
-                        FoundWindow(float(loss[row][best]), int(pair), *found, outside=True)
+                        FoundWindow(float(loss[row][best]), int(pair), *sides, outside=True)
                     )
         return most
 
@@ -642,14 +630,14 @@ class _Level:
         columns = np.flatnonzero(need.any(axis=(0, 2))), np.flatnonzero(need.any(axis=(0, 1)))
         group = Group(self.sides, counts, self.marks, search.rate)
         loss = group.losses(columns, value, other)  # (P, C, R, C, R)
-        asked = need[np.ix_(pairs, *columns)]  # (P, C, C)
+        request = need[np.ix_(pairs, *columns)]  # (P, C, C)
         real = [side.real[part] for side, part in zip(self.sides, columns, strict=True)]
         true = np.where(real[0][:, :, None, None] & real[1], loss, -np.inf)  # (P, C, R, C, R)
         best = np.unravel_index(int(true.argmax()), true.shape)
         pair, at, row, to, end = (int(part) for part in best)
         self.top = max(self.top, float(true[best]) + group.pad)
-        found = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
-        search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *found, outside=False))
+        places = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
+        search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *places, outside=False))
         edges = [
             np.flatnonzero(part == side.frontier(count))
             for part, side, count in zip(columns, self.sides, counts, strict=True)
@@ -668,7 +656,7 @@ class _Level:
             cut = columns[0][rows], columns[1][cols]
             part = loss[:, rows][:, :, :, cols]  # (P, C, R, C, R), on the frontier
             bound = group.beyond(ends, cut, part, value, other, pairs, self.hints)
-            bound = np.where(asked[:, rows][:, :, cols], bound, -np.inf)  # (P, C, C)
+            bound = np.where(request[:, rows][:, :, cols], bound, -np.inf)  # (P, C, C)
             if all(ends):
                 table[pairs] = bound[:, 0, 0]
             else:
@@ -724,9 +712,9 @@ def window_leakage(
     if not cheap and search.top > (1 + CLOSE) * search.best:
         cap = exchange_leakage(up(1 / scale), endless, against).upper
     upper = min(upper, cap)
-    if search.found is None:
+    if search.window is None:
         return _leakage(0.0, upper, against, None)
-    witness = _witness(search.found, search, endless)
+    witness = _witness(search.window, search, endless)
     names = [state for state, mark in zip(endless.states, marks, strict=True) if mark]
     witness, lower = replay_window(witness, endless, names, scale)
     return _leakage(max(lower, 0.0), upper, against, witness)
@@ -738,10 +726,10 @@ _leakage = partial(
 )  # fmt: skip
 
 
-def _witness(found: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Witness:
+def _witness(attack: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Witness:
     """Return the attack on the first records of the series where it can take place."""
     known: dict[int, int] = {}
-    before, column, row = found.left
+    before, column, row = attack.left
     first = 0  # of the window, or the target's place where no record is counted before it
     if column and row == chain.size:
         first = column - 1
@@ -750,14 +738,14 @@ def _witness(found: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Wit
         known[place] = row
         first = place + column
     target = first + before
-    after, column, row = found.right
+    after, column, row = attack.right
     if column:
         known[target + after + column] = row
     window = first, target + after + 1
-    if found.outside:
+    if attack.outside:
         window = (target + 1, window[1]) if after else (first, target)
     last = max([target, window[1] - 1, *known])
-    values = search.value[found.pair], search.other[found.pair]
+    values = search.value[attack.pair], search.other[attack.pair]
     return witnessed(chain, target, max(last + 1, 2), known, values, window=window)
 
 
@@ -777,12 +765,12 @@ def replay_window(
     """
     first, end = witness.window or (0, witness.length)
     marks = np.array([state in counted for state in chain.states])
-    found = [(0, _far(witness, chain, (first, end), (0.0 - marks) / scale))]
-    found.append((end - first, _far(witness, chain, (first, end), (marks - 1.0) / scale)))
+    tails = [(0, _far(witness, chain, (first, end), (0.0 - marks) / scale))]
+    tails.append((end - first, _far(witness, chain, (first, end), (marks - 1.0) / scale)))
     if end - first <= LONGEST:
         ratio = _near(witness, chain, (first, end), marks, scale)
-        found.append((int(ratio.argmax()), float(ratio.max())))
-    output, loss = max(found, key=lambda entry: entry[1])
+        tails.append((int(ratio.argmax()), float(ratio.max())))
+    output, loss = max(tails, key=lambda entry: entry[1])
     # four sums of non-negative terms over the records, then over the answers with their noise
     answers = min(end - first, LONGEST) + 1
     sums = witness.length * (chain.size + 4) + 2 * answers + 2 * (answers + 1) / scale + 16

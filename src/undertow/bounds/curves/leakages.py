@@ -15,13 +15,20 @@ from typing import TYPE_CHECKING
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.counts.gaussian import CountWindows, choose_reach, count_windows
-from undertow.bounds.curves.sweep import Polygon, one_sided_value, polygon_of_lines
-from undertow.bounds.gaussian.leakages import Statistic, asked
+from undertow.bounds.counts.gaussian import threshold, window_divergences
+from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
+from undertow.bounds.curves.sweep import (
+    Polygon,
+    concave_nodes,
+    one_sided_value,
+    polygon_of_lines,
+)
+from undertow.bounds.gaussian.leakages import Statistic, statistic_of
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
 from undertow.certificate import Leakage, ValidFor, Witness, check_order
 from undertow.curves import ConcentratedCurve, Curve, GaussianCurve
 from undertow.errors import EffortSpent, NotSupported
+from undertow.guarantees import Guarantee
 from undertow.mechanisms import (
     Gaussian,
     LocalMechanism,
@@ -73,7 +80,7 @@ _NODES = 161
 _ERROR = 1e-9, 1e-13
 """What a value is taken to be too large by, relatively and absolutely: more than it rounds."""
 
-_TIGHT = 1e-6
+_POLYGON_WIDTH = 1e-6
 """Relative width at which the search ends (lower side)."""
 
 
@@ -94,14 +101,14 @@ def attained(curve: Curve, chain: MarkovChain, delta: float) -> tuple[float, Wit
         return 0.0, None
     steps = min(_FAR, (reduced.length or _FAR + 1) - 1)
     kernels = [reduced.transition] * steps
-    found = [
+    attacks = [
         (_largest(inner, kernels, int(a), int(b), delta), (int(a), int(b)))
         for a, b in zip(*ordered_pairs(reduced.size), strict=True)
         if min(reduced.initial[a], reduced.initial[b]) > 0
     ]
-    if not found or not steps:
+    if not attacks or not steps:
         return 0.0, None
-    value, pair = max(found)
+    value, pair = max(attacks)
     length = reduced.length or steps + 1
     return down(value), witnessed(reduced, 0, length, {}, pair) if value > 0 else None
 
@@ -110,8 +117,8 @@ def _largest(curve: Polygon, kernels: list[Array], a: int, b: int, delta: float)
     """Return the largest epsilon at which the best test still gains more than ``delta``."""
 
     def gains(epsilon: float) -> bool:
-        found = one_sided_value(curve, kernels, a, b, math.exp(epsilon))
-        return found * (1 - _ERROR[0]) - _ERROR[1] > delta
+        value = one_sided_value(curve, kernels, a, b, math.exp(epsilon))
+        return value * (1 - _ERROR[0]) - _ERROR[1] > delta
 
     if not gains(0.0):
         return 0.0
@@ -120,7 +127,7 @@ def _largest(curve: Polygon, kernels: list[Array], a: int, b: int, delta: float)
         low, high = high, 2 * high
         if high > 500:
             return low
-    while high - low > _TIGHT * high:
+    while high - low > _POLYGON_WIDTH * high:
         middle = (low + high) / 2
         low, high = (middle, high) if gains(middle) else (low, middle)
     return low
@@ -150,29 +157,18 @@ def _chords(mu: float) -> Polygon | None:
     u, g = u[keep], np.maximum(u[keep], g[keep] * (1 - spent))
     if len(u) < 3:
         return None
-    return Polygon(*_hull([(0.0, 0.0), *zip(u.tolist(), g.tolist(), strict=True), (1.0, 1.0)]))
-
-
-def _hull(points: list[tuple[float, float]]) -> tuple[list[float], list[float]]:
-    """Return the nodes and values of the least concave polygon above points that rise."""
-    kept: list[tuple[float, float]] = []
-    for u, g in points:
-        # a point below the chord of its neighbours goes
-        while len(kept) > 1 and (g - kept[-1][1]) * (kept[-1][0] - kept[-2][0]) >= (
-            kept[-1][1] - kept[-2][1]
-        ) * (u - kept[-1][0]):
-            kept.pop()
-        kept.append((u, g))
-    return [u for u, _ in kept], [g for _, g in kept]
+    places, values = [0.0, *u.tolist(), 1.0], [0.0, *g.tolist(), 1.0]
+    hull = concave_nodes(places, values)
+    return Polygon([places[node] for node in hull], [values[node] for node in hull])
 
 
 Rate = Callable[[float], float]
 """The upper end of what all algorithms of a DP level leak."""
 
-_TIGHT_CLOSED = 1e-12
+_CLOSED_WIDTH = 1e-12
 """Relative width at which the search for the level ends (upper side)."""
 
-_BEYOND = 1e6
+_LARGEST_LEVEL = 1e6
 """Level of a guarantee beyond which none is looked for (upper side)."""
 
 
@@ -211,8 +207,8 @@ def closed_epsilon(curve: Curve, rate: Rate, delta: float) -> Exchanged:
     ``delta`` is searched. A handful of pure leakages.
 
     >>> from undertow.curves import PointCurve
-    >>> found = closed_epsilon(PointCurve(((1.0, 1e-6),)), lambda e: 2 * e, 4e-6)
-    >>> found.epsilon, round(found.delta * 1e6, 6)
+    >>> exchange = closed_epsilon(PointCurve(((1.0, 1e-6),)), lambda e: 2 * e, 4e-6)
+    >>> exchange.epsilon, round(exchange.delta * 1e6, 6)
     (2.0, 3.718282)
     """
 
@@ -222,9 +218,9 @@ def closed_epsilon(curve: Curve, rate: Rate, delta: float) -> Exchanged:
 
     corners = curve.corners()
     if corners:
-        kept = [found for found in map(at, corners) if found.delta <= delta]
+        kept = [point for point in map(at, corners) if point.delta <= delta]
         if kept:
-            return min(kept, key=lambda found: found.epsilon)
+            return min(kept, key=lambda point: point.epsilon)
         return Exchanged(math.inf, delta, corners[-1])
     return _least(at, curve.epsilon(delta), delta)
 
@@ -234,18 +230,18 @@ def _least(at: Callable[[float], Exchanged], start: float, delta: float) -> Exch
     if math.isinf(start):
         return Exchanged(math.inf, delta, start)
     high = max(start, 1e-12)
-    found = at(high)
+    point = at(high)
     low = high / 2
-    while found.delta > delta and math.isfinite(found.epsilon) and high < _BEYOND:
+    while point.delta > delta and math.isfinite(point.epsilon) and high < _LARGEST_LEVEL:
         low, high = high, 1.5 * high
-        found = at(high)
-    if found.delta > delta or math.isinf(found.epsilon):
+        point = at(high)
+    if point.delta > delta or math.isinf(point.epsilon):
         return Exchanged(math.inf, delta, high)
-    below, above = at(low), found
+    below, above = at(low), point
     if below.delta <= delta:
         return below
     for turn in range(200):
-        if high - low <= _TIGHT_CLOSED * high:
+        if high - low <= _CLOSED_WIDTH * high:
             break
         level = _between(low, high, below.delta, above.delta, delta, turn)
         tried = at(level)
@@ -262,7 +258,7 @@ def _between(low: float, high: float, top: float, bottom: float, delta: float, t
     if turn % 3 == 2 or not 0 < bottom < top < math.inf:
         return middle
     share = (math.log(top) - math.log(delta)) / (math.log(top) - math.log(bottom))
-    aside = 0.4 * _TIGHT_CLOSED * high * (-1 if turn % 2 else 1)
+    aside = 0.4 * _CLOSED_WIDTH * high * (-1 if turn % 2 else 1)
     level = low + share * (high - low) + aside
     return level if low < level < high else middle
 
@@ -308,10 +304,14 @@ def largest_parameter(curve: Callable[[float], Curve], level: float, delta: floa
 Pure = Callable[[Mechanism], Leakage]
 """What proves the pure leakage of a mechanism on the model in question."""
 
-_TIGHT_LEAKAGES = 1e-10
+_WINDOW_WIDTH = 1e-10
 """Relative width at which the search for a level along exact counts ends (both sides)."""
 
-_ABSURD = 1e6
+_ETA = 1e-4
+"""Share of a level that sides beyond the reach may cost (upper side): they are never the worst, so
+that this is not what a plan pays."""
+
+_LARGEST_NUMBER = 1e6
 """A level, and a share of a sigma, beyond which nobody looks."""
 
 _POINTS = 12
@@ -344,28 +344,29 @@ def at_delta(
     proof compares two laws of the records, and asks nothing of them.
     """
     if isinstance(mechanism, LocalMechanism | MetricDP):
-        return replace(pure(mechanism), delta=delta, lower=0.0, witness=None)
+        return replace(pure(mechanism).upper_only(), delta=delta)
     curve = mechanism.curve(model.length)
+    unit = mechanism.unit if isinstance(mechanism, PureDP | Guarantee) else "record"
     if not delta:
-        return pure(PureDP(_pure_level(mechanism, curve), getattr(mechanism, "unit", "record")))
-    if getattr(mechanism, "unit", "record") == "person":
+        return pure(PureDP(_pure_level(mechanism, curve), unit))
+    if unit == "person":
         person = pure(PureDP(1.0, "person"))  # refuses a model whose records are persons
         return replace(
             person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=_own_points(curve)
         )
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
-    found = [closed_leakage(curve, rate, delta, against)]
+    answers = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
-        found.append(replace(pure(mechanism), delta=delta, lower=0.0, witness=None))
+        answers.append(replace(pure(mechanism).upper_only(), delta=delta))
     points, more = closed_points(curve, rate), tuple[str, ...]()
     try:
         if not closed:
             for leak in _searched(mechanism, curve, model, against, delta, valid_for):
-                found.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
+                answers.append(leak)  # noqa: PERF402  (each is kept though the next needs too much)
     except EffortSpent:  # what was proved by then holds
         more = (SPENT,)
-    reached = max(found, key=lambda leak: leak.lower)
-    proved = min(found, key=lambda leak: leak.upper).with_assumptions(more)
+    reached = max(answers, key=lambda leak: leak.lower)
+    proved = min(answers, key=lambda leak: leak.upper).with_assumptions(more)
     check_order(reached, proved)
     points = (*points, (proved.upper, delta))
     return replace(
@@ -421,8 +422,8 @@ def closed_leakage(curve: Curve, rate: Rate, delta: float, against: Against) -> 
 
     ``rate`` gives the upper end of what all algorithms of a DP level leak.
     """
-    found = closed_epsilon(curve, rate, delta)
-    return _stated("closed", 0.0, found.epsilon, delta, against, f"Theorem 1 ({_THEORY})")
+    epsilon = closed_epsilon(curve, rate, delta)
+    return _stated("closed", 0.0, epsilon.epsilon, delta, against, f"Theorem 1 ({_THEORY})")
 
 
 def closed_points(curve: Curve, rate: Rate) -> tuple[tuple[float, float], ...]:
@@ -485,8 +486,8 @@ def sweep_leakage(
     """
     from undertow.bounds.curves.sweep import sweep_epsilon
 
-    found = known or sweep_epsilon(sweep_shape(curve), chain, delta, against)
-    return _stated("sweep", 0.0, found, delta, against, f"Theorems 3 to 5 ({_THEORY})")
+    epsilon = known or sweep_epsilon(sweep_shape(curve), chain, delta, against)
+    return _stated("sweep", 0.0, epsilon, delta, against, f"Theorems 3 to 5 ({_THEORY})")
 
 
 def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWindows:
@@ -499,7 +500,9 @@ def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWind
         )
     wanted = [reduced.index(state) for state in noise.query.named if state in reduced.states]
     counted = np.isin(np.arange(reduced.size), wanted)
-    return count_windows(reduced, counted, choose_reach(reduced, epsilon))
+    cost = _ETA * epsilon
+    reach = window_reach(reduced, cost, cost, ENTRIES, "method='sweep' or 'closed'")
+    return count_windows(reduced, counted, reach)
 
 
 def count_leakage(
@@ -515,10 +518,10 @@ def count_leakage(
     low, high = least(
         windows, delta, lambda epsilon: (noise.sigma, epsilon), start, close=guess is not None
     )
-    found = windows.delta(noise.sigma, high, decide=delta)
-    witness = windows.witness(found.where, windows.threshold(found.where, noise.sigma, high))
-    told = _stated("exact", down(low), up(high), delta, "any", _THEORY)
-    return replace(told, witness=witness, valid_for="series")
+    bracket = window_divergences(windows, noise.sigma, high, decide=delta)
+    witness = windows.witness(bracket.where, threshold(windows, bracket.where, noise.sigma, high))
+    leak = _stated("exact", down(low), up(high), delta, "any", _THEORY)
+    return replace(leak, witness=witness, valid_for="series")
 
 
 def least(
@@ -536,12 +539,16 @@ def least(
     it. Bisection over the windows that lead, then a look at all of them; whoever leads there joins.
     ``close`` says that ``start`` is as good as the answer.
     """
-    leaders, low, high = windows.delta(*place(start), decide=delta).leaders, 0.0, start
+    leaders, low, high = (
+        window_divergences(windows, *place(start), decide=delta).leaders,
+        0.0,
+        start,
+    )
 
     def keeps(number: float) -> bool:
-        return windows.delta(*place(number), leaders, delta).upper <= delta
+        return window_divergences(windows, *place(number), leaders, delta).upper <= delta
 
-    step, width = (1e-6 if close else 0.5), (_TIGHT_LEAKAGES if close else 1e-4)
+    step, width = (1e-6 if close else 0.5), (_WINDOW_WIDTH if close else 1e-4)
     if close and keeps(high):  # look for the first number below that does not
         while low == 0.0 and step < 1:
             below = high * (1 - step)
@@ -549,18 +556,20 @@ def least(
     while True:
         while not keeps(high):
             low, high, step = high, (1 + step) * high, min(0.5, 8 * step)
-            if high > _ABSURD:
+            if high > _LARGEST_NUMBER:
                 raise NotSupported("nothing certified could be found for this noise and delta")
         while high - low > width * high:
             middle = (low + high) / 2
             low, high = (low, middle) if keeps(middle) else (middle, high)
-        found = windows.delta(*place(high), decide=delta)
-        done, width, step = width == _TIGHT_LEAKAGES, _TIGHT_LEAKAGES, 1e-8
-        if found.upper <= delta and done:
-            attained = low and windows.delta(*place(low), leaders, delta).lower > delta
+        bracket = window_divergences(windows, *place(high), decide=delta)
+        done, width, step = width == _WINDOW_WIDTH, _WINDOW_WIDTH, 1e-8
+        if bracket.upper <= delta and done:
+            attained = (
+                low and window_divergences(windows, *place(low), leaders, delta).lower > delta
+            )
             return low if attained else 0.0, high
-        joined = np.union1d(leaders, found.leaders)
-        if found.upper > delta and len(joined) == len(leaders):
+        joined = np.union1d(leaders, bracket.leaders)
+        if bracket.upper > delta and len(joined) == len(leaders):
             high *= 1 + 1e-8  # nobody new leads: rounding alone is in the way
         leaders = joined
 
@@ -603,12 +612,12 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     >>> round(leak.upper, 4), leak.method
     (1.0938, 'exact')
     """
-    question = asked(mechanism.query, model, against)  # type: ignore[arg-type]
+    question = statistic_of(mechanism.query, model, against)  # type: ignore[arg-type]
     move = record_mu(question, mechanism, model, against)
     upper = GaussianCurve(move.upper).epsilon(delta)
     lower, witness = 0.0, None
     if move.lower > 0 and isinstance(model, MultivariateGaussian):
-        lower = min(_records_least(move.lower, delta), upper)
+        lower = min(_attained_epsilon(move.lower, delta), upper)
         mean, half = [float(m) for m in model.mean], question.spread / 2
         centre, known = mean[move.target], tuple((k, mean[k]) for k in move.known)
         witness = Witness(move.target, model.length, known, centre + half, centre - half)
@@ -619,7 +628,7 @@ def record_leakage(mechanism: Gaussian, model: object, against: Against, delta: 
     )  # fmt: skip
 
 
-def _records_least(mu: float, delta: float) -> float:
+def _attained_epsilon(mu: float, delta: float) -> float:
     """Return the leakage of mu-GDP at a delta, rounded down."""
     return max(0.0, down(GaussianCurve(mu).epsilon(delta * (1 + 1e-9)), 64) * (1 - 1e-9))
 
@@ -636,26 +645,26 @@ def record_mu(question: Statistic, noise: Gaussian, model: object, against: Agai
     if not one or not isinstance(model, MultivariateGaussian) or model.length > _FEW:
         return whole
     weights = np.asarray(query.weights, dtype=np.float64)  # type: ignore[union-attr]
-    found = [
+    moves = [
         (_mu(model, weights, target, known, noise.sigma, float(moved)), target, known)
         for target, known in _adversaries(model.length, against)
     ]
-    (lower, _), target, known = max(found, key=lambda each: each[0][0])
-    upper = max(ends[1] for ends, _, _ in found)
+    (lower, _), target, known = max(moves, key=lambda each: each[0][0])
+    upper = max(ends[1] for ends, _, _ in moves)
     return _Move(lower, min(upper, whole.upper), target, known)
 
 
 def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, ...]]]:
     if isinstance(against, Adversary):
         return [(against.target, tuple(against.known))]
-    made = []
+    adversaries = []
     for target in range(records):
         others = [t for t in range(records) if t != target]
         sizes = {"ignorant": [0], "informed": [len(others)]}.get(
             str(against), range(len(others) + 1)
         )
-        made += [(target, known) for size in sizes for known in combinations(others, size)]
-    return made
+        adversaries += [(target, known) for size in sizes for known in combinations(others, size)]
+    return adversaries
 
 
 def _mu(

@@ -12,7 +12,6 @@ from functools import cached_property
 from typing import Protocol
 
 import numpy as np
-from scipy.special import ndtr
 
 from undertow.adversaries import Against
 from undertow.bounds.levels.sides import extremes, ordered_pairs, start_error
@@ -40,7 +39,6 @@ __all__ = [
     "Nodes",
     "Options",
     "Polygon",
-    "PolygonLines",
     "PolygonNodes",
     "Samples",
     "ShiftNodes",
@@ -49,6 +47,7 @@ __all__ = [
     "SweptOrder",
     "choose_windows",
     "closed_nodes",
+    "concave_nodes",
     "known_sided_value",
     "lifted",
     "one_sided_value",
@@ -172,7 +171,7 @@ def closed_nodes(u: Array, g: Array, depth: int, seeds: Array) -> PolygonNodes:
     rising = np.concatenate([[True], np.diff(g) > 0])  # the flat end at 1 has one preimage
     levels, places = g[rising], u[rising]
     front = np.unique(np.concatenate([u, seeds[(seeds > 0) & (seeds < 1)]]))
-    found, cut = [front], False
+    fronts, cut = [front], False
     for _ in range(depth):
         front = front[(front > g[0]) & (front < 1.0)]
         front = np.interp(front, levels, places)
@@ -180,8 +179,8 @@ def closed_nodes(u: Array, g: Array, depth: int, seeds: Array) -> PolygonNodes:
         front = front[front >= TINY]
         if not front.size:
             break
-        found.append(front)
-    merged = np.unique(np.concatenate(found))
+        fronts.append(front)
+    merged = np.unique(np.concatenate(fronts))
     keep = np.concatenate([[True], np.diff(merged) > MERGED * merged[1:]])
     keep[-1] = True
     nodes = merged[keep]
@@ -230,10 +229,10 @@ class SideKernels:
     @cached_property
     def products(self) -> Array:
         """Products of the first t kernels, t = 0 .. steps; axes (distance, from, to)."""
-        found = [np.eye(self.size)]
+        powers = [np.eye(self.size)]
         for kernel in self.kernels:
-            found.append(found[-1] @ kernel)
-        return np.array(found)
+            powers.append(powers[-1] @ kernel)
+        return np.array(powers)
 
     def options(self, distances: Ints, columns: Ints, a: int, b: int) -> "Options":
         """Return the options that are possible with both values of the target."""
@@ -344,7 +343,7 @@ def option_values(
 
 def _sweep_options(
     nodes: Nodes, curve: Array, side: SideKernels, pair: tuple[int, int], options: Options,
-    slopes: Array, here: Ints, found: tuple[Array, Array],
+    slopes: Array, here: Ints, values: tuple[Array, Array],
 ) -> None:  # fmt: skip
     """Sweep some options, farthest first, and write what they reach."""
     states = side.size
@@ -352,8 +351,8 @@ def _sweep_options(
 
     def settle(ending: Ints, table: Array) -> None:  # table: (problems ending, nodes)
         peak = table.argmax(axis=1)
-        found[0][here[ending]] = table[np.arange(len(ending)), peak]
-        found[1][here[ending]] = nodes.u[peak]
+        values[0][here[ending]] = table[np.arange(len(ending)), peak]
+        values[1][here[ending]] = nodes.u[peak]
 
     at_target = np.flatnonzero(distance == 0)
     if at_target.size:
@@ -372,7 +371,7 @@ def _sweep_options(
         shown = ending[column[ending] > states]
         if shown.size:
             settle(shown, phi[:, shown].sum(axis=0))
-            found[0][here[shown]] = phi[:, shown].max(axis=2).sum(axis=0)
+            values[0][here[shown]] = phi[:, shown].max(axis=2).sum(axis=0)
         free = ending[column[ending] == states]
         if last and not free.size:
             return
@@ -622,7 +621,7 @@ class Samples:
         # the line of slope 0 is 1: no probability is more
         points, tops = np.append(points[::-1], 0.0), np.append(tops[::-1], 1.0)
         option = np.append(option[::-1], 0)
-        keep = _hull(points, tops)
+        keep = _lower_envelope(points, tops)
         return Lines(points[keep], tops[keep], option[keep])
 
 
@@ -661,19 +660,19 @@ def _tops(g: Array, value: Array, points: Array) -> tuple[Array, Ints]:
 
 def _changes(g: Array, value: Array, points: Array, option: Ints) -> Array:
     """Return where the leading option of one point gives way to that of the next."""
-    found = []
+    changes = []
     for place in np.flatnonzero(option[1:] != option[:-1]):
         ends = points[place : place + 2]
         one, two = (np.interp(ends, g[row], value[row]) for row in option[place : place + 2])
         ahead = one - two  # positive, then negative
         if ahead[0] > ahead[1]:
-            found.append(
+            changes.append(
                 ends[0] + np.clip(ahead[0] / (ahead[0] - ahead[1]), 0, 1) * np.diff(ends)[0]
             )
-    return np.array(found)
+    return np.array(changes)
 
 
-def _hull(slope: Array, intercept: Array) -> list[int]:
+def _lower_envelope(slope: Array, intercept: Array) -> list[int]:
     """Return the lines on the lower envelope over u >= 0, steepest first."""
     kept: list[int] = []
     for line in range(len(slope)):
@@ -729,24 +728,29 @@ def lifted(nodes: Nodes, lines: Lines) -> Array:
     np.maximum.at(raised, cell + 1, excess)
     if not (raised > 4.0 * ROUNDOFF * value).any():
         return value  # every kink is a node, up to the rounding that the sweep's error covers
-    return _concave(u, np.minimum(value + raised, 1.0))
+    most = np.minimum(value + raised, 1.0)
+    hull = concave_nodes(u.tolist(), most.tolist())
+    return np.maximum(np.interp(u, u[hull], most[hull]), most)
 
 
-def _concave(u: Array, value: Array) -> Array:
-    """Return the least concave function above some values."""
+def concave_nodes(u: Sequence[float], g: Sequence[float]) -> list[int]:
+    """Return the points on the least concave polygon above points (u, g), from left to right.
+
+    >>> concave_nodes([0.0, 0.5, 1.0], [0.0, 0.4, 1.0])
+    [0, 2]
+    """
     hull: list[int] = []
-    xs, ys = u.tolist(), value.tolist()
-    for place in range(len(xs)):
+    for place in range(len(u)):
         while len(hull) > 1:
             i, j = hull[-2], hull[-1]
-            if (ys[j] - ys[i]) * (xs[place] - xs[i]) > (ys[place] - ys[i]) * (xs[j] - xs[i]):
+            if (g[j] - g[i]) * (u[place] - u[i]) > (g[place] - g[i]) * (u[j] - u[i]):
                 break
-            hull.pop()
+            hull.pop()  # below the chord of its neighbours
         hull.append(place)
-    return np.maximum(np.interp(u, u[hull], value[hull]), value)
+    return hull
 
 
-PolygonLines = Sequence[tuple[float, float]]
+SupportLines = Sequence[tuple[float, float]]
 
 FINE = 1e-7
 """Relative excess allowed in the value of a side under a polygon with few edges (upper side)."""
@@ -810,7 +814,7 @@ class Polygon:
         return closed_nodes(self.u, self.g, depth, np.zeros(0) if seeds is None else seeds)
 
 
-def polygon_of_lines(lines: PolygonLines) -> Polygon:
+def polygon_of_lines(lines: SupportLines) -> Polygon:
     """Return the curve of an algorithm that is (e_j, d_j)-DP for every pair of ``lines`` at once.
 
     G(u) = min over j of min(e^{e_j} u + d_j, 1 - e^{-e_j} (1 - d_j - u), 1). Rounded up.
@@ -936,6 +940,8 @@ class GaussianGrid:
 
     def __post_init__(self) -> None:
         """Find mu' (rounded up) and the nodes."""
+        from scipy.special import ndtr  # its import costs more than a question without a delta
+
         mu, span = check_positive(self.mu, "mu"), check_positive(self.span, "span")
         shift = check_count(self.nodes_per_mu, "nodes_per_mu", 1)
         if not 1.0 <= span <= 7.5:
@@ -1504,9 +1510,9 @@ class _Search:
                     if value <= max(worst[0] if threshold <= 0 else threshold, threshold):
                         break
                     key = row, pair, order
-                    found, seen = self._one(key, g, threshold, left_over)
-                    if found < value:
-                        value, window = found, seen
+                    reward, seen = self._one(key, g, threshold, left_over)
+                    if reward < value:
+                        value, window = reward, seen
                 if value > worst[0]:
                     worst = value, window
         if worst[0] > threshold > 0:

@@ -1,14 +1,8 @@
-"""What noisy statistics of Gaussian records leak: one number, a regression coefficient.
+"""Leakage of noisy statistics of Gaussian records.
 
-For a query w . X with Laplace noise of scale b, target i and known records K, two values of the
-target that differ by M shift the law of w . X, given X_K, by M c with
-
-    c = Cov(w . X, X_i | X_K) / Var(X_i | X_K),
-
-and change nothing else. A shift by M c under Laplace noise of scale b is a leakage of exactly
-M |c| / b: far answers attain it. Several outputs add up; algorithms that are d-private in l1 at
-rate tau leak at most tau M (1 + sum |beta_j|), beta_j the coefficient of X_i for each unknown
-record, and the identity query attains it (Proposition 6.1 of [lange2024]).
+A value of the target shifts w . X, given the known records, by its regression coefficient, and far
+answers attain the shift over the scale; for algorithms that are d-private in l1 the coefficients
+of all unknown records add (Proposition 6.1 of [lange2024]; docs, theory: Gaussian records).
 """
 
 import math
@@ -19,6 +13,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records
 from undertow.bounds.gaussian.search import EFFORT, Factor, Form, gaussian_factor
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import Laplace, Mechanism, MetricDP, PureDP
@@ -27,13 +22,14 @@ from undertow.numerics import Array, check_positive, divide_up, down, up
 from undertow.queries import STEPS, Linear, Mean, Query, Sum
 
 __all__ = [
+    "PROVERS",
     "Statistic",
-    "asked",
     "class_factor",
     "clipped_attack",
     "far_answer_loss",
     "leakage",
     "leakage_at",
+    "statistic_of",
 ]
 
 
@@ -72,15 +68,17 @@ def class_factor(model: GaussianClass, form: Form, against: Against = "any") -> 
         others = np.delete(np.arange(size), i)  # (n - 1,)
         if isinstance(against, Adversary):
             left = np.array([j for j in others if j not in against.known], dtype=np.intp)
-            found = _sums(weights[left], sds[left] / sds[i], rho, len(against.known), clipped)[-1]
+            others_sum = _sums(weights[left], sds[left] / sds[i], rho, len(against.known), clipped)[
+                -1
+            ]
         elif against == "informed":
-            found = 0.0
+            others_sum = 0.0
         elif against == "ignorant":
-            found = _sums(weights[others], sds[others] / sds[i], rho, 0, clipped)[-1]
+            others_sum = _sums(weights[others], sds[others] / sds[i], rho, 0, clipped)[-1]
         else:
-            found = _worst(weights[others], sds[others] / sds[i], rho, clipped)
-        if weights[i] + found > best:
-            best, target = float(weights[i] + found), i
+            others_sum = _worst(weights[others], sds[others] / sds[i], rho, clipped)
+        if weights[i] + others_sum > best:
+            best, target = float(weights[i] + others_sum), i
     known = against.known if isinstance(against, Adversary) else ()
     if against == "informed":
         known = tuple(k for k in range(size) if k != target)
@@ -170,19 +168,19 @@ def clipped_attack(
         return None
     inverse: Array = np.asarray(np.linalg.inv(covariance), dtype=np.float64)
     units = np.sqrt(np.diag(inverse))  # (n,): 1 / sd(X_j | all others)
-    found: list[tuple[float, Witness]] = []
+    attacks: list[tuple[float, Witness]] = []
     for records in blocks(covariance):
         for target, unknown in _pairs(records, weights, inverse, against):
             known = [k for k in records if k not in (target, unknown)]
             if isinstance(against, Adversary):
                 known = [k for k in known if k in against.known]
             middle = None if unknown is None else _moving(inverse[unknown], unknown, known, units)
-            found.append(
+            attacks.append(
                 _attack(model, weights, clip, scale, inverse, target, unknown, known, middle)
             )
     if against == "ignorant" and size > 1:
-        found = [(loss, attack) for loss, attack in found if not attack.known]
-    return max(found, key=lambda each: each[0], default=None)
+        attacks = [(loss, attack) for loss, attack in attacks if not attack.known]
+    return max(attacks, key=lambda each: each[0], default=None)
 
 
 def far_answer_loss(
@@ -356,7 +354,7 @@ def leakage(
                 "MultivariateGaussian(..., spread=...)"
             )
         question = _metric(check_positive(wide, "spread"), model, against, effort)
-        return _told(question, Fraction(mechanism.rate), model, against)
+        return _leakage_at_rate(question, Fraction(mechanism.rate), model, against)
     if not isinstance(mechanism, Laplace):
         raise NotSupported(
             f"{type(mechanism).__name__} has no leakage on Gaussian records, which are real "
@@ -366,11 +364,11 @@ def leakage(
     if isinstance(mechanism.query, Query):
         level = divide_up(Fraction(mechanism.query.sensitivity_upper()), mechanism.scale)
         return _general(level, model, against, attained=False)
-    question = asked(mechanism.query, model, against, effort=effort)
+    question = statistic_of(mechanism.query, model, against, effort=effort)
     return leakage_at(question, mechanism.scale, model, against)
 
 
-def asked(
+def statistic_of(
     query: object,
     model: AnyGaussian,
     against: Against,
@@ -381,7 +379,7 @@ def asked(
     """Return the factor of a query; with ``metric`` that of all algorithms of the same rate.
 
     >>> model = MultivariateGaussian.bounded(3, 0.275)
-    >>> round(asked(Linear([1, 1, 1], spread=1.0), model, "any").factor.upper, 6)
+    >>> round(statistic_of(Linear([1, 1, 1], spread=1.0), model, "any").factor.upper, 6)
     1.55
     """
     size = model.length
@@ -418,19 +416,21 @@ def asked(
 
 def leakage_at(question: Statistic, scale: float, model: AnyGaussian, against: Against) -> Leakage:
     """Return the leakage of a statistic with Laplace noise of the given scale."""
-    told = _told(question, 1 / Fraction(scale), model, against)
+    bracket = _leakage_at_rate(question, 1 / Fraction(scale), model, against)
     if question.clip is None or not isinstance(model, MultivariateGaussian):
-        return told
+        return bracket
     unit = float(question.moved / (Fraction(question.clip[1]) - Fraction(question.clip[0])))
     weights = np.array(question.weights) * unit
     attack = clipped_attack(model, weights, question.clip, scale, against)
     if attack is None:
-        return told
+        return bracket
     loss, witness = attack
-    return replace(told, lower=min(loss, told.upper), witness=witness)
+    return replace(bracket, lower=min(loss, bracket.upper), witness=witness)
 
 
-def _told(question: Statistic, rate: Fraction, model: AnyGaussian, against: Against) -> Leakage:
+def _leakage_at_rate(
+    question: Statistic, rate: Fraction, model: AnyGaussian, against: Against
+) -> Leakage:
     """Return the leakage factor * moved * rate, rounded outwards."""
     factor, total = question.factor, question.moved * rate
     upper, lower, witness = math.inf, 0.0, None
@@ -515,10 +515,10 @@ def _general(
             reached = int((model.covariance != 0).sum(axis=1).max())
     upper = divide_up(Fraction(most) * Fraction(level), 1.0)
     lower = math.nextafter(float(Fraction(reached) * Fraction(level)), 0.0) if attained else 0.0
-    said = f"at most {most} records depend on each other, in any way: a DP level alone says no more"
+    note = f"at most {most} records depend on each other, in any way: a DP level alone says no more"
     return Leakage(
         min(lower, upper), upper, "group", against,
-        assumptions=(f"{said} about Gaussian records; MetricDP and Laplace noise on sums do",),
+        assumptions=(f"{note} about Gaussian records; MetricDP and Laplace noise on sums do",),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
 
@@ -539,3 +539,9 @@ def _law(model: AnyGaussian) -> str:
 
 def _apart(spread: float) -> str:
     return f"two values of the target differ by at most {spread:g}"
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("gaussian", MultivariateGaussian, leakage),
+    AnswerProver("gaussian class", GaussianClass, leakage),
+)

@@ -124,9 +124,9 @@ def _residual(matrix: Array, inverse: Array) -> tuple[Array, Array]:
     first, second = _leading(matrix, bits, axis=1), _leading(inverse, bits, axis=0)
     rest, more = matrix - first, inverse - second
     small = first @ more + rest @ inverse  # first @ second below is exact: so few bits
-    found = (np.eye(size) - first @ second) - small
+    residual = (np.eye(size) - first @ second) - small
     sizes = np.abs(first) @ np.abs(more) + np.abs(rest) @ np.abs(inverse)
-    return found, gamma(2 * size + 8) * sizes + 2 * ROUNDOFF * np.abs(found)
+    return residual, gamma(2 * size + 8) * sizes + 2 * ROUNDOFF * np.abs(residual)
 
 
 def _leading(values: Array, bits: int, axis: int) -> Array:
@@ -299,8 +299,8 @@ class GaussianBlock:
     @cached_property
     def primal(self) -> float:
         """The margin of eliminations on the inverse covariance: the same with Q for covariance."""
-        found = self.law.precision
-        return _margin(gamma(2 * self.size + 10) + found.error, self.size, found.least)
+        precision = self.law.precision
+        return _margin(gamma(2 * self.size + 10) + precision.error, self.size, precision.least)
 
     def margin(self, share: float) -> Array:
         """Return, per target, how far the form's value may be from what eliminations say.
@@ -397,10 +397,10 @@ def settle(
         if place >= limit:
             upper = max(upper, up(value + error))
             break
-        found = block.evaluate(target, known)
-        upper = max(upper, found.upper)
-        if found.lower > best.lower:
-            best = found
+        adversary = block.evaluate(target, known)
+        upper = max(upper, adversary.upper)
+        if adversary.lower > best.lower:
+            best = adversary
     return best, upper
 
 
@@ -544,10 +544,10 @@ class _TreeSearch:
         self.leaves += len(nodes.bound)
         if self.leaves > _LEAVES:
             return False
-        found = [self.block.evaluate(target, np.flatnonzero(row).tolist()) for row in nodes.known]
-        self.best = max([self.best, *found], key=lambda each: each.lower)
+        values = [self.block.evaluate(target, np.flatnonzero(row).tolist()) for row in nodes.known]
+        self.best = max([self.best, *values], key=lambda each: each.lower)
         aim = self.threshold() if level is None else level
-        return all(each.upper <= aim for each in found)
+        return all(each.upper <= aim for each in values)
 
     def _root(self, target: int, *, whole: bool = True) -> _Nodes:
         """Return the node of a target at which nothing is decided, with its matrices or without."""
@@ -638,9 +638,9 @@ class _TreeSearch:
         if values[top] > self.best.upper:
             chosen = set(np.flatnonzero(known[top]).tolist())
             chosen |= set() if names is None else set(names[top].tolist())
-            found = self.block.evaluate(target, chosen)
-            if found.lower > self.best.lower:
-                self.best = found
+            value = self.block.evaluate(target, chosen)
+            if value.lower > self.best.lower:
+                self.best = value
 
 
 def branch_and_bound(
@@ -751,9 +751,9 @@ def _decided(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
 
 def _without(values: npt.NDArray[Any], pick: Ints) -> npt.NDArray[Any]:
     """Return the values with the last one of each node in the place of the picked one."""
-    found, every = values.copy(), np.arange(len(pick))
-    found[every, ..., pick] = values[every, ..., -1]
-    return found[..., :-1]
+    rest, every = values.copy(), np.arange(len(pick))
+    rest[every, ..., pick] = values[every, ..., -1]
+    return rest[..., :-1]
 
 
 def _reduced(nodes: _Nodes, pick: Ints, *, known: bool) -> _Nodes:
@@ -973,21 +973,21 @@ def gaussian_factor(
     >>> round(worst.upper, 9), worst.target, worst.known
     (2.578947368, 1, (0,))
     """
-    found: list[Factor] = []
+    factors: list[Factor] = []
     for records, law in _laws(model):
         if isinstance(against, Adversary) and against.target not in records:
             continue
         block = GaussianBlock.of(law, Form(form.rows[:, records], form.caps))
         worst, upper = _worst(block, within(against, records), effort)
         known = tuple(records[k] for k in worst.known)
-        found.append(Factor(worst.lower, upper, records[worst.target], known, len(records)))
-    best = max(found, key=lambda each: each.lower)
+        factors.append(Factor(worst.lower, upper, records[worst.target], known, len(records)))
+    best = max(factors, key=lambda each: each.lower)
     return Factor(
         best.lower,
-        max(each.upper for each in found),
+        max(each.upper for each in factors),
         best.target,
         best.known,
-        max(each.records for each in found),
+        max(each.records for each in factors),
     )
 
 
@@ -1002,8 +1002,8 @@ def _worst(block: GaussianBlock, against: Against, effort: int) -> tuple[FormVal
     if not len(block.form.rows):
         return FormValue(0.0, 0.0, 0, ()), 0.0
     if isinstance(against, Adversary):
-        found = block.evaluate(against.target, against.known)
-        return found, found.upper
+        value = block.evaluate(against.target, against.known)
+        return value, value.upper
     if against == "informed" or block.size == 1:
         return _informed(block)
     start, upper = _ignorant(block)
@@ -1032,8 +1032,8 @@ def _informed(block: GaussianBlock) -> tuple[FormValue, float]:
     # (n,): all others known, own weights
     values = block.values(block.form.rows.T, np.arange(block.size))
     target = int(values.argmax())
-    found = block.evaluate(target, [k for k in range(block.size) if k != target])
-    return found, max(up(float(values[target]), len(block.form.rows) + 4), found.upper)
+    value = block.evaluate(target, [k for k in range(block.size) if k != target])
+    return value, max(up(float(values[target]), len(block.form.rows) + 4), value.upper)
 
 
 def _ignorant(block: GaussianBlock) -> tuple[FormValue, float]:
@@ -1114,13 +1114,13 @@ def _fragile(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
     if math.isfinite(block.dual) and sets_cost(block) <= MOST_SETS:
         return all_known_sets(block)
     if block.size * count_sets(block.size - 1) <= _EVALUATED:
-        found = [
+        corners = [
             block.evaluate(i, known)
             for i in everyone
             for count in everyone
             for known in combinations([k for k in everyone if k != i], count)
         ]
-        return max(found, key=lambda each: each.lower), max(each.upper for each in found)
+        return max(corners, key=lambda each: each.lower), max(each.upper for each in corners)
     # (rows,): sd(row) / sd(X_i | X_K), at most
     reach = block.deviations / math.sqrt(block.law.least) * (1 + 1e-9)
     values = block.values(np.tile(reach, (block.size, 1)), np.arange(block.size))

@@ -2,14 +2,14 @@
 
 import math
 from collections.abc import Callable
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from itertools import combinations
 from typing import Any
 
 import numpy as np
 
 from undertow.adversaries import Against
-from undertow.bounds.channels.flips import chain_leakage as local
+from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.bounds.counts.laplace import count_leakage
 from undertow.bounds.counts.pieces import window_leakage as piece_leakage
@@ -17,20 +17,22 @@ from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_count
 from undertow.bounds.memory.attractive import metric_values, ordered_leakage, sum_values
 from undertow.bounds.metric import by_spread, spread_level
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Problem, Prover, WindowProver
 from undertow.certificate import Leakage, Witness, meet
-from undertow.errors import EffortSpent
+from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, Noise, PureDP, Scaled
 from undertow.models.chains import MarkovChain
 from undertow.numerics import down
 from undertow.queries import Sum
 
 __all__ = [
+    "PROVERS",
+    "CountWindowProver",
+    "PartsProver",
     "far_attained",
     "leakage",
-    "local",
-    "window_attained",
+    "parts_leakage",
     "window_leakage",
-    "windows",
 ]
 
 
@@ -62,17 +64,64 @@ def window_leakage(level: float, chain: MarkovChain, against: Against, window: i
     return exchange_leakage(level, chain, against, window)
 
 
-def window_attained(bound: Leakage, mechanism: Noise, chain: MarkovChain) -> Leakage:
-    """Return what a level leaks about a window, with a lower end that this very noise attains.
+@dataclass(frozen=True, slots=True)
+class CountWindowProver:
+    """Noisy counts, about a window of records: the level above, far answers below.
 
     Far answers of a count are product likelihoods, worst for two states that follow themselves.
     """
-    if isinstance(mechanism, Scaled) and mechanism.query.named:
-        return _far_count(bound, mechanism, chain)
-    return bound.upper_only()
+
+    name: str = "chain, count and window"
+
+    def supports(self, problem: Problem) -> bool:
+        """Tell whether the problem is pure, about a window and a count on a chain."""
+        mechanism = problem.mechanism
+        return (
+            problem.secret.window > 1
+            and not problem.about_persons
+            and not problem.delta
+            and isinstance(problem.model, MarkovChain)
+            and isinstance(mechanism, Scaled)
+            and bool(mechanism.query.named)
+        )
+
+    def prove(self, problem: Problem) -> Leakage:
+        """Return the bracket."""
+        mechanism, chain = problem.mechanism, problem.model
+        if not isinstance(mechanism, Scaled) or not isinstance(chain, MarkovChain):
+            raise NotSupported("a noisy count on a MarkovChain is required")
+        level, window = mechanism.level_upper(chain.length), problem.secret.window
+        return _far_count(window_leakage(level, chain, problem.against, window), mechanism, chain)
 
 
-def windows(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
+@dataclass(frozen=True, slots=True)
+class PartsProver:
+    """Noisy counts and sums of any window of a series, about one record."""
+
+    name: str = "chain, answer on windows"
+
+    def supports(self, problem: Problem) -> bool:
+        """Tell whether the problem is pure, about one record and a noisy answer on windows."""
+        return (
+            problem.valid_for == "windows"
+            and problem.secret.window == 1
+            and not problem.about_persons
+            and not problem.delta
+            and isinstance(problem.model, MarkovChain)
+            and isinstance(problem.mechanism, Scaled)
+        )
+
+    def prove(self, problem: Problem) -> Leakage:
+        """Return the leakage, or refuse an answer without a proof of its own."""
+        mechanism, chain = problem.mechanism, problem.model
+        if isinstance(mechanism, Scaled) and isinstance(chain, MarkovChain):
+            leak = parts_leakage(mechanism, chain, problem.against)
+            if leak is not None:
+                return leak
+        raise NotSupported("counts, and sums of ordered states, have a proof on windows")
+
+
+def parts_leakage(mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage | None:
     """Return the leakage of an answer on any window of the series, None where it has no proof.
 
     Counts have one of their own. Of a sum of ordered states the theorem is about every likelihood
@@ -106,19 +155,24 @@ def _levelled(mechanism: Levelled, chain: MarkovChain, against: Against) -> Leak
         )
         if exact is not None and exact.closed:
             return exact
-        bound = exchange_leakage(level, chain, against)
+        bound = _of_level(level, chain, against)
         if exact is None:
             return _far_count(bound, mechanism, chain)
         return meet(exact, bound.upper_only())
     exact = _unless_spent(lambda: _added(mechanism, chain, against))
     if exact is not None and exact.closed:
         return exact
-    bound = exchange_leakage(level, chain, against)
+    bound = _of_level(level, chain, against)
     if exact is not None:
         return meet(exact, bound.upper_only())
     if mechanism.query.per_state:
         return _histogram(bound, mechanism, chain, against)
     return bound.upper_only()
+
+
+def _of_level(level: float, chain: MarkovChain, against: Against) -> Leakage:
+    """Return what all algorithms of a DP level leak, whatever they do with the series."""
+    return replace(exchange_leakage(level, chain, against), valid_for="any")
 
 
 def _unless_spent(search: Callable[[], Leakage | None]) -> Leakage | None:
@@ -207,3 +261,12 @@ def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovC
     value, members = max(losses, key=lambda pair: pair[0])
     witness = replace(attack, sets=((attack.target, tuple(members)),))
     return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("chain", MarkovChain, leakage),
+    PartsProver(),
+    ChannelProver("chain, channel", MarkovChain, chain_leakage),
+    WindowProver("chain, window", MarkovChain, window_leakage),
+    CountWindowProver(),
+)

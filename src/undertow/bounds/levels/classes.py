@@ -14,6 +14,7 @@ from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.sides import log
 from undertow.bounds.levels.sweep import contraction_upper
 from undertow.bounds.metric import by_spread, refused, spread_level
+from undertow.bounds.protocol import AnswerProver, Prover, WindowProver
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP
@@ -23,6 +24,7 @@ from undertow.numerics import MAX_STEPS, ROUNDOFF, Array, check_epsilon, up
 from undertow.progress import metered
 
 __all__ = [
+    "PROVERS",
     "box_leakage",
     "boxes_leakage",
     "chain_ceilings",
@@ -414,11 +416,12 @@ def leakage(
     'quilt-approx'
     """
     if isinstance(model, MixingClass):
-        return _mixing(refused(mechanism), model, against)
+        return replace(_mixing(refused(mechanism), model, against), valid_for="any")
     if isinstance(mechanism, MetricDP):
         return by_spread(leakage(spread_level(mechanism, model), model, against), model)
-    found = box_leakage(mechanism.level_upper(model.length), model, against)
-    return found if isinstance(mechanism, PureDP) else found.upper_only()
+    bracket = box_leakage(mechanism.level_upper(model.length), model, against)
+    bracket = replace(bracket, valid_for="any")
+    return bracket if isinstance(mechanism, PureDP) else bracket.upper_only()
 
 
 def window_leakage(
@@ -460,3 +463,11 @@ def _mixing(mechanism: Levelled, model: MixingClass, against: Against) -> Leakag
         0.0, up(quilt.value), "quilt-approx", against,
         assumptions=(model.describe(),), citation="Theorem 4.4 and Lemma 4.7 of [wang2016]",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("box", ChainBox, leakage),
+    WindowProver("box, window", ChainBox, window_leakage),
+    AnswerProver("mixing", MixingClass, leakage),
+    WindowProver("mixing, window", MixingClass, window_leakage),
+)

@@ -1,16 +1,8 @@
-"""Boxes that hold every message of a side: what known records can say, whatever lies beyond.
+"""Boxes that hold every message of a side, whatever is known beyond: chains of order two.
 
-A box is (low, high, plain low, plain high): messages are positive numbers, their ends are rounded
-outwards (see `undertow.bounds.memory.boxes`). The *wide* box of a record known to be v holds
-them all: given v the next record c depends on the inner neighbour y through p(c | y, v) alone, and
-what lies beyond c does not depend on y, so that a message is an average over c of p(c | 1, v) / p(c
-| 0, v). Every side is open with fewer than ``longest`` unknown records, or has its first known
-record after fewer, or is *far*: its messages are averages over the columns of (T D)^longest. So
-
-    boxes(v') <- images of boxes(v) under every gap, for both v, the open ends, and the far box
-
-holds every message again, and each round narrows it. Boxes that all but agree are merged to their
-hull, which only widens them.
+For likelihoods that alternate and for every word of outputs. A box is (low, high, plain low, plain
+high), rounded outwards; a round maps boxes through every gap between two known records
+(`side_boxes`), and boxes that all but agree are merged to their hull.
 """
 
 import math

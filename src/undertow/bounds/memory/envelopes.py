@@ -1,11 +1,8 @@
-"""What is revealed of a record of a hidden chain, whatever is known: a bracket for every length.
+"""Envelopes of the messages of attractive laws: brackets for every length and all that is known.
 
-For hidden chains of two symbols with one or two hidden states each whose transitions are positive,
-and totally positive of order 2 in some order of the hidden states. Their laws are attractive, so
-that of all likelihoods F = exp(theta sum of unknown records) is the worst (docs, theory-memory):
-one computation for all algorithms of a level, counts and flips. The upper end holds for series of
-every length and every set of known records (`envelopes`, `both_sides`); the lower end is attained
-by a pattern of known records that is read off the upper one, and played out.
+For laws of four hidden states, two for each of two symbols, that are totally positive of order two:
+F = exp(theta sum of unknown records) is the worst likelihood (docs, theory-memory). The upper end
+is verified cell by cell; the pattern that is read off it is played out.
 """
 
 import math

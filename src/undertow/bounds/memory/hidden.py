@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.core.patterns import (
     Codes,
     Pattern,
@@ -24,6 +25,7 @@ from undertow.bounds.core.patterns import (
     shown_message,
 )
 from undertow.bounds.core.play import play
+from undertow.bounds.levels import chains
 from undertow.bounds.memory.attractive import (
     Best,
     best_case,
@@ -37,28 +39,33 @@ from undertow.bounds.memory.envelopes import (
     open_pattern,
     pattern_codes,
 )
-from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
-from undertow.bounds.protocol import Problem
+from undertow.bounds.one_adversary import ONE_ADVERSARY
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, LocalMechanism, MetricDP, PureDP, RandomizedResponse
+from undertow.mechanisms import (
+    Levelled,
+    LocalMechanism,
+    MetricDP,
+    PureDP,
+    RandomizedResponse,
+    Scaled,
+)
 from undertow.models.attractive import Attractiveness, is_attractive
 from undertow.models.chains import MarkovChain
 from undertow.models.hidden import HiddenChain
 from undertow.models.lowered import LoweredLaw
-from undertow.models.registry import prover
 from undertow.numerics import Array, down, log_error, log_ratio, up
 from undertow.queries import State
-from undertow.secrets import Window
 
 __all__ = [
     "FAR",
+    "PROVERS",
     "REACH",
     "StateWeights",
     "explicit",
     "leakage",
     "local",
-    "window_leakage",
 ]
 
 
@@ -263,11 +270,8 @@ def leakage(mechanism: Levelled | MetricDP, model: HiddenChain, against: Against
     """
     plain = _plain(model)
     if plain is not None:
-        found: Leakage = prover(plain).leakage(mechanism, plain, against)
-        return found
+        return chains.leakage(mechanism, plain, against)
     if isinstance(mechanism, MetricDP):
-        if isinstance(against, Adversary):
-            return ONE_ADVERSARY.prove(Problem(mechanism, model, against))
         raise NotSupported(
             "what MetricDP leaks on a hidden chain is known against an explicit Adversary; use "
             "PureDP"
@@ -279,8 +283,7 @@ def local(mechanism: LocalMechanism, model: HiddenChain, against: Against, effor
     """Return what flips of every record leak on a hidden chain."""
     plain = _plain(model)
     if plain is not None:
-        found: Leakage = prover(plain).local(mechanism, plain, against, effort)
-        return found
+        return chain_leakage(mechanism, plain, against, effort)
     if not isinstance(mechanism, RandomizedResponse):
         raise NotSupported(
             f"what {type(mechanism).__name__} leaks on a hidden chain is not known; use "
@@ -378,35 +381,19 @@ def _one(
     law = _attractive(model)
     lower, upper, witness = explicit(
         sides, model, against, law,
-        whole=_is_whole(mechanism), pure=mechanism.kind == PureDP.kind,
+        whole=_is_whole(mechanism), pure=isinstance(mechanism, PureDP),
     )  # fmt: skip
     if not math.isfinite(upper):
-        leak = _leakage(lower, upper, against, witness, (NO_BOUND,))
-        return narrowed(leak, Problem(mechanism, model, against))
+        return _leakage(lower, upper, against, witness, (NO_BOUND,))
     checked = CHECKED
     if not law:
         checked += ": every second record is relabelled for it"
     return _leakage(lower, upper, against, witness, (checked,))
 
 
-def window_leakage(level: float, model: HiddenChain, against: Against, window: int) -> Leakage:
-    """Return what all algorithms of a DP level leak about a window, to an explicit adversary.
-
-    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1), length=5)
-    >>> round(window_leakage(1.0, chain, Adversary(1), 2).upper, 2)
-    3.32
-    """
-    if not isinstance(against, Adversary):
-        raise NotSupported(
-            "what is revealed about a window of records of a hidden chain is known against an "
-            "explicit Adversary; protect one record, or plan with Groups"
-        )
-    return ONE_ADVERSARY.prove(Problem(PureDP(level), model, against, Window(window)))
-
-
 def _is_whole(mechanism: Levelled | LocalMechanism) -> bool:
     """Tell whether an output is about all records, as a count is."""
-    return isinstance(mechanism, Levelled) and not isinstance(mechanism, PureDP)
+    return not isinstance(mechanism, PureDP | LocalMechanism)
 
 
 def _by_state(
@@ -519,7 +506,7 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
         place = mechanism.names(model.states).index(one.shown)
         return np.asarray(mechanism.matrix[:, place])
     wanted = {one.state}
-    if isinstance(mechanism, Levelled) and not isinstance(mechanism, PureDP):
+    if isinstance(mechanism, Scaled):
         named = mechanism.query.named
         counted = {place for place, state in enumerate(model.states) if state in named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
@@ -542,7 +529,7 @@ def _leakages_witness(
     codes.sort()
     known = tuple((record, model.states[code]) for record, code in codes if code >= 0)
     shown = tuple((record, one.shown) for record, code in codes if code < 0)
-    pure = mechanism.kind == PureDP.kind
+    pure = isinstance(mechanism, PureDP)
     return Witness(
         place, length, known, model.states[one.state], model.states[one.other],
         sets=shown if pure else (), outputs=() if pure else shown,  # type: ignore[arg-type]
@@ -556,3 +543,10 @@ def _leakage(
         min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
         citation="attractive laws and hidden chains (docs, theory-memory)",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("hidden", HiddenChain, leakage),
+    ChannelProver("hidden, channel", HiddenChain, local),
+    ONE_ADVERSARY,
+)

@@ -1,14 +1,8 @@
 """What mechanisms leak on chains of order two, where the next record depends on the last two.
 
-Knowing one record does not separate the records before it from those after it, so the methods for
-chains of order one do not apply. `second_order_leakage` takes the sharpest of
-
-* *attractive* laws of two states: the worst likelihood is known, and a bracket of ratio 1.001 holds
-  for all algorithms of a level, counts and flips (`undertow.bounds.memory.two_states`); the
-  same where relabelling every second record makes the law attractive;
-* other laws of two states: flips by every word of outputs;
-* everything else: a bound on two records at a time (`undertow.bounds.memory.second_order`), which
-  may be twice the truth, above an attack that is carried out.
+`second_order_leakage` takes the sharpest of brackets for two states (`memory.two_states`), pairwise
+bounds for one adversary (`bounds.one_adversary`), and a bound on two records at a time for
+everything else, which may be twice the truth, above an attack of a search.
 """
 
 import math
@@ -20,6 +14,7 @@ from itertools import combinations, permutations
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.channels.flips import chain_leakage as chain_channel
 from undertow.bounds.core.patterns import (
     Pattern,
     PatternSearch,
@@ -28,6 +23,7 @@ from undertow.bounds.core.patterns import (
     outputs,
     shown_message,
 )
+from undertow.bounds.levels.chains import leakage as chain_leakage
 from undertow.bounds.memory.two_states import (
     QUICK,
     THOROUGH,
@@ -37,8 +33,8 @@ from undertow.bounds.memory.two_states import (
     law_of,
     worst_case,
 )
-from undertow.bounds.one_adversary import ONE_ADVERSARY, narrowed
-from undertow.bounds.protocol import Problem
+from undertow.bounds.one_adversary import ONE_ADVERSARY
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover, WindowProver
 from undertow.certificate import Leakage, Witness
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -51,14 +47,13 @@ from undertow.mechanisms import (
     XorNoise,
 )
 from undertow.models.chains import MarkovChain
-from undertow.models.registry import prover
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
 from undertow.progress import SPENT
 from undertow.queries import State
-from undertow.secrets import Window
 
 __all__ = [
+    "PROVERS",
     "REACH",
     "Own",
     "PairSide",
@@ -352,7 +347,10 @@ def second_order_leakage(
     if found is not None:
         return found
     if isinstance(against, Adversary):
-        return ONE_ADVERSARY.prove(Problem(mechanism, chain, against))
+        raise NotSupported(
+            "what one adversary learns from a chain of order two has a closed form on attractive "
+            "laws of two states; undertow.leakage bounds it on every law"
+        )
     return _looser(chain, view, against, reach)
 
 
@@ -448,8 +446,7 @@ def leakage(mechanism: Levelled | MetricDP, model: SecondOrderChain, against: Ag
     """Return what a curator's answer leaks on a chain of order two."""
     plain = _plain(model)
     if plain is not None:
-        bracket: Leakage = prover(plain).leakage(mechanism, plain, against)
-        return bracket
+        return chain_leakage(mechanism, plain, against)
     return second_order_leakage(mechanism, model, against)
 
 
@@ -482,10 +479,7 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    leak = _leakage(0.0, most, against, None)
-    if isinstance(against, Adversary):
-        return narrowed(leak, Problem(PureDP(level), model, against, Window(window)))
-    return leak
+    return _leakage(0.0, most, against, None)
 
 
 def local(
@@ -494,8 +488,7 @@ def local(
     """Return what a series shown record by record leaks on a chain of order two."""
     plain = _plain(model)
     if plain is not None and not isinstance(mechanism, Redaction):
-        bracket: Leakage = prover(plain).local(mechanism, plain, against, effort)
-        return bracket
+        return chain_channel(mechanism, plain, against, effort)
     return second_order_leakage(mechanism, model, against)
 
 
@@ -717,3 +710,11 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         ),
         citation="two records at a time on a chain of order two (docs, robustness)",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("second-order", SecondOrderChain, leakage),
+    ChannelProver("second-order, channel", SecondOrderChain, local),
+    WindowProver("second-order, window", SecondOrderChain, window_leakage),
+    ONE_ADVERSARY,
+)

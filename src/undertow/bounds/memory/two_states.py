@@ -1,12 +1,8 @@
 """Two states, order two: the worst case where it is known, brackets of it for every length.
 
-*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta
-when a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever
-is known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of
-a noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record
-has to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying
-every word of outputs between two known records. What is said here is about 1 against 0; for 0
-against 1 the states change places.
+Attractive laws have one worst likelihood (docs, theory-memory) and brackets by envelopes; it
+alternates where every second record has to be relabelled for that, and of other laws every word of
+outputs of flips is tried: both by boxes. All is about 1 against 0, or the states change places.
 """
 
 import math

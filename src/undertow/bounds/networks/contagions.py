@@ -1,15 +1,8 @@
-"""The worst network of a family with one parameter, certified.
+"""Leakage of a family of networks with one parameter in an interval, at its worst value.
 
-Move the parameter, and every entry of every table moves. For one attack the loss is
-ln N(x) / D(x) - ln N(x') / D(x'), where N sums the joint probabilities weighed by those of an
-output, and D the joint probabilities alone: N / D is a mean, and it changes by at most e^w if all
-logarithms of joint probabilities change by amounts that lie within w of each other. So the leakage
-changes by at most 2 w, and w is at most the sum, over the tables, of the spread of the changes of
-their logarithms. If every entry is monotone in the parameter, the changes inside a piece of the
-interval are largest at its ends.
-
-Values at midpoints thus bound the leakage on whole pieces; the piece with the largest bound is
-halved until the bound meets what is attained.
+Bounds around midpoints hold on whole pieces; the piece with the largest bound is halved until the
+bound meets what is attained. For contagions the logarithms of joint probabilities are bounded, for
+pedigrees slope and curvature in the log-odds of a frequency (docs, theory: networks, pedigrees).
 """
 
 import heapq
@@ -35,6 +28,7 @@ from undertow.bounds.networks.counts import (
 )
 from undertow.bounds.networks.leakages import leakage as network_leakage
 from undertow.bounds.networks.levels import dependent_records
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP
@@ -43,20 +37,21 @@ from undertow.models.pedigrees import Family
 from undertow.numerics import ROUNDOFF, Array, up
 
 __all__ = [
-    "INTERVALS_WIDTH",
+    "FREQUENCY_WIDTH",
+    "PROVERS",
     "FrequencyBracket",
     "frequency_bracket",
     "leakage",
 ]
 
 
-WIDTH = 1e-4
+CONTAGION_WIDTH = 1e-4
 """Relative width at which the worst parameter counts as found (upper side)."""
 
 NARROW = 1e-9
 """Share of the interval below which a piece is not halved (cost; then the interval stays open)."""
 
-LOOKS = 4000
+MOST_NETWORKS = 4000
 """Most networks looked at (cost); past it the interval stays open."""
 
 
@@ -86,7 +81,10 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
     level = mechanism.level_upper(model.length)
     ceiling = max(up(people * level), *(leak.upper for leak in ends))
     if any(leak.method not in ("exact", "informed") for leak in ends):
-        notes = (f"at most {people} people depend on each other, in any way", _told(model, where))
+        notes = (
+            f"at most {people} people depend on each other, in any way",
+            _parameter_note(model, where),
+        )
         return replace(
             top, upper=ceiling, method="group", assumptions=notes,
             citation="Theorem 4.2 of [lange2024]",
@@ -106,7 +104,9 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
 
     push(low, high)
     looks = 1
-    while -pieces[0][0] - top.lower > WIDTH * max(1.0, top.lower) and looks < LOOKS:
+    while (
+        -pieces[0][0] - top.lower > CONTAGION_WIDTH * max(1.0, top.lower) and looks < MOST_NETWORKS
+    ):
         if pieces[0][2] - pieces[0][1] < NARROW * (high - low):
             break  # at an end where something becomes impossible no piece is narrow enough
         _, left, right = heapq.heappop(pieces)
@@ -114,10 +114,10 @@ def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against =
         push((left + right) / 2, right)
         looks += 2
     upper = max(-pieces[0][0], *(leak.upper for leak in ends))
-    return replace(top, upper=upper, assumptions=(*top.assumptions, _told(model, where)))
+    return replace(top, upper=upper, assumptions=(*top.assumptions, _parameter_note(model, where)))
 
 
-def _told(model: Contagion, where: float) -> str:
+def _parameter_note(model: Contagion, where: float) -> str:
     low, high = model.passed
     return f"flu is passed on with probability {low:g} to {high:g}, the worst found is {where:.6g}"
 
@@ -129,14 +129,14 @@ def _drift(one: BayesianNetwork, two: BayesianNetwork) -> float:
     """
     total = 0.0
     for first, second in zip(one.tables, two.tables, strict=True):
-        moved = _moved(first, second)
+        moved = _log_changes(first, second)
         rarest = max(float(-np.log(table[table > 0].min())) for table in (first, second))
         # w: sums over the tables
         total += float(moved.max() - moved.min()) + 64 * ROUNDOFF * (2.0 + rarest)
     return up(total)
 
 
-def _moved(first: Array, second: Array) -> Array:
+def _log_changes(first: Array, second: Array) -> Array:
     """Return the change of each logarithm, 0 where both are impossible, and where nothing moves.
 
     A change to or from an impossible value is infinite.
@@ -147,7 +147,7 @@ def _moved(first: Array, second: Array) -> Array:
     return np.append(np.nan_to_num(moved, nan=np.inf, posinf=np.inf, neginf=-np.inf).ravel(), 0.0)
 
 
-INTERVALS_WIDTH = 1e-6
+FREQUENCY_WIDTH = 1e-6
 """Relative width at which the worst frequency counts as found (upper side)."""
 
 WORK = 4e8
@@ -183,8 +183,9 @@ def frequency_bracket(
     >>> from undertow.models.pedigrees import Pedigree
     >>> trio = Pedigree({"kim": ("bob", "ann")}).families()[0]
     >>> tally = count_tally([True, False, False], 3)
-    >>> found = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
-    >>> round(found.finding.value, 6), found.frequency, found.upper - found.finding.value < 1e-5
+    >>> bracket = frequency_bracket(trio, tally, 1.0, "any", 0.5, 0.9, ceiling=3.0)
+    >>> value = bracket.finding.value
+    >>> round(value, 6), bracket.frequency, bracket.upper - value < 1e-5
     (2.869403, 0.9, True)
     """
     search = _FrequencySearch(family, tally, rate, against)
@@ -206,7 +207,7 @@ def frequency_bracket(
     while True:
         negative, left, right, targets = pieces[0]
         attained = search.top.value - search.top.pad
-        closed = min(-negative, ceiling) - attained <= INTERVALS_WIDTH * max(1.0, attained)
+        closed = min(-negative, ceiling) - attained <= FREQUENCY_WIDTH * max(1.0, attained)
         if closed or search.work > WORK:
             upper = min(max(-negative, search.top.value + search.top.pad), ceiling)
             return FrequencyBracket(search.top, search.where, upper, closed)
@@ -268,19 +269,19 @@ class _FrequencySearch:
         self, whole: JointLaws, network: BayesianNetwork, frequency: float, reach: float,
         axes: list[int],
     ) -> dict[int, float]:  # fmt: skip
-        bounds, found = _look(whole, network, self.tally, self.rate, axes, reach)
+        bounds, finding = _bounds_around(whole, network, self.tally, self.rate, axes, reach)
         self.work += math.prod(whole.sizes) * len(self.tally.outputs) * len(axes)
-        if found is None:
+        if finding is None:
             return bounds
-        top = self.top or found
-        far = max(found.far, top.far)
-        if self.top is None or found.value > top.value:
-            top, self.where = found, frequency
+        top = self.top or finding
+        far = max(finding.far, top.far)
+        if self.top is None or finding.value > top.value:
+            top, self.where = finding, frequency
         self.top = replace(top, far=far)
         return bounds
 
 
-def _look(
+def _bounds_around(
     whole: JointLaws, network: BayesianNetwork, tally: AnswerLattice, rate: float,
     axes: Sequence[int], reach: float,
 ) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
@@ -352,3 +353,6 @@ def _scores(table: Array, tally: AnswerLattice, rate: float) -> tuple[Array, Arr
             return scores, scores
         slopes = smooth[1:] / smooth[:1] - prior[1:] / prior[:1]  # E_g[B] - E[B]
     return scores, slopes
+
+
+PROVERS: tuple[Prover, ...] = (AnswerProver("contagion", Contagion, leakage),)

@@ -1,9 +1,8 @@
 """Exact leakage of noisy counts and histograms on a small network.
 
 Given what an adversary knows, the target's value fixes the law of the answer; the leakage is the
-largest log-ratio of two such laws after the noise. Between lattice points the ratio is a Moebius
-function of e^{2s/b} in each coordinate, so outputs on the lattice suffice, up to the ends of the
-range, beyond which nothing changes (docs, theory: noisy counts).
+largest log-ratio of two such laws after the noise, and outputs on the lattice suffice (docs,
+theory: networks).
 """
 
 import math
@@ -163,7 +162,7 @@ def histogram_tally(states: int, records: int) -> AnswerLattice:
 BLOCK = 2**21
 """Most entries that are looked at together (memory)."""
 
-LARGEST = 2**24
+MOST_ENTRIES = 2**24
 """Most entries of a table before records become known or unknown (memory: 128 MiB)."""
 
 VANISHING = -640.0
@@ -331,11 +330,11 @@ def spread(
     records = tuple(place for place in held if place not in grouped)
     summed = [place for place in everyone if place not in held]
     layers = [_joint(network, tally, records, groups, summed, {})]
-    found = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
-    if found:
-        layers.append((sum((table for table, _ in found[1:]), found[0][0]), found[0][1]))
+    layer = [_joint(network, tally, records, groups, summed, variant) for variant in variants]
+    if layer:
+        layers.append((sum((table for table, _ in layer[1:]), layer[0][0]), layer[0][1]))
     states = network.size
-    depth = 4 * (len(network.nodes) + len(found)) + sum(
+    depth = 4 * (len(network.nodes) + len(layer)) + sum(
         (states + 1) * (len(group.members) + 2) for group in groups
     )
     # as the module says: no subtraction, so roundings only add up
@@ -449,7 +448,7 @@ def _joint(
         mark[np.arange(network.size), list(tally.offsets)] = 1
         factors.append((mark, (place,)))
     kept = (*records, *(len(network.nodes) + number for number in range(len(groups))))
-    return _counted(factors, kept, sizes, length)
+    return _leaf_counts(factors, kept, sizes, length)
 
 
 def _group_law(table: Array, group: Siblings, tally: AnswerLattice, length: int) -> Array:
@@ -471,7 +470,7 @@ def _group_law(table: Array, group: Siblings, tally: AnswerLattice, length: int)
     return np.asarray(named[..., None] * np.moveaxis(powers[rest], 0, -2))
 
 
-def _counted(
+def _leaf_counts(
     factors: list[tuple[Array, tuple[int, ...]]],
     keep: tuple[int, ...],
     sizes: Mapping[int, int],
@@ -494,13 +493,13 @@ def _counted(
         left.remove(variable)
         inside = [factor for factor in factors if variable in factor[1]]
         factors = [factor for factor in factors if variable not in factor[1]]
-        table, axes, steps = _times(inside, sizes, length)
+        table, axes, steps = _product(inside, sizes, length)
         place = axes.index(variable)
         # the variable is summed out
         factors.append((table.sum(axis=place), (*axes[:place], *axes[place + 1 :])))
         operations += steps + sizes[variable]
     _check_entries(math.prod(sizes[axis] for axis in keep) * length)
-    table, axes, steps = _times(factors, sizes, length)
+    table, axes, steps = _product(factors, sizes, length)
     # (kept ..., counts)
     whole = np.zeros((*(sizes[axis] for axis in keep), length), dtype=table.dtype)
     whole[..., : table.shape[-1]] = np.transpose(
@@ -510,13 +509,13 @@ def _counted(
 
 
 def _check_entries(entries: int) -> None:
-    if entries > LARGEST:
+    if entries > MOST_ENTRIES:
         raise NotSupported(
             "too many records depend on each other to go through all their values"
         )  # fmt: skip
 
 
-def _times(
+def _product(
     factors: Sequence[tuple[Array, tuple[int, ...]]], sizes: Mapping[int, int], length: int
 ) -> tuple[Array, tuple[int, ...], int]:
     """Return the product of factors over the union of their axes; counts add up."""
@@ -611,19 +610,19 @@ def count_finding(
         return worst_of(spread(network, tally, held, places[against.target]), tally, rate, [0])
     if network.length > LONGEST:
         raise NotSupported(f"{network.length} records depend on each other, too many to sum over")
-    found = [
+    findings = [
         worst_of(spread(network, tally, (), target), tally, rate, [0]) for target in places
     ]  # fmt: skip
-    return best([finding for finding in found if finding is not None])
+    return best([finding for finding in findings if finding is not None])
 
 
-def best(found: Sequence[Finding]) -> Finding | None:
+def best(findings: Sequence[Finding]) -> Finding | None:
     """Return the worst attack of several, with the largest far loss of all."""
-    if not found:
+    if not findings:
         return None
-    top = max(found, key=lambda finding: finding.value)
-    far = max(finding.far for finding in found)
-    return replace(top, far=far, pad=max(finding.pad for finding in found))
+    top = max(findings, key=lambda finding: finding.value)
+    far = max(finding.far for finding in findings)
+    return replace(top, far=far, pad=max(finding.pad for finding in findings))
 
 
 def check_effort(whole: JointLaws, tally: AnswerLattice) -> None:
@@ -645,7 +644,7 @@ def worst_of(
     deepest = rate * tally.deepest
     tiny = deepest - whole.least > ORDINARY
     pad = rounding(whole, deepest)
-    top, far, found = -1.0, 0.0, None
+    top, far, worst = -1.0, 0.0, None
     if not tally.deepest:  # every answer is the same
         return None
     for block in whole.blocks(axes):
@@ -668,8 +667,8 @@ def worst_of(
                 top = value
                 column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
-                found = found_at(block, axis, int(row), pair, int(output), top, pad)
-    return None if found is None else replace(found, far=far)
+                worst = found_at(block, axis, int(row), pair, int(output), top, pad)
+    return None if worst is None else replace(worst, far=far)
 
 
 def found_at(

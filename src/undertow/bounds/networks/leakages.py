@@ -4,12 +4,10 @@ from contextlib import suppress
 from dataclasses import replace
 from fractions import Fraction
 from itertools import permutations
-from typing import cast
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.channels.flips import level_of
+from undertow.adversaries import Against, check_against, check_records, within
 from undertow.bounds.graphs import informed_attack, lifted
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage
 from undertow.bounds.metric import refused
@@ -20,7 +18,15 @@ from undertow.bounds.networks.counts import (
     count_tally,
     histogram_tally,
 )
-from undertow.bounds.networks.levels import FOLLOWS, level_leakage, path_leakage, path_of, worst
+from undertow.bounds.networks.levels import (
+    FOLLOWS,
+    distinct_parts,
+    level_leakage,
+    path_leakage,
+    path_of,
+    worst,
+)
+from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
@@ -36,16 +42,16 @@ from undertow.numerics import divide_up, down, log_error, log_ratio, up
 from undertow.queries import BaseQuery, Count, Histogram
 
 __all__ = [
+    "PROVERS",
     "leakage",
-    "lifted",
     "local",
 ]
 
 
-LATTICE = 4_000_000
+MOST_POINTS = 4_000_000
 """Most pairs of an answer and an output of a histogram (memory)."""
 
-TOGETHER = 64
+MOST_TOGETHER = 64
 """Most records whose unknown part is counted exactly when nothing, or not all, is known."""
 
 
@@ -83,7 +89,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
     """
     if isinstance(query, Histogram):
         answers, outputs = (records + 1) ** (model.size - 1), (records + 2) ** model.size
-        if answers * outputs > LATTICE:
+        if answers * outputs > MOST_POINTS:
             raise NotSupported(
                 f"a histogram of {records} records has too many outputs to go through"
             )
@@ -97,19 +103,13 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
 def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
     if against == "informed":
         return _informed(mechanism, model)
-    if against != "any" and model.length <= TOGETHER:
-        return _apart(mechanism, model, model, against)
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        wanted = model.observed[against.target]
-        parts = [part for part in parts if wanted in part.observed]
-    alike: dict[object, BayesianNetwork] = {}
-    for part in parts:
-        alike.setdefault(part.shape(), part)
-    return worst([_apart(mechanism, model, part, against) for part in alike.values()])
+    if against != "any" and model.length <= MOST_TOGETHER:
+        return _part_bracket(mechanism, model, model, against)
+    parts = distinct_parts(model, against)
+    return worst([_part_bracket(mechanism, model, part, against) for part, _ in parts])
 
 
-def _apart(
+def _part_bracket(
     mechanism: Scaled, model: BayesianNetwork, part: BayesianNetwork, against: Against
 ) -> Leakage:  # fmt: skip
     """Return the leakage about the records of one part, or of the whole network.
@@ -120,18 +120,18 @@ def _apart(
     place = {node: number for number, node in enumerate(model.observed)}
     records = [place[node] for node in part.observed]
     local = within(against, records)
-    found = None
+    finding = None
     try:
         tally = tally_of(mechanism.query, part, part.length)
-        found = count_finding(part, tally, 1 / mechanism.scale, local)
-        leak = _exact(found, part, tally, local, mechanism)
+        finding = count_finding(part, tally, 1 / mechanism.scale, local)
+        leak = _exact(finding, part, tally, local, mechanism)
     except NotSupported as error:
         leak = _fallback(mechanism, part, local, str(error))
     witness = leak.witness and lifted(leak.witness, records, model.length)
     leak = replace(leak, against=against, witness=witness)
-    if against == "any" or found is None or part.length == model.length:
+    if against == "any" or finding is None or part.length == model.length:
         return leak
-    far = max(down(found.far - found.pad), 0.0)
+    far = max(down(finding.far - finding.pad), 0.0)
     return replace(
         leak, lower=min(far, leak.upper), witness=None,
         assumptions=(*leak.assumptions, "records of other parts of the network may be known"),
@@ -139,17 +139,17 @@ def _apart(
 
 
 def _exact(
-    found: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
+    finding: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
     mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""
-    if found is None:
+    if finding is None:
         return _leakage(0.0, 0.0, against, None)
     # all records replaced
     moved = Fraction(model.length) * Fraction(mechanism.query.sensitivity_upper(model.length))
-    upper = min(up(found.value + found.pad), divide_up(moved, mechanism.scale))
-    lower = min(max(down(found.value - found.pad), 0.0), upper)
-    return _leakage(lower, upper, against, found.witness(model, tally))
+    upper = min(up(finding.value + finding.pad), divide_up(moved, mechanism.scale))
+    lower = min(max(down(finding.value - finding.pad), 0.0), upper)
+    return _leakage(lower, upper, against, finding.witness(model, tally))
 
 
 def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
@@ -170,8 +170,8 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
         weaker = [_informed(mechanism, model)]
         with suppress(NotSupported):
             tally = tally_of(mechanism.query, model, model.length)
-            found = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
-            weaker.append(_exact(found, model, tally, against, mechanism))
+            finding = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
+            weaker.append(_exact(finding, model, tally, against, mechanism))
         shown = max(weaker, key=lambda leak: leak.lower)
         lower, witness = min(shown.lower, bound.upper), shown.witness
     note = f"not exact, because {reason}"
@@ -188,13 +188,13 @@ def _far(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage
     if len(mechanism.query.named) != 1:
         return None
     rate = 1 / mechanism.scale
-    made = attractive_leakage(Ratios.level(up(rate), down(rate)), model, against)
-    if made is None or not made[1].alike:
+    bracket = attractive_leakage(Ratios.level(up(rate), down(rate)), model, against)
+    if bracket is None or not bracket[1].alike:
         return None
-    leak, found = made
+    leak, attack = bracket
     counted = model.index(mechanism.query.named[0])
-    high = model.length - len(found.known)  # beyond all answers of the unknown records
-    output = high if found.pair[0] == counted else 0
+    high = model.length - len(attack.known)  # beyond all answers of the unknown records
+    output = high if attack.pair[0] == counted else 0
     return replace(leak, witness=leak.witness and replace(leak.witness, sets=(), output=output))
 
 
@@ -203,40 +203,38 @@ def local(
 ) -> Leakage:
     """Return what flips of every record leak on a network.
 
-    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere the
-    bound for all algorithms of the flips' DP level is in force.
+    Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere refuse,
+    because all algorithms of the flips' DP level bound it.
 
+    >>> from undertow.adversaries import Adversary
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
     >>> leak = local(RandomizedResponse.binary(.25, .25), path, Adversary(0), 2)
     >>> round(leak.lower, 6), round(leak.upper, 6)
     (1.871802, 1.871802)
     """
-    level = level_of(mechanism, model)
+    if not isinstance(mechanism, RandomizedResponse):
+        raise NotSupported(
+            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
+            f"{model.describe()}; use a chain, or a ModelSet of chains"
+        )
     if mechanism.inputs != model.size:
         raise InvalidInput(
             f"the mechanism is for {mechanism.inputs} states, the model has {model.size}; they "
             "must agree"
         )
     check_records(against, model.length)
-    flips = cast("RandomizedResponse", mechanism)  # others have no level, and are refused above
     if against != "informed" and model.size == 2:
-        found = [_shown(flips, model, part, against) for part in _wanted(model, against)]
-        if all(leak is not None for leak in found):
-            return worst([leak for leak in found if leak is not None])
-    return leakage(level, model, against).upper_only()
+        parts = distinct_parts(model, against)
+        leaks = [_part_flips(mechanism, model, part, records, against) for part, records in parts]
+        if all(leak is not None for leak in leaks):
+            return worst([leak for leak in leaks if leak is not None])
+    raise NotSupported("what flips leak by themselves is known on attractive laws of two states")
 
 
-def _wanted(model: BayesianNetwork, against: Against) -> list[BayesianNetwork]:
-    """Return the connected components that the attacker may want a record of."""
-    parts = model.parts()
-    if isinstance(against, Adversary):
-        parts = [part for part in parts if model.observed[against.target] in part.observed]
-    return parts
-
-
-def _shown(
-    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork, against: Against
-) -> Leakage | None:
+def _part_flips(
+    mechanism: RandomizedResponse, model: BayesianNetwork, part: BayesianNetwork,
+    records: list[int], against: Against,
+) -> Leakage | None:  # fmt: skip
     """Return the exact leakage of flips about one attractive part, None where it is not known."""
     matrix = mechanism.matrix
     if not (matrix > 0).all():
@@ -248,16 +246,14 @@ def _shown(
         (max(float(best[0]) + error, 0.0), max(float(best[1]) + error, 0.0)),
         (float(best[0]) - error, float(best[1]) - error),
     )
-    place = {node: number for number, node in enumerate(model.observed)}
-    records = [place[node] for node in part.observed]
-    made = attractive_leakage(ratios, part, within(against, records))
-    if made is None:
+    bracket = attractive_leakage(ratios, part, within(against, records))
+    if bracket is None:
         return None
-    leak, found = made
+    leak, attack = bracket
     names, outputs = mechanism.names(model.states), logs.argmax(axis=1)
     number = {node: record for record, node in enumerate(part.places)}
     seen = tuple(sorted(
-        (records[number[node]], names[int(outputs[value])]) for node, value in found.rewarded
+        (records[number[node]], names[int(outputs[value])]) for node, value in attack.rewarded
     ))  # fmt: skip
     witness = leak.witness and lifted(leak.witness, records, model.length)
     witness = witness and replace(witness, sets=(), outputs=seen)
@@ -281,3 +277,9 @@ def _leakage(lower: float, upper: float, against: Against, witness: Witness | No
         lower, upper, "exact", against, witness,
         assumptions=(FOLLOWS,), citation="docs, theory: noisy counts",
     )  # fmt: skip
+
+
+PROVERS: tuple[Prover, ...] = (
+    AnswerProver("network", BayesianNetwork, leakage),
+    ChannelProver("network, channel", BayesianNetwork, local),
+)

@@ -1,10 +1,8 @@
 """What all algorithms of a DP level can leak on a network.
 
-Replacing one record changes the probability of an output by at most e^epsilon, and so replacing m
-records by at most e^{m epsilon}. Records that stay independent of the target given what is known
-may be averaged over first; m is the number of those that do not, the target included (Theorem 4.2
-of [lange2024]). d-separation finds them: given nothing, a common effect keeps its causes
-apart; once it may be known, they depend on each other.
+At most m epsilon for m records that depend on each other (Theorem 4.2 of [lange2024]), counted by
+d-separation; chains, trees, attractive laws, quilts and linear programs give less where they apply
+(docs, theory: networks).
 """
 
 import math
@@ -45,6 +43,7 @@ __all__ = [
     "Path",
     "Programme",
     "dependent_records",
+    "distinct_parts",
     "level_leakage",
     "path_leakage",
     "path_of",
@@ -153,14 +152,14 @@ def path_leakage(mechanism: Levelled, path: Path, against: Against) -> Leakage:
     >>> round(path_leakage(PureDP(1.0), path_of(tree), "ignorant").upper, 6)
     2.202411
     """
-    found = chain_leakage(mechanism, path.chain, within(against, path.records))
-    witness = found.witness and lifted(found.witness, path.records, len(path.records))
-    lower, upper = found.lower, found.upper
+    leakage = chain_leakage(mechanism, path.chain, within(against, path.records))
+    witness = leakage.witness and lifted(leakage.witness, path.records, len(path.records))
+    lower, upper = leakage.lower, leakage.upper
     if path.error:
         lower, upper = max(down(lower - path.error), 0.0), up(upper + path.error)
     return replace(
-        found, lower=lower, upper=upper, against=against, witness=witness,
-        assumptions=(FOLLOWS, "which is a path, and so a Markov chain", *found.assumptions[1:]),
+        leakage, lower=lower, upper=upper, against=against, witness=witness,
+        assumptions=(FOLLOWS, "which is a path, and so a Markov chain", *leakage.assumptions[1:]),
     )  # fmt: skip
 
 
@@ -186,8 +185,8 @@ def programme_bounds(
 
     >>> coins = [[[1, 0], [0, 1]], [[0, 1], [1, 0]]]
     >>> xor = BayesianNetwork([(0, 2), (1, 2)], {0: [.5, .5], 1: [.5, .5], 2: coins})
-    >>> found = programme_bounds(1.0, xor, "any")
-    >>> round(found.lower, 9), round(found.upper, 6)
+    >>> bounds = programme_bounds(1.0, xor, "any")
+    >>> round(bounds.lower, 9), round(bounds.upper, 6)
     (2.0, 2.0)
     """
     if network.size**network.length > CELLS or epsilon > 30:
@@ -208,7 +207,7 @@ def programme_bounds(
             own = laws.sum(axis=1)
             for x, other in permutations(np.flatnonzero(own > 0).tolist(), 2):
                 one, two = (_spread(laws[v] / own[v], v, network.size) for v in (x, other))
-                least, bound = _solved(one, two, epsilon, network.size, 1 + len(unknown))
+                least, bound = _optimum(one, two, epsilon, network.size, 1 + len(unknown))
                 least, bound = least - blur, bound + blur
                 upper = max(upper, min(bound, most))
                 if least > lower:
@@ -251,7 +250,7 @@ def _cells(states: int, records: int) -> tuple[Ints, Ints, Ints]:
     return apart, first, second
 
 
-def _solved(
+def _optimum(
     one: Array, two: Array, epsilon: float, states: int, records: int
 ) -> tuple[float, float]:
     """Return certified ends of ln max c.phi / d.phi."""
@@ -298,17 +297,17 @@ def _upper(
     return up(math.log(up(bound, 8)), 8) + ROUNDOFF * 8.0
 
 
-QUILTS = 4**5
+QUILT_CASES = 4**5
 """Most ways to know other records for which quilts are tried against all attackers (cost)."""
 
-TRIED = 12
+QUILT_RECORDS = 12
 """Most records for which quilts are tried against one who knows none of them (cost)."""
 
 SOLVABLE = 1e-20
 """Least product of probabilities of a network for which programs are solved: solvers drop smaller
 coefficients, and what they then return proves nothing."""
 
-LOWER = 4**8
+COUNT_CASES = 4**8
 """Most cases of a network on which counts are tried for a lower end (cost: a second)."""
 
 PRECISE = 1e-9
@@ -350,13 +349,13 @@ def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "
     if known is not None:
         lower = min(known.lower, upper)
         return replace(known, lower=lower, upper=min(known.upper, upper))
-    lower, witness, notes = _counts(epsilon, network, against)
+    lower, witness, notes = _count_attack(epsilon, network, against)
     group = Leakage(
         min(lower, upper), upper, "group", against, witness,
         assumptions=(f"at most {most} records depend on each other, in any way", *notes),
         citation="Theorem 4.2 of [lange2024]",
     )  # fmt: skip
-    return _quilted(epsilon, network, _levels_solved(epsilon, network, group))
+    return _best_of_quilts(epsilon, network, _best_of_programmes(epsilon, network, group))
 
 
 def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage | None:
@@ -367,51 +366,65 @@ def _attractive(epsilon: float, network: BayesianNetwork, against: Against) -> L
         return None
 
     def exact(part: BayesianNetwork, local: Against) -> Leakage | None:
-        made = attractive_leakage(Ratios.level(epsilon), part, local)
-        return made and made[0]
+        leakage = attractive_leakage(Ratios.level(epsilon), part, local)
+        return leakage and leakage[0]
 
     return _by_part(network, against, exact)
 
 
 def _by_part(
     network: BayesianNetwork, against: Against,
-    ask: Callable[[BayesianNetwork, Against], Leakage | None],
+    bound: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
     """Return the worst of what is found about each connected part, None where one is not known."""
-    number = {node: record for record, node in enumerate(network.observed)}
-    found: dict[object, Leakage] = {}
-    for part in network.parts():
-        records = [number[node] for node in part.observed]
-        if isinstance(against, Adversary) and against.target not in records:
-            continue
-        if part.shape() in found:  # what is alike leaks alike
-            continue
-        leak = ask(part, within(against, records))
+    leaks: list[Leakage] = []
+    for part, records in distinct_parts(network, against):
+        leak = bound(part, within(against, records))
         if leak is None:
             return None
         witness = leak.witness and lifted(leak.witness, records, network.length)
-        found[part.shape()] = replace(leak, against=against, witness=witness)
-    return worst([*found.values()])
+        leaks.append(replace(leak, against=against, witness=witness))
+    return worst(leaks)
 
 
-def worst(found: list[Leakage]) -> Leakage:
+def distinct_parts(
+    network: BayesianNetwork, against: Against
+) -> list[tuple[BayesianNetwork, list[int]]]:
+    """Return the connected components in question, one of each shape, and their records' numbers.
+
+    Components of one shape leak alike. An explicit adversary asks for the target's alone.
+
+    >>> twins = BayesianNetwork([], {"a": [.9, .1], "b": [.9, .1]})
+    >>> [records for _, records in distinct_parts(twins, "any")]
+    [[0]]
+    """
+    number = {node: record for record, node in enumerate(network.observed)}
+    alike: dict[object, tuple[BayesianNetwork, list[int]]] = {}
+    for part in network.parts():
+        records = [number[node] for node in part.observed]
+        if not isinstance(against, Adversary) or against.target in records:
+            alike.setdefault(part.shape(), (part, records))
+    return [*alike.values()]
+
+
+def worst(leaks: list[Leakage]) -> Leakage:
     """Return the worst of several leakages about independent parts of the same records."""
-    top = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
-    notes = dict.fromkeys(note for leak in found for note in leak.assumptions)
+    top = max(leaks, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(leaks, key=lambda leak: leak.lower)
+    notes = dict.fromkeys(note for leak in leaks for note in leak.assumptions)
     return replace(top, lower=shown.lower, witness=shown.witness, assumptions=tuple(notes))
 
 
 def _tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
     """Return the bound on a tree, or on several: paths are seen to be chains."""
     components = () if against == "informed" else network.components()
-    if not any(_perhaps_path(network, component) for component in components):
+    if not any(_worth_a_path(network, component) for component in components):
         return tree_leakage(epsilon, network, against)
-    found = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
-    return tree_leakage(epsilon, network, against) if found is None else found
+    leak = _by_part(network, against, lambda part, local: _one_tree(epsilon, part, local))
+    return tree_leakage(epsilon, network, against) if leak is None else leak
 
 
-def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
+def _worth_a_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
     """Return whether a chain's bounds would be better than a tree's, if it is a path.
 
     Few records of two states are gone through with every known set, and exactly.
@@ -421,51 +434,51 @@ def _perhaps_path(network: BayesianNetwork, component: tuple[int, ...]) -> bool:
 
 def _one_tree(epsilon: float, network: BayesianNetwork, against: Against) -> Leakage:
     """Return the bound on one tree, by that of the chain where it is a path."""
-    path = path_of(network) if _perhaps_path(network, network.places) else None
+    path = path_of(network) if _worth_a_path(network, network.places) else None
     if path is None or not path.quick:
         return tree_leakage(epsilon, network, against)
-    found = path_leakage(PureDP(epsilon), path, against)
-    return found if found.closed else meet(found, tree_leakage(epsilon, network, against))
+    leakage = path_leakage(PureDP(epsilon), path, against)
+    return leakage if leakage.closed else meet(leakage, tree_leakage(epsilon, network, against))
 
 
-def _levels_solved(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
+def _best_of_programmes(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the answer of linear programs over all algorithms where the network is tiny."""
     if rarest(network) < math.log(SOLVABLE):
         return group
-    found = programme_bounds(epsilon, network, group.against, group.lower)
-    if found is None:
+    bounds = programme_bounds(epsilon, network, group.against, group.lower)
+    if bounds is None:
         return group
-    if found.lower > group.lower:
-        group = replace(group, lower=min(found.lower, group.upper), witness=found.witness)
-    if found.upper >= group.upper:
+    if bounds.lower > group.lower:
+        group = replace(group, lower=min(bounds.lower, group.upper), witness=bounds.witness)
+    if bounds.upper >= group.upper:
         return group
     return replace(
-        group, upper=found.upper, method="exchange",
+        group, upper=bounds.upper, method="exchange",
         assumptions=(
-            "the records follow the stated network",
+            FOLLOWS,
             "linear programs over all algorithms of the level, for every attacker",
         ),
         citation="docs, theory: networks",
     )  # fmt: skip
 
 
-def _quilted(epsilon: float, network: BayesianNetwork, found: Leakage) -> Leakage:
+def _best_of_quilts(epsilon: float, network: BayesianNetwork, group: Leakage) -> Leakage:
     """Return the bound of the best quilts where it is smaller and quickly found."""
-    against = found.against
-    quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILTS,
-             "ignorant": network.length <= TRIED}  # fmt: skip
-    if not isinstance(against, str) or not quick.get(against) or found.closed:
-        return found
+    against = group.against
+    quick = {"any": (network.size + 1) ** (network.length - 1) <= QUILT_CASES,
+             "ignorant": network.length <= QUILT_RECORDS}  # fmt: skip
+    if not isinstance(against, str) or not quick.get(against) or group.closed:
+        return group
     if rarest(network) < VANISHING:
-        return found
+        return group
     form: Literal["any", "ignorant"] = "any" if against == "any" else "ignorant"
     # |N| epsilon + e(Q | i), the least
     quilt = up(network_quilt(network, form, Bound(epsilon)).value)
-    if quilt >= found.upper:
-        return found
+    if quilt >= group.upper:
+        return group
     return replace(
-        found, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
-        assumptions=("the records follow the stated network", "exact max-influences"),
+        group, upper=quilt, method="quilt", citation="Theorem 4.4 of [wang2016]",
+        assumptions=(FOLLOWS, "exact max-influences"),
     )  # fmt: skip
 
 
@@ -494,11 +507,11 @@ def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
     )  # fmt: skip
 
 
-def _counts(
+def _count_attack(
     epsilon: float, network: BayesianNetwork, against: Against
 ) -> tuple[float, Witness | None, tuple[str, ...]]:
     """Return the most that a noisy count of this level leaks, with its attack and its states."""
-    if against == "any" and (network.size + 1) ** network.length > LOWER:
+    if against == "any" and (network.size + 1) ** network.length > COUNT_CASES:
         return 0.0, None, ()
     best: tuple[Finding, Witness, tuple[object, ...]] | None = None
     # a count and the count of all other states leak the same: leave the last state out
@@ -506,15 +519,15 @@ def _counts(
         for counted in combinations(range(network.size - 1), number):
             tally = count_tally([s in counted for s in range(network.size)], network.length)
             try:
-                found = count_finding(network, tally, epsilon, against)
+                finding = count_finding(network, tally, epsilon, against)
             except NotSupported:
                 continue
-            if found is not None and (best is None or found.value > best[0].value):
+            if finding is not None and (best is None or finding.value > best[0].value):
                 names = tuple(network.states[state] for state in counted)
-                best = found, found.witness(network, tally), names
+                best = finding, finding.witness(network, tally), names
     if best is None:
         return 0.0, None, ()
-    found, witness, names = best
+    finding, witness, names = best
     shown = ", ".join(map(repr, names))
     note = f"the lower end is attained by a count of {shown} with Laplace noise of scale 1/epsilon"
-    return max(down(found.value - found.pad), 0.0), replace(witness, sets=()), (note,)
+    return max(down(finding.value - finding.pad), 0.0), replace(witness, sets=()), (note,)

@@ -7,12 +7,13 @@ from fractions import Fraction
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against, check_records, within
-from undertow.bounds.graphs import attack_on, possible
+from undertow.bounds.graphs import attack_on, lifted, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.contagions import frequency_bracket
 from undertow.bounds.networks.counts import Finding, count_finding
-from undertow.bounds.networks.leakages import lifted, tally_of
+from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
+from undertow.bounds.protocol import AnswerProver, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import Levelled, MetricDP, PureDP, Scaled
@@ -21,12 +22,12 @@ from undertow.models.pedigrees import GENOTYPES, Family, Pedigree
 from undertow.numerics import divide_up, down, up
 from undertow.queries import Count, Histogram
 
-__all__ = ["leakage"]
+__all__ = ["PROVERS", "leakage"]
 
-ENOUGH = 4
+MOST_FAMILIES = 4
 """Families looked at where one of them is too large for an exact answer anyway."""
 
-UNKNOWING = 48
+UNKNOWING_PEOPLE = 48
 """Most people of a large family whose leakage to one who knows none of them is computed."""
 
 
@@ -58,21 +59,21 @@ def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = 
         return _Question(mechanism, model, against, alone).answer(family)
     alone = against in ("any", "informed") or len(families) == 1
     question = _Question(mechanism, model, against, alone)
-    found: list[Leakage] = []
+    leaks: list[Leakage] = []
     seen: set[tuple[object, ...]] = set()
     for family in sorted(families, key=lambda family: -family.length):
         general = question.times(family.length)
-        if found and general <= max(leak.lower for leak in found):
+        if leaks and general <= max(leak.lower for leak in leaks):
             break  # neither this family nor a smaller one can be the worst
-        loose = max((leak.upper for leak in found if leak.method == "group"), default=0.0)
-        if general <= loose and len(found) >= ENOUGH:
+        loose = max((leak.upper for leak in leaks if leak.method == "group"), default=0.0)
+        if general <= loose and len(leaks) >= MOST_FAMILIES:
             break  # nothing can lower the upper end any more
         shape = family.shape()
         if shape not in seen:
             seen.add(shape)
-            found.append(question.answer(family))
-    top = max(found, key=lambda leak: (leak.upper, leak.lower))
-    shown = max(found, key=lambda leak: leak.lower)
+            leaks.append(question.answer(family))
+    top = max(leaks, key=lambda leak: (leak.upper, leak.lower))
+    shown = max(leaks, key=lambda leak: leak.lower)
     return replace(top, lower=shown.lower, witness=shown.witness)
 
 
@@ -115,15 +116,15 @@ class _Question:
         network = family.network(low)
         tally = tally_of(mechanism.query, network, family.length)
         notes = [_FOLLOWS, f"founders have B with frequency {_words(low, high)}"]
-        found: Finding | None
+        finding: Finding | None
         if low == high:
-            found = count_finding(network, tally, rate, local)
+            finding = count_finding(network, tally, rate, local)
             most = self.times(family.length)
-            upper = 0.0 if found is None else min(up(found.value + found.pad), most)
+            upper = 0.0 if finding is None else min(up(finding.value + finding.pad), most)
         else:
             ceiling = self.times(dependent_records(network, local))
             bracket = frequency_bracket(family, tally, rate, local, low, high, ceiling)
-            found = None if bracket is None else bracket.finding
+            finding = None if bracket is None else bracket.finding
             upper = 0.0 if bracket is None else min(up(bracket.upper), ceiling)
             if bracket is not None:
                 notes.append(f"the worst frequency found is {bracket.frequency:.6g}")
@@ -132,13 +133,13 @@ class _Question:
                         "the family is too large to search all frequencies to the end: a narrower "
                         "range of frequencies gives a narrower interval"
                     )
-        if found is None:
+        if finding is None:
             return self._leakage(0.0, 0.0, "exact", None, notes)
-        value, witness = found.value, self._lifted(found.witness(network, tally), family)
+        value, witness = finding.value, self._lifted(finding.witness(network, tally), family)
         if not self.alone:  # people of other families blur the answer, but not far answers
-            value = found.far
+            value = finding.far
             notes.append("an upper bound, attained if the other families are known")
-        lower = min(max(down(value - found.pad), 0.0), upper)
+        lower = min(max(down(value - finding.pad), 0.0), upper)
         return self._leakage(lower, upper, "exact", witness, notes)
 
     def _level(self, family: Family, reason: str | None) -> Leakage:
@@ -152,7 +153,7 @@ class _Question:
         method, lower, witness = "group", 0.0, None
         if self.against == "any":
             lower, witness = max(
-                self._siblings(family), self._unknowing(family), key=lambda found: found[0]
+                self._siblings(family), self._unknowing(family), key=lambda attack: attack[0]
             )
         if isinstance(self.mechanism, PureDP):
             epsilon, frequencies = self.mechanism.epsilon, dict.fromkeys(self.model.frequencies)
@@ -193,18 +194,18 @@ class _Question:
         """Return what an attacker learns who knows nobody of the family, if it is not too large."""
         mechanism = self.mechanism
         shown: tuple[float, Witness | None] = (0.0, None)
-        if isinstance(mechanism, PureDP) or family.length > UNKNOWING:
+        if isinstance(mechanism, PureDP) or family.length > UNKNOWING_PEOPLE:
             return shown
         for frequency in dict.fromkeys(self.model.frequencies):
             network = family.network(frequency)
             try:
                 tally = tally_of(mechanism.query, network, family.length)
-                found = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
+                finding = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
             except NotSupported:
                 continue
-            if found is not None and down(found.value - found.pad) > shown[0]:
-                attack = self._lifted(found.witness(network, tally), family)
-                shown = down(found.value - found.pad), attack
+            if finding is not None and down(finding.value - finding.pad) > shown[0]:
+                attack = self._lifted(finding.witness(network, tally), family)
+                shown = down(finding.value - finding.pad), attack
         return shown
 
     def _moved(self, changes: Sequence[tuple[int, int]]) -> float:
@@ -257,3 +258,6 @@ _ALONE = BayesianNetwork([], {"one": [0.25, 0.5, 0.25]}, GENOTYPES)
 
 def _words(low: float, high: float) -> str:
     return f"{low:g}" if low == high else f"between {low:g} and {high:g}"
+
+
+PROVERS: tuple[Prover, ...] = (AnswerProver("pedigree", Pedigree, leakage),)

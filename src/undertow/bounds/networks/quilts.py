@@ -1,14 +1,8 @@
-"""Markov quilts on networks: what separates a record from the rest, and how much it says about it.
+"""Markov quilts and Wasserstein distances of small networks, by enumeration.
 
-A quilt of record i is a set Q of other nodes that separates i from a remote part R; what is left
-is near, N, with i in it. Whoever sees the answer of a tau-DP algorithm learns at most
-
-    |N| tau + e(Q | i),        e = max over values of ln Pr[x_Q | x] / Pr[x_Q | x'],
-
-records in N counted (Theorem 4.4 of [wang2016]). Against an attacker who knows nothing else,
-d-separation decides what is remote: a quilt must not contain a collider that it would open.
-Against one who may know any records, separation must hold whatever becomes known, that is, in the
-moral graph, and e is conditional on what is known (docs, theory: quilts).
+A quilt Q of record i separates i from what is remote; N, with i in it, is near. The answer of a
+tau-DP algorithm says at most |N| tau + e(Q | i), with e the max-influence (Theorem 4.4 of
+[wang2016]; docs, theory: networks).
 """
 
 import math
@@ -37,13 +31,13 @@ __all__ = [
 ]
 
 
-LARGEST = 3
+QUILT_NODES = 3
 """Most nodes in a quilt that is tried."""
 
 CASES = 4**9
 """Most ways to know some of the records for which conditional influences are computed."""
 
-RECORDS = 64
+QUILT_RECORDS = 64
 """Most records of a network whose quilts are searched."""
 
 
@@ -65,7 +59,7 @@ def network_quilt(
     pairs: Sequence[tuple[State, State]] | None = None,
     records: Sequence[int] | None = None,
 ) -> NetworkQuilt:
-    """Return the worst record of a network and its best quilt of at most `LARGEST` nodes.
+    """Return the worst record of a network and its best quilt of at most `QUILT_NODES` nodes.
 
     ``score`` weighs records near against influence, as for chains. Influences are rounded up.
     Refuses with `MethodRefused` networks that are too large.
@@ -73,14 +67,14 @@ def network_quilt(
     >>> from undertow.bounds.channels.quilts import Bound
     >>> kernel = [[.9, .1], [.3, .7]]
     >>> path = BayesianNetwork([(0, 1), (1, 2)], {0: [.75, .25], 1: kernel, 2: kernel})
-    >>> found = network_quilt(path, "ignorant", Bound(2.0))
-    >>> round(found.value, 6), found.record, found.nodes
+    >>> quilt = network_quilt(path, "ignorant", Bound(2.0))
+    >>> round(quilt.value, 6), quilt.record, quilt.nodes
     (5.89182, 1, (0, 2))
     """
-    if network.length > RECORDS:
+    if network.length > QUILT_RECORDS:
         raise MethodRefused(
-            f"'quilt' looks through networks of at most {RECORDS} records, found {network.length}; "
-            "use method='exchange'"
+            f"'quilt' looks through networks of at most {QUILT_RECORDS} records, found "
+            f"{network.length}; use method='exchange'"
         )
     if rarest(network) < VANISHING:
         raise MethodRefused(
@@ -93,8 +87,8 @@ def network_quilt(
     worst = NetworkQuilt(0.0, 0, (), 0, 0.0)
     for target in targets:
         best = _best_quilt(network, target, against, score, wanted)
-        found = replace(best, record=places.index(target))
-        worst = max(worst, found, key=lambda quilt: quilt.value)
+        placed = replace(best, record=places.index(target))
+        worst = max(worst, placed, key=lambda quilt: quilt.value)
     return worst
 
 
@@ -133,7 +127,7 @@ def _quilts(
     """Yield the quilts of a target with the number of records near it."""
     around, records = moral_neighbours(network), {*network.places}
     others = sorted(reachable(around, target, ()) & records)
-    for number in range(LARGEST + 1):
+    for number in range(QUILT_NODES + 1):
         for quilt in combinations(others, number):
             if against == "any":
                 inside = reachable(around, target, quilt)
@@ -230,7 +224,7 @@ def _pad(network: BayesianNetwork) -> float:
     return 4.0 * ROUNDOFF * (len(network.nodes) + 2) * (network.size + 4) + 4.0 * ROUNDOFF * 700
 
 
-WASSERSTEIN_RECORDS = 24
+COMPARED_RECORDS = 24
 """Most records of one part of a network whose laws are computed as fractions (cost)."""
 
 
@@ -264,18 +258,18 @@ def network_distance(
         if not targets or shape in seen:
             continue
         seen.add(shape)
-        if part.length > WASSERSTEIN_RECORDS:
+        if part.length > COMPARED_RECORDS:
             raise MethodRefused(
-                f"'wasserstein' compares laws of at most {WASSERSTEIN_RECORDS} records that depend "
+                f"'wasserstein' compares laws of at most {COMPARED_RECORDS} records that depend "
                 f"on each other, found {part.length}; use method='exact' or 'exchange'"
             )
         tally = count_tally(marks, part.length)
         for node in targets:
-            worst = max(worst, _of_target(part, part.numbers[node], marks, tally, named))
+            worst = max(worst, _target_distance(part, part.numbers[node], marks, tally, named))
     return worst
 
 
-def _of_target(
+def _target_distance(
     part: BayesianNetwork, target: int, marks: Sequence[bool], tally: AnswerLattice,
     pairs: set[frozenset[int]] | None,
 ) -> int:  # fmt: skip

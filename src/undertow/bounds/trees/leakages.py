@@ -1,20 +1,8 @@
-"""What all algorithms of a DP level leak on a tree of any size.
+"""What all algorithms of a DP level leak on a tree of any size (docs, theory: trees).
 
-An output of an epsilon-DP algorithm is a likelihood phi of all records that changes by at most
-e^epsilon with each of them. Given the target's value its branches are independent, and what lies
-behind a neighbour enters through one message: how much the expected likelihood there can differ
-between two values of the target. Messages of children add, B = epsilon + sum of s, and one step
-along an edge turns B into the next message (`tree_steps`). Two sweeps over the tree, up and down,
-give the messages of all edges and so the leakage about every record, level by level.
-
-With nothing known, or a fixed set of known records, this is exact for two states on every tree and
-an upper end for more. For an attacker who may know any records, what is known behind an edge
-reweights its kernel by lambda, bounded by messages of its own,
-
-    L(x, x') = max(0, max_v ln P(x, v) / P(x', v), step(P, sum of L)(x, x')),
-
-and the worst reweighting is taken edge by edge: certified, and for two states at most some
-15% above the exact value where that was checked (docs, theory: trees).
+Messages of children add, B = epsilon + sum of s, and `step` along an edge turns B into the next
+message. Two sweeps over the tree, up and down, give the leakage about every record. Exact for two
+states and a stated adversary; certified from above for ``any`` and for more states.
 """
 
 import math
@@ -35,7 +23,7 @@ from undertow.numerics import ROUNDOFF, Array, check_epsilon, down
 
 __all__ = [
     "LISTED",
-    "Branches",
+    "RootedTree",
     "WorstValues",
     "evidence_step",
     "filled",
@@ -89,11 +77,11 @@ def step(kernel: Array, bound: Array, side: float = 1.0, error: float = 0.0) -> 
     with np.errstate(divide="ignore", invalid="ignore"):
         logs = np.log(kernel)
         if states == 2:
-            best = _two(logs, bound)
+            best = _two_states(logs, bound)
         elif states <= LISTED:
-            best = _extremes(logs, bound)
+            best = _extreme_points(logs, bound)
         else:
-            best = _scalar(kernel, bound)
+            best = _coarse(kernel, bound)
     best = np.where(np.isnan(best), bound.max(axis=(-2, -1), keepdims=True), best)
     pad = side * (roundings(kernel, bound) + error)
     best = np.maximum(best + pad[..., None, None], 0.0)
@@ -101,7 +89,7 @@ def step(kernel: Array, bound: Array, side: float = 1.0, error: float = 0.0) -> 
     return np.asarray(best)
 
 
-def _two(logs: Array, bound: Array) -> Array:
+def _two_states(logs: Array, bound: Array) -> Array:
     """Return the step for two states: the ratio g(0)/g(1) at its ends."""
     best = np.full(np.broadcast_shapes(logs.shape, bound.shape), -np.inf)
     for end in (bound[..., 0, 1], -bound[..., 1, 0]):
@@ -180,7 +168,7 @@ def _gain(odds: Array, end: Array) -> Array:
     return np.where(np.isinf(odds), np.where(odds > 0, end, 0.0), gain)
 
 
-def _extremes(logs: Array, bound: Array) -> Array:
+def _extreme_points(logs: Array, bound: Array) -> Array:
     """Return the step for a few states, over all extreme points."""
     states = logs.shape[-1]
     shape = np.broadcast_shapes(logs.shape, bound.shape)
@@ -191,11 +179,12 @@ def _extremes(logs: Array, bound: Array) -> Array:
     size = max(1, _TOGETHER // (len(combos) * states * states))
     for start in range(0, len(flat), size):
         piece = slice(start, start + size)
-        best[piece] = _extremes_of(flat_logs[piece], flat[piece], combos)
+        best[piece] = _extremes_block(flat_logs[piece], flat[piece], combos)
     return best.reshape(shape)
 
 
-def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
+def _extremes_block(logs: Array, bound: Array, combos: Array) -> Array:
+    """Return the step of some edges over all extreme points."""
     count, states = bound.shape[:2]
     endless = np.isinf(bound).any(axis=(1, 2))
     safe = np.where(np.isfinite(bound), bound, 0.0)
@@ -217,6 +206,7 @@ def _extremes_of(logs: Array, bound: Array, combos: Array) -> Array:
 
 
 def _log_mix(logs: Array, heights: Array) -> Array:
+    """Return ln sum exp(logs + heights) over the last axis."""
     total = logs + heights
     peak = total.max(axis=-1)  # (edges, points, k)
     return np.asarray(peak + np.log(np.exp(total - peak[..., None]).sum(axis=-1)))
@@ -254,7 +244,7 @@ def _spanning(states: int) -> Array:
     return np.stack(rows)
 
 
-def _scalar(kernel: Array, bound: Array) -> Array:
+def _coarse(kernel: Array, bound: Array) -> Array:
     """Return the step when only the largest bound is used: sets of the likeliest states."""
     most = bound.max(axis=(-2, -1))[..., None]  # (..., 1)
     best = np.full(np.broadcast_shapes(kernel.shape, bound.shape), -np.inf)
@@ -271,12 +261,13 @@ def _scalar(kernel: Array, bound: Array) -> Array:
     return best
 
 
-_MOST = 700.0
+FAINT = 1e-250
+"""Least probability of a value, or weight given what is known relative to the likeliest (either
+side): products with it are still ordinary floats."""
+
+_LARGEST_LEVEL = 700.0
 """Largest level whose exponential is an ordinary float; an algorithm of a smaller level is one of
 the larger level too."""
-
-_FAINT = 1e-250
-"""Least weight of a value given what is known, relative to the likeliest (either side)."""
 
 Ints = npt.NDArray[np.int64]
 Bools = npt.NDArray[np.bool_]
@@ -299,11 +290,12 @@ class WorstValues:
 
 
 @dataclass(frozen=True, slots=True)
-class Branches:
-    """A tree, to be looked at from any of its nodes.
+class RootedTree:
+    """A tree as arrays, to be looked at from any of its nodes: parents before children.
 
     ``down[i]`` is Pr[node i | its parent], ``back[i]`` Pr[parent | node i], right up to a relative
-    ``error``; latent nodes add nothing to the level.
+    ``error``; both are unused at roots. ``around`` lists the neighbours of every node, ``levels``
+    the nodes by depth, ``laws`` are the marginals; latent nodes add nothing to the level.
     """
 
     parent: Ints
@@ -313,18 +305,26 @@ class Branches:
     error: float
     epsilon: float
     around: list[list[int]]
+    levels: list[Ints]
+    laws: Array
+
+    def pairs(self) -> Bools:
+        """Return which pairs of values each record can have, (n, k, k)."""
+        possible = (self.laws > 0) & self.record[:, None]  # (n, k)
+        apart = ~np.eye(self.laws.shape[1], dtype=bool)
+        return np.asarray(possible[:, :, None] & possible[:, None, :] & apart)
 
     def rings(self, target: int, most: int) -> list[list[int]]:
         """Return the nodes at distance 1, 2, ... from a target."""
         around = self.around
-        found: list[list[int]] = []
+        rings: list[list[int]] = []
         seen, ring = {target}, [target]
-        while ring and len(found) < most:
+        while ring and len(rings) < most:
             ring = [node for place in ring for node in around[place] if node not in seen]
             seen.update(ring)
             if ring:
-                found.append(ring)
-        return found
+                rings.append(ring)
+        return rings
 
     def worst(
         self, target: int, known: Collection[int], possible: Bools, side: float,
@@ -349,19 +349,19 @@ class Branches:
             message, weight = self._branch(order, facts, side)
             valid = (weight[:, :, None] > 0) & (weight[:, None, :] > 0)  # (combinations, k, k)
             message = np.where(valid, message, -np.inf)
-            # branches are independent given the target: worst of each
+            # tree are independent given the target: worst of each
             total = total + message.max(axis=0)
             chosen.append((ends, values, message.argmax(axis=0)))
         # worst pair
         x, other = (int(i) for i in np.unravel_index(int(np.argmax(total)), total.shape))
         if total[x, other] == -np.inf:
             return None
-        facts_found = {
+        facts_chosen = {
             node: int(value)
             for ends, values, rows in chosen
             for node, value in zip(ends, values[rows[x, other]], strict=True)
         }
-        return WorstValues(float(total[x, other]), (x, other), facts_found)
+        return WorstValues(float(total[x, other]), (x, other), facts_chosen)
 
     def attained(
         self, target: int, pair: tuple[int, int], facts: dict[int, int], most: int
@@ -383,16 +383,16 @@ class Branches:
             total += float(message[0, pair[0], pair[1]])
         return total
 
-    def wanted(
+    def rewarded_pairs(
         self, order: Sequence[tuple[int, int]], target: int, pair: tuple[int, int]
     ) -> dict[int, tuple[int, int]]:
         """Return which pair of values each node of a branch must tell apart (two states)."""
-        found = {target: pair}
+        pairs = {target: pair}
         for node, before in order:
-            x, other = found[before]
+            x, other = pairs[before]
             kernel = self.kernel(node, before)
-            found[node] = (0, 1) if kernel[x, 0] >= kernel[other, 0] else (1, 0)
-        return found
+            pairs[node] = (0, 1) if kernel[x, 0] >= kernel[other, 0] else (1, 0)
+        return pairs
 
     def sets(
         self, target: int, pair: tuple[int, int], known: Collection[int], most: int | None = None
@@ -403,12 +403,12 @@ class Branches:
         With ``most`` only the nearest nodes are rewarded.
         """
         near = self.region(target, most) if most else None
-        found = {target: pair}
+        pairs = {target: pair}
         for first in self.around[target]:
             order = self.outwards(first, target, known, near)
-            found |= self.wanted(order, target, pair)
+            pairs |= self.rewarded_pairs(order, target, pair)
         return {
-            node: x for node, (x, _) in found.items() if self.record[node] and node not in known
+            node: x for node, (x, _) in pairs.items() if self.record[node] and node not in known
         }
 
     def swept(
@@ -418,7 +418,7 @@ class Branches:
 
         A sweep of signed weights from the target outwards chooses the sets, c = K(x, .) -
         lambda K(x', .) and S = {c > 0} as on a chain (docs, theory: exchange rate), with lambda
-        raised to what they attain; other branches of a node are not looked at in doing so. What
+        raised to what they attain; other tree of a node are not looked at in doing so. What
         the sets leak is then computed plainly and rounded down. Only the ``most`` nearest nodes
         are looked at: the algorithm does not depend on the others, and they are not known.
         """
@@ -431,16 +431,16 @@ class Branches:
                 continue
             kernels = self._given(order, facts)
             best, ratio = 0.0, 0.0
-            found: dict[int, tuple[int, ...]] = {}
+            chosen: dict[int, tuple[int, ...]] = {}
             for _ in range(_PASSES):
                 tried = self._signed(order, kernels, facts, pair, ratio)
                 value = self._rewarded(order, kernels, facts, pair, tried)
                 if value <= best:
                     break
-                best, ratio, found = value, value, tried
+                best, ratio, chosen = value, value, tried
             total += best
             nodes += len(order)
-            sets.update({node: states for node, states in found.items() if self.record[node]})
+            sets.update({node: states for node, states in chosen.items() if self.record[node]})
         states = self.down.shape[-1]
         # relative error of a product of kernels
         depth = nodes * ((states + 4.0) * ROUNDOFF + self.error)
@@ -472,7 +472,7 @@ class Branches:
         pair: tuple[int, int], ratio: float,
     ) -> dict[int, tuple[int, ...]]:  # fmt: skip
         """Return the sets of one sweep of signed weights outwards, at one lambda = e^ratio."""
-        gain = math.exp(min(self.epsilon, _MOST))
+        gain = math.exp(min(self.epsilon, _LARGEST_LEVEL))
         signed: dict[int, Array] = {}
         sets = {}
         for node, before in order:
@@ -495,7 +495,7 @@ class Branches:
     ) -> float:  # fmt: skip
         """Return ln E[phi | x] / E[phi | x'] on one branch for phi = exp(epsilon #{x_t in S_t})."""
         states = self.down.shape[-1]
-        gain = math.exp(min(self.epsilon, _MOST))
+        gain = math.exp(min(self.epsilon, _LARGEST_LEVEL))
         beyond: dict[int, Array] = {}
         message = np.ones(states)
         for node, before in reversed(order):
@@ -535,7 +535,7 @@ class Branches:
                 # (combinations, k): Pr[known beyond | x], up to a factor
                 weight = joint.sum(axis=2)
                 possible = (kernel[None] * (beyond > 0)[:, None, :]).sum(axis=2) > 0
-                if (possible & (weight < _FAINT)).any():
+                if (possible & (weight < FAINT)).any():
                     raise NotSupported("some values are too rare, given what is known")
                 with np.errstate(invalid="ignore"):
                     rows = joint / weight[:, :, None]
@@ -553,12 +553,12 @@ class Branches:
 
     def region(self, target: int, most: int) -> set[int]:
         """Return the nodes nearest to a target, the target among them."""
-        found, ring = {target}, [target]
-        while ring and len(found) < most:
-            beyond = [node for place in ring for node in self.around[place] if node not in found]
-            ring = beyond[: most - len(found)]
-            found.update(ring)
-        return found
+        region, ring = {target}, [target]
+        while ring and len(region) < most:
+            beyond = [node for place in ring for node in self.around[place] if node not in region]
+            ring = beyond[: most - len(region)]
+            region.update(ring)
+        return region
 
     def outwards(
         self, first: int, target: int, known: Collection[int], within: set[int] | None = None
@@ -609,6 +609,7 @@ def filled(message: Array, possible: Bools) -> Array:
 
 
 def _combinations(states: int, records: int, uniform: bool) -> Ints:
+    """Return the values that known records are given, (combinations, records)."""
     if uniform:
         return np.repeat(np.arange(states)[:, None], max(records, 1), axis=1)[:, :records]
     if states**records > COMBINATIONS:
@@ -622,7 +623,7 @@ POINTS = 32
 
 
 @dataclass(frozen=True, slots=True)
-class _Points:
+class _EdgePoints:
     """Pairs (l, s) behind an edge; ``origin`` is a row of ``choices``, or -1 - a known value.
 
     ``choices`` has a column for each edge farther out: which of its points was taken.
@@ -636,33 +637,31 @@ class _Points:
 
 
 def likely_facts(
-    branches: Branches, target: int, pair: tuple[int, int], most: int
+    tree: RootedTree, target: int, pair: tuple[int, int], most: int
 ) -> dict[int, int]:  # fmt: skip
     """Return known records and values that make one target's pair of values easy to tell apart.
 
     Looks at the ``most`` nearest nodes.
 
-    >>> kernel = np.array([np.zeros((2, 2)), *[[[.9, .1], [.2, .8]]] * 4])
-    >>> from undertow.bounds.trees.leakages import neighbours
-    >>> parent, record = np.arange(-1, 4), np.ones(5, dtype=bool)
-    >>> path = Branches(parent, kernel, kernel, record, 0.0, 3.0, neighbours(parent))
-    >>> likely_facts(path, 0, (0, 1), 9)
+    >>> links, kernel = [(0, 1), (1, 2), (2, 3), (3, 4)], [[.9, .1], [.2, .8]]
+    >>> path = BayesianNetwork(links, {0: [.5, .5], 1: kernel, 2: kernel, 3: kernel, 4: kernel})
+    >>> likely_facts(rooted_tree(3.0, path), 0, (0, 1), 9)
     {3: 1}
     """
-    near = branches.region(target, most)
+    near = tree.region(target, most)
     facts: dict[int, int] = {}
-    for first in branches.around[target]:
-        order = branches.outwards(first, target, (), near)
+    for first in tree.around[target]:
+        order = tree.outwards(first, target, (), near)
         if not order:
             continue
-        wanted = branches.wanted(order, target, pair)
-        points: dict[int, _Points] = {}
+        wanted = tree.rewarded_pairs(order, target, pair)
+        points: dict[int, _EdgePoints] = {}
         farther: dict[int, list[int]] = {}
         for node, before in order:
             farther.setdefault(before, []).append(node)
         for node, before in reversed(order):
             beyond = tuple(farther.get(node, ()))
-            points[node] = _behind(branches, node, before, wanted, [points[b] for b in beyond],
+            points[node] = _edge_points(tree, node, before, wanted, [points[b] for b in beyond],
                                    beyond)  # fmt: skip
         stack = [(first, int(np.argmax(points[first].gains)))]
         while stack:
@@ -676,44 +675,46 @@ def likely_facts(
     return facts
 
 
-def _behind(
-    branches: Branches, node: int, before: int, wanted: dict[int, tuple[int, int]],
-    farther: Sequence[_Points], beyond: tuple[int, ...],
-) -> _Points:  # fmt: skip
+def _edge_points(
+    tree: RootedTree, node: int, before: int, wanted: dict[int, tuple[int, int]],
+    farther: Sequence[_EdgePoints], beyond: tuple[int, ...],
+) -> _EdgePoints:  # fmt: skip
     """Return the points of one edge from those of the edges farther out."""
     shifts = np.zeros(1)
-    gains = np.array([branches.epsilon if branches.record[node] else 0.0])
+    gains = np.array([tree.epsilon if tree.record[node] else 0.0])
     choices = np.zeros((1, 0), dtype=np.int64)
     for points in farther:
         both = np.add.outer(shifts, points.shifts).ravel()  # (kept points x points of the edge,)
         more = np.add.outer(gains, points.gains).ravel()
         rows = np.repeat(choices, len(points.shifts), axis=0)  # (combinations, edges so far)
         last = np.tile(np.arange(len(points.shifts)), len(shifts))[:, None]
-        kept = _kept(both, more)
+        kept = _best_by_shift(both, more)
         shifts, gains = both[kept], more[kept]
         choices = np.hstack([rows, last])[kept]  # (kept, edges so far + 1)
-    kernel = branches.kernel(node, before)
+    kernel = tree.kernel(node, before)
     x, other = wanted[before]
     end = gains if wanted[node] == (0, 1) else -gains
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.log(kernel[:, 0]) - np.log(kernel[:, 1])  # (2,)
-        learnt = _beam_gain(odds[x] + shifts, end) - _beam_gain(odds[other] + shifts, end)
+        learnt = _gain(odds[x] + shifts, end) - _gain(odds[other] + shifts, end)
         moved = np.logaddexp(np.log(kernel[0, 0]) + shifts, np.log(kernel[0, 1])) - np.logaddexp(
             np.log(kernel[1, 0]) + shifts, np.log(kernel[1, 1])
         )
-        told = np.log(kernel[0]) - np.log(kernel[1])  # (2,): shifts where the node itself is known
-    if branches.record[node]:
-        moved, learnt = np.append(moved, told), np.append(learnt, [0.0, 0.0])
+        certain = np.log(kernel[0]) - np.log(
+            kernel[1]
+        )  # (2,): shifts where the node itself is known
+    if tree.record[node]:
+        moved, learnt = np.append(moved, certain), np.append(learnt, [0.0, 0.0])
     origin = np.arange(len(moved))
     origin[len(gains) :] = -1 - np.arange(len(moved) - len(gains))
     fine = np.flatnonzero(np.isfinite(moved) & np.isfinite(learnt))
     if not fine.size:
         fine, moved, learnt = np.array([0]), np.zeros(1), np.zeros(1)
-    kept = fine[_kept(moved[fine], learnt[fine])]
-    return _Points(moved[kept], learnt[kept], origin[kept], choices, beyond)
+    kept = fine[_best_by_shift(moved[fine], learnt[fine])]
+    return _EdgePoints(moved[kept], learnt[kept], origin[kept], choices, beyond)
 
 
-def _kept(shifts: Array, gains: Array) -> Ints:
+def _best_by_shift(shifts: Array, gains: Array) -> Ints:
     """Return the places of the largest gain in each of a few ranges of the shift."""
     if len(shifts) <= POINTS:
         return np.arange(len(shifts))
@@ -725,22 +726,17 @@ def _kept(shifts: Array, gains: Array) -> Ints:
     return np.asarray(order[last])
 
 
-def _beam_gain(odds: Array, end: Array) -> Array:
-    return np.asarray(np.logaddexp(0.0, odds + end) - np.logaddexp(0.0, odds))
-
-
 Pair = tuple[float, float]
 
 
-def pair_messages(tree: Branches, side: float, *, known: bool) -> Array:
+def pair_messages(tree: RootedTree, side: float, *, known: bool) -> Array:
     """Return the sum of all messages into every node, (n, 2, 2), rounded to one side.
 
     All entries of the kernels ``down`` and ``back`` must be positive; ``side`` is 1 for upper ends
     and -1 for lower ones. Cost O(n), whatever the shape.
 
-    >>> kernel = np.array([[[0, 0], [0, 0]], [[.9, .1], [.2, .8]]], dtype=float)
-    >>> args = np.array([-1, 0]), kernel, kernel, np.array([True, True]), 0.0, 1.0, [[1], [0]]
-    >>> pair_messages(Branches(*args), 1.0, known=False).round(4).tolist()
+    >>> link = BayesianNetwork([(0, 1)], {0: [2 / 3, 1 / 3], 1: [[.9, .1], [.2, .8]]})
+    >>> pair_messages(rooted_tree(1.0, link), 1.0, known=False).round(4).tolist()
     [[[0.0, 0.6393], [0.7063, 0.0]], [[0.0, 0.6393], [0.7063, 0.0]]]
     """
     parent, error = tree.parent, tree.error
@@ -762,17 +758,17 @@ def pair_messages(tree: Branches, side: float, *, known: bool) -> Array:
         if known:
             seen[node] = _moved(kernels[node], evidence, own[node] > 0, 0.0)
             _add(facts[above[node]], seen[node])
-    falling, told = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
+    falling, downward = [(0.0, 0.0)] * count, [(0.0, 0.0)] * count
     kernels = tree.back.tolist()
     for node, before in enumerate(above):
         if before < 0:
             continue
         rest = _rest(children[before], rising[node], slack[before], falling[before])
         bound = own[before] + rest[0], own[before] + rest[1]
-        evidence = _rest(facts[before], seen[node], slack[before], told[before])
+        evidence = _rest(facts[before], seen[node], slack[before], downward[before])
         falling[node] = _passed(kernels[node], bound, evidence, known, side, 2 * error)
         if known:
-            told[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
+            downward[node] = _moved(kernels[node], evidence, own[before] > 0, 2 * error)
     total = np.zeros((count, 2, 2))
     # (2, n) taken apart
     total[:, 0, 1], total[:, 1, 0] = (np.array(children) + np.array(falling)).T
@@ -806,8 +802,8 @@ def _passed(
         second = _mixed(p1, q1, back) - _mixed(p0, q0, back)
         return max(first + pad, 0.0), max(second + pad, 0.0)
     a, b = math.log(p0 / q0), math.log(p1 / q1)
-    first = _pairs_shifted(a, b, end, evidence)
-    second = _pairs_shifted(b, a, back, evidence)
+    first = _scalar_shifted(a, b, end, evidence)
+    second = _scalar_shifted(b, a, back, evidence)
     most = max(bound)
     return min(max(first + pad, 0.0), most), min(max(second + pad, 0.0), most)
 
@@ -832,18 +828,20 @@ def _mixed(p: float, q: float, end: float) -> float:
     return math.log(p * math.exp(end) + q)
 
 
-def _pairs_shifted(first: float, second: float, end: float, evidence: Pair) -> float:
+def _scalar_shifted(first: float, second: float, end: float, evidence: Pair) -> float:
     """Return the largest h(a + l) - h(a' + l) over shifts l, h(z) = ln(1+e^{z+b}) - ln(1+e^z)."""
     # the one maximum, within what is known
     shift = min(max(-end / 2 - (first + second) / 2, -evidence[1]), evidence[0])
-    return _pairs_gain(first + shift, end) - _pairs_gain(second + shift, end)
+    return _scalar_gain(first + shift, end) - _scalar_gain(second + shift, end)
 
 
-def _pairs_gain(odds: float, end: float) -> float:
+def _scalar_gain(odds: float, end: float) -> float:
+    """Return ln(1 + e^{z + b}) - ln(1 + e^z) of two numbers."""
     return _softplus(odds + end) - _softplus(odds)
 
 
 def _softplus(value: float) -> float:
+    """Return ln(1 + e^z)."""
     return max(value, 0.0) + math.log1p(math.exp(-abs(value)))
 
 
@@ -859,29 +857,8 @@ SWEPT = 10_000
 THIN = 16
 """Nodes on an average level below which two-state trees are swept node by node."""
 
-FAINT = 1e-250
-"""Least probability of a value (either side): products with it are still ordinary floats."""
-
 SMALL = 7
 """Most records of a tree for which every known set is gone through."""
-
-
-@dataclass(frozen=True, slots=True)
-class Trunk(Branches):
-    """A tree as arrays: one row for each node, parents before children.
-
-    ``levels`` lists the nodes by depth, ``laws`` are the marginals; ``down`` and ``back`` are
-    unused at roots, and ``error`` bounds the relative error of an entry of ``back``.
-    """
-
-    levels: list[Ints]
-    laws: Array
-
-    def pairs(self) -> Bools:
-        """Return which pairs of values each record can have, (n, k, k)."""
-        possible = (self.laws > 0) & self.record[:, None]  # (n, k)
-        apart = ~np.eye(self.laws.shape[1], dtype=bool)
-        return np.asarray(possible[:, :, None] & possible[:, None, :] & apart)
 
 
 def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
@@ -903,68 +880,68 @@ def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "a
         raise NotSupported("the latent nodes of this tree have other states than its records")
     if against == "informed":
         return _informed(epsilon, network)
-    trunk = _trunk(epsilon, network)
+    tree = rooted_tree(epsilon, network)
     if isinstance(against, Adversary):
-        return _fixed(network, trunk, against)
+        return _fixed(network, tree, against)
     if against == "ignorant":
-        return _ignorant(network, trunk)
-    return _any(network, trunk)
+        return _ignorant(network, tree)
+    return _any(network, tree)
 
 
-def _ignorant(network: BayesianNetwork, trunk: Trunk) -> Leakage:
-    upper, loudest, values = _loudest(trunk, _messages(trunk, 1.0))
-    if loudest is None:
+def _ignorant(network: BayesianNetwork, tree: RootedTree) -> Leakage:
+    upper, worst_record, values = _worst_record(tree, _messages(tree, 1.0))
+    if worst_record is None:
         return _leakage(0.0, upper, "ignorant", None, network)
     if network.size > 2:
-        swept, witness = _swept(network, trunk, loudest, WorstValues(upper, values, {}))
+        swept, witness = _swept(network, tree, worst_record, WorstValues(upper, values, {}))
         return _leakage(min(swept, upper), upper, "ignorant", witness, network)
-    lower, target, pair = _loudest(trunk, _messages(trunk, -1.0))
-    target = loudest if target is None else target
-    witness = _witness(network, trunk, target, WorstValues(lower, pair, {}))
+    lower, target, pair = _worst_record(tree, _messages(tree, -1.0))
+    target = worst_record if target is None else target
+    witness = _witness(network, tree, target, WorstValues(lower, pair, {}))
     return _leakage(max(lower, 0.0), upper, "ignorant", witness, network)
 
 
-def _any(network: BayesianNetwork, trunk: Trunk) -> Leakage:
-    totals = _messages(trunk, 1.0, known=True)
-    upper, target, pair = _loudest(trunk, totals)
-    shown = [_informed(trunk.epsilon, network)]
+def _any(network: BayesianNetwork, tree: RootedTree) -> Leakage:
+    totals = _messages(tree, 1.0, known=True)
+    upper, target, pair = _worst_record(tree, totals)
+    shown = [_informed(tree.epsilon, network)]
     if target is not None and network.size > 2:
-        lower, witness = _swept(network, trunk, target, WorstValues(upper, pair, {}))
+        lower, witness = _swept(network, tree, target, WorstValues(upper, pair, {}))
         shown.append(_leakage(lower, math.inf, "any", witness, network))
     if target is not None:
-        shown += _attempts(network, trunk, target, pair)
+        shown += _attempts(network, tree, target, pair)
     if network.size == 2:
-        shown.append(_ignorant(network, trunk))
+        shown.append(_ignorant(network, tree))
     best = max(shown, key=lambda leak: leak.lower)
     if network.length <= SMALL and best.lower < upper:
-        every = _all_known(network, trunk)
+        every = _all_known(network, tree)
         best = max([best, *every], key=lambda leak: leak.lower)
         upper = min(upper, max(leak.upper for leak in every))
     return _leakage(min(best.lower, upper), upper, "any", best.witness, network)
 
 
-def _all_known(network: BayesianNetwork, trunk: Trunk) -> list[Leakage]:
+def _all_known(network: BayesianNetwork, tree: RootedTree) -> list[Leakage]:
     """Return the leakage to every adversary of a small tree."""
     records = range(network.length)
     return [
-        _fixed(network, trunk, Adversary(target, known))
+        _fixed(network, tree, Adversary(target, known))
         for target in records
         for number in records
         for known in combinations([record for record in records if record != target], number)
     ]
 
 
-def _fixed(network: BayesianNetwork, trunk: Trunk, against: Adversary) -> Leakage:
+def _fixed(network: BayesianNetwork, tree: RootedTree, against: Adversary) -> Leakage:
     """Return the leakage to one adversary: every branch at its worst known values."""
     places = network.places
     target = places[against.target]
-    possible = trunk.laws[target] > 0
+    possible = tree.laws[target] > 0
     known = {places[record] for record in against.known}
     try:
-        upper = trunk.worst(target, known, possible, 1.0)
-        lower = trunk.worst(target, known, possible, -1.0)
+        upper = tree.worst(target, known, possible, 1.0)
+        lower = tree.worst(target, known, possible, -1.0)
     except OverflowError:
-        bound = _any(network, trunk)
+        bound = _any(network, tree)
         many = "too many known records for all their values: the bound for any attacker is used"
         return Leakage(
             0.0, bound.upper, bound.method, against,
@@ -973,86 +950,91 @@ def _fixed(network: BayesianNetwork, trunk: Trunk, against: Adversary) -> Leakag
     if upper is None or lower is None:
         return _leakage(0.0, 0.0, against, None, network)
     if network.size > 2:
-        least, attack = _swept(network, trunk, target, upper)
+        least, attack = _swept(network, tree, target, upper)
         return _leakage(min(least, upper.value), upper.value, against, attack, network)
-    witness = _witness(network, trunk, target, lower)
+    witness = _witness(network, tree, target, lower)
     return _leakage(max(lower.value, 0.0), upper.value, against, witness, network)
 
 
 def _attempts(
-    network: BayesianNetwork, trunk: Trunk, target: int, pair: tuple[int, int]
+    network: BayesianNetwork, tree: RootedTree, target: int, pair: tuple[int, int]
 ) -> list[Leakage]:
     """Return what some attackers see: well-chosen ones, and those who know all at a distance."""
-    possible = trunk.laws[target] > 0
+    possible = tree.laws[target] > 0
     if network.size == 2:
-        facts = likely_facts(trunk, target, pair, REGION)
-        value = trunk.attained(target, pair, facts, REGION)
-        attack = _witness(network, trunk, target, WorstValues(value, pair, facts), REGION)
+        facts = likely_facts(tree, target, pair, REGION)
+        value = tree.attained(target, pair, facts, REGION)
+        attack = _witness(network, tree, target, WorstValues(value, pair, facts), REGION)
         return [_leakage(max(value, 0.0), math.inf, "any", attack, network)]
-    found, inside = [], 0
-    for ring in trunk.rings(target, DEPTHS):
-        known = {place for place in ring if trunk.record[place]}
+    leaks, inside = [], 0
+    for ring in tree.rings(target, DEPTHS):
+        known = {place for place in ring if tree.record[place]}
         inside += len(ring)
         if inside > REGION or not known:
             continue
-        worst = trunk.worst(target, known, possible, -1.0, uniform=True)
+        worst = tree.worst(target, known, possible, -1.0, uniform=True)
         if worst is not None:
-            lower, witness = _swept(network, trunk, target, worst)
-            found.append(_leakage(lower, math.inf, "any", witness, network))
-    return found
+            lower, witness = _swept(network, tree, target, worst)
+            leaks.append(_leakage(lower, math.inf, "any", witness, network))
+    return leaks
 
 
 def _swept(
-    network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues
+    network: BayesianNetwork, tree: RootedTree, target: int, worst: WorstValues
 ) -> tuple[float, Witness | None]:
     """Return what sets chosen for one target and pair of values leak, with the attack."""
-    value, sets = trunk.swept(target, worst.pair, worst.facts, SWEPT)
+    value, sets = tree.swept(target, worst.pair, worst.facts, SWEPT)
     return max(value, 0.0), attack_on(network, target, worst.pair, worst.facts, sets)
 
 
-def _messages(trunk: Trunk, side: float, *, known: bool = False) -> Array:
+def _messages(tree: RootedTree, side: float, *, known: bool = False) -> Array:
     """Return the sum of all messages into every node, (n, k, k), rounded to one side.
 
     ``side`` is 1 for upper ends and -1 for lower ones; ``known`` lets records beyond each edge be
     known (upper ends only).
     """
-    count, states = trunk.laws.shape
-    positive = bool((trunk.down[trunk.parent >= 0] > 0).all() and (trunk.laws > 0).all())
-    if states == 2 and positive and count < THIN * len(trunk.levels):
-        return pair_messages(trunk, side, known=known)
+    count, states = tree.laws.shape
+    positive = bool((tree.down[tree.parent >= 0] > 0).all() and (tree.laws > 0).all())
+    if states == 2 and positive and count < THIN * len(tree.levels):
+        return pair_messages(tree, side, known=known)
     # (n, k, k)
-    own = np.where(~np.eye(states, dtype=bool) & trunk.record[:, None, None], trunk.epsilon, 0.0)
+    own = np.where(~np.eye(states, dtype=bool) & tree.record[:, None, None], tree.epsilon, 0.0)
     children = _Sums(np.zeros((count, states, states)), np.zeros((count, states, states), int))
     facts = _Sums(np.zeros_like(children.finite), np.zeros_like(children.endless))
     rising, seen = np.zeros_like(own), np.zeros_like(own)  # messages of each node to its parent
-    degree = np.bincount(trunk.parent[trunk.parent >= 0], minlength=count)  # children of each node
+    degree = np.bincount(tree.parent[tree.parent >= 0], minlength=count)  # children of each node
     slack = side * ROUNDOFF * (degree + 4.0)[:, None, None]  # of adding up and taking away
-    for level in reversed(trunk.levels[1:]):
-        kernel, parent = trunk.down[level], trunk.parent[level]  # (edges, k, k) and (edges,)
+    for level in reversed(tree.levels[1:]):
+        kernel, parent = tree.down[level], tree.parent[level]  # (edges, k, k) and (edges,)
         # B = epsilon + sum of s
         bound = np.asarray(own[level] + children.all(level) * (1 + slack[level]))
         if known:
             evidence = facts.all(level) * (1 + slack[level])
             rising[level], passed = evidence_step(kernel, bound, evidence)
-            seen[level] = _evidence(kernel, passed, trunk.record[level], 0.0)
+            seen[level] = _evidence(kernel, passed, tree.record[level], 0.0)
             facts.add(parent, seen[level])
         else:
             rising[level] = step(kernel, bound, side)
         children.add(parent, rising[level])
-    falling, told = np.zeros_like(own), np.zeros_like(own)  # messages of its parent to each node
-    error = 2 * trunk.error  # of a ratio of two sums over a kernel with errors
-    for level in trunk.levels[1:]:
-        kernel, parent = trunk.back[level], trunk.parent[level]
-        possible = trunk.laws[level] > 0
+    falling, downward = (
+        np.zeros_like(own),
+        np.zeros_like(own),
+    )  # messages of its parent to each node
+    error = 2 * tree.error  # of a ratio of two sums over a kernel with errors
+    for level in tree.levels[1:]:
+        kernel, parent = tree.back[level], tree.parent[level]
+        possible = tree.laws[level] > 0
         # siblings only: not what came from this child
         rest = children.without(parent, rising[level])
         rest = rest + slack[parent] * children.all(parent) + falling[parent]
         bound = own[parent] + np.maximum(rest, 0.0)
         if known:
             evidence = facts.without(parent, seen[level])
-            evidence = evidence + slack[parent] * facts.finite[parent] + told[parent]
+            evidence = evidence + slack[parent] * facts.finite[parent] + downward[parent]
             falling[level], passed = evidence_step(kernel, bound, evidence, error)
-            told[level] = filled(_evidence(kernel, passed, trunk.record[parent], error), possible)
+            downward[level] = filled(
+                _evidence(kernel, passed, tree.record[parent], error), possible
+            )
         else:
             falling[level] = step(kernel, bound, side, error)
         falling[level] = filled(falling[level], possible)
@@ -1098,17 +1080,17 @@ def _evidence(kernel: Array, passed: Array, record: Bools, error: float) -> Arra
         direct = logs[..., :, None, :] - logs[..., None, :, :]  # (edges, k, k, values of the node)
     pad = roundings(kernel, np.zeros_like(kernel)) + error
     direct = np.where(np.isnan(direct), -np.inf, direct).max(axis=-1) + pad[..., None, None]
-    found = np.maximum(passed, np.where(record[..., None, None], direct, 0.0))
-    found[..., np.arange(states), np.arange(states)] = 0.0
-    return np.asarray(found)
+    evidence = np.maximum(passed, np.where(record[..., None, None], direct, 0.0))
+    evidence[..., np.arange(states), np.arange(states)] = 0.0
+    return np.asarray(evidence)
 
 
-def _loudest(trunk: Trunk, totals: Array) -> tuple[float, int | None, tuple[int, int]]:
+def _worst_record(tree: RootedTree, totals: Array) -> tuple[float, int | None, tuple[int, int]]:
     """Return the largest leakage over all records, its target and its pair of values."""
-    both = trunk.pairs()
+    both = tree.pairs()
     if not both.any():
         return 0.0, None, (0, 0)
-    losses = np.where(both, trunk.epsilon + totals, -np.inf)  # (n, k, k)
+    losses = np.where(both, tree.epsilon + totals, -np.inf)  # (n, k, k)
     target, x, other = (int(i) for i in np.unravel_index(int(np.argmax(losses)), losses.shape))
     return float(losses[target, x, other]), target, (x, other)
 
@@ -1120,15 +1102,15 @@ def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
 
 
 def _witness(
-    network: BayesianNetwork, trunk: Trunk, target: int, worst: WorstValues,
+    network: BayesianNetwork, tree: RootedTree, target: int, worst: WorstValues,
     most: int | None = None,
 ) -> Witness:  # fmt: skip
     """Return the attack: what is known, and the sets that the worst algorithm rewards."""
-    sets = {n: (s,) for n, s in trunk.sets(target, worst.pair, worst.facts, most).items()}
+    sets = {n: (s,) for n, s in tree.sets(target, worst.pair, worst.facts, most).items()}
     return attack_on(network, target, worst.pair, worst.facts, sets)
 
 
-def _trunk(epsilon: float, network: BayesianNetwork) -> Trunk:
+def rooted_tree(epsilon: float, network: BayesianNetwork) -> RootedTree:
     """Return the tree as arrays."""
     count, states = len(network.nodes), network.size
     parent = np.array([above[0] if above else -1 for above in network.parents], dtype=np.int64)
@@ -1163,7 +1145,7 @@ def _trunk(epsilon: float, network: BayesianNetwork) -> Trunk:
     record = np.isin(np.arange(count), network.places)
     error = ROUNDOFF * (states + 2.0) * (len(levels) + 2.0)
     around = neighbours(parent)
-    return Trunk(parent, kernels, back, record, error, epsilon, around, levels, laws)
+    return RootedTree(parent, kernels, back, record, error, epsilon, around, levels, laws)
 
 
 def _leakage(

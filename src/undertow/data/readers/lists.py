@@ -31,7 +31,7 @@ from undertow.data.grid import Shape
 from undertow.data.scopes import Scope
 from undertow.data.table import Data
 from undertow.errors import InvalidInput
-from undertow.queries import AnyQuery, Count, Histogram, State, Transitions, rest_of
+from undertow.queries import AnyQuery, State, Transitions, rest_of
 
 __all__ = ["PlainSeries", "one_series", "read_records", "read_series"]
 
@@ -100,7 +100,7 @@ class PlainSeries:
         """Return the exact answer of a query about all series together: see `Data.answers`."""
         names = tuple(states)
         rows = [int(self.lengths.sum())]
-        if isinstance(query, Count | Histogram | Transitions):
+        if query.integral:
             domain, rest = domain_of(query, names), rest_of(missing, names)
             codes = self.numbers(Rule(domain)).astype(np.int64)
             codes = codes if rest is None else np.where(codes < 0, domain.index(rest), codes)

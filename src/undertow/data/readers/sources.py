@@ -43,8 +43,10 @@ if TYPE_CHECKING:
     from undertow.data.table import Data
 
 __all__ = [
+    "READERS",
     "RECORD",
     "AllSeen",
+    "Reader",
     "Roles",
     "Seen",
     "Source",
@@ -238,50 +240,94 @@ def _beginnings(source: Source) -> "Iterator[pl.LazyFrame]":
 def open_source(source: Any, roles: Roles) -> Source:
     """Return the table behind a path, a frame or a list, with the columns that are needed.
 
-    Files are not read, only their header; frames that are not Polars' are converted (the needed
-    columns only). Raises `InvalidInput` if a column is missing or the source is no table.
+    The first reader of `READERS` that accepts it opens it; what none accepts is a frame of another
+    library, through Narwhals. Files are not read, only their header; frames that are not Polars'
+    are converted (the needed columns only). Raises `InvalidInput` if a column is missing or the
+    source is no table.
 
     >>> open_source([0, 1, 1], {"record": {"value"}}).columns["record"].kind
     'objects'
     """
-    import polars as pl
-
-    if isinstance(source, str | Path):
-        path = Path(source)
-        listed = files_of(path)
-        return _file(path, roles) if listed is None else _files(path, listed, roles)
-    if isinstance(source, list | tuple) and source and all(isinstance(p, Path) for p in source):
-        return _files(None, list(source), roles)
-    if isinstance(source, pl.LazyFrame | pl.DataFrame):
-        return _polars(source.lazy(), roles, "the table")
-    if _is_spark(source):
-        from undertow.data.readers.spark import open_spark
-
-        return open_spark(source, roles)
-    if _is_series(source):
-        types = kinds_of(source)
-        listed = source.to_list() if hasattr(source, "to_list") else source
-        listed = listed.tolist() if hasattr(listed, "tolist") else list(listed)
-        check_columns([RECORD], roles, "the list of records", header=True)
-        column, parts = _parts(RECORD, listed, roles[RECORD])
-        column = replace(column, types=types)
-        frame = pl.DataFrame(parts).lazy()
-        return Source("the list of records", frame, {RECORD: column}, listed=True)
+    for reader in READERS.values():
+        if reader.accepts(source):
+            return reader.opens(source, roles)
     return _foreign(source, roles)
 
 
+def _is_path(source: Any) -> bool:
+    """Tell whether this names a file, a folder or a pattern."""
+    return isinstance(source, str | Path)
+
+
+def _open_path(source: Any, roles: Roles) -> Source:
+    path = Path(source)
+    paths = files_of(path)
+    return _file(path, roles) if paths is None else _files(path, paths, roles)
+
+
+def _are_paths(source: Any) -> bool:
+    """Tell whether these are the files of one table."""
+    several = isinstance(source, list | tuple) and bool(source)
+    return several and all(isinstance(path, Path) for path in source)
+
+
+def _is_polars(source: Any) -> bool:
+    """Tell whether this is a frame of Polars."""
+    import polars as pl
+
+    return isinstance(source, pl.LazyFrame | pl.DataFrame)
+
+
 def _is_spark(source: Any) -> bool:
-    """Return whether this is a frame of Spark, which is not imported for it."""
+    """Tell whether this is a frame of Spark, which is not imported for it."""
     kind = type(source)
     return kind.__module__.startswith("pyspark.sql") and kind.__name__ == "DataFrame"
 
 
+def _open_spark(source: Any, roles: Roles) -> Source:
+    from undertow.data.readers.spark import open_spark
+
+    return open_spark(source, roles)
+
+
 def _is_series(source: Any) -> bool:
+    """Tell whether this is a list, an array or a column: one series of records."""
     if isinstance(source, bytes | Mapping) or hasattr(source, "columns"):
         return False
     return getattr(source, "ndim", 1) == 1 and (
         isinstance(source, Sequence) or hasattr(source, "tolist") or hasattr(source, "to_list")
     )
+
+
+def _open_series(source: Any, roles: Roles) -> Source:
+    import polars as pl
+
+    types = kinds_of(source)
+    records = source.to_list() if hasattr(source, "to_list") else source
+    records = records.tolist() if hasattr(records, "tolist") else list(records)
+    check_columns([RECORD], roles, "the list of records", header=True)
+    column, parts = _parts(RECORD, records, roles[RECORD])
+    column = replace(column, types=types)
+    frame = pl.DataFrame(parts).lazy()
+    return Source("the list of records", frame, {RECORD: column}, listed=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Reader:
+    """A kind of table: what it accepts, and what opens it with the columns that are needed."""
+
+    accepts: Callable[[Any], bool]
+    opens: Callable[[Any, Roles], Source]
+
+
+READERS: dict[str, Reader] = {
+    "path": Reader(_is_path, _open_path),
+    "paths": Reader(_are_paths, lambda source, roles: _files(None, list(source), roles)),
+    "polars": Reader(_is_polars, lambda source, roles: _polars(source.lazy(), roles, "the table")),
+    "spark": Reader(_is_spark, _open_spark),
+    "series": Reader(_is_series, _open_series),
+}
+"""The readers of tables, in the order in which they are asked: a new reader has one line here."""
 
 
 def _file(path: Path, roles: Roles) -> Source:

@@ -15,17 +15,35 @@ import numpy as np
 
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
 from undertow.labels import square
+from undertow.models.base import stands_for
 from undertow.models.chains import MarkovChain, one_closed_class
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checking import Hypothesis, decided, hypotheses_of, memory_test, sample
-from undertow.models.fitting.checks import Basis, Check, Difference, Dynamics, RatioTest, differ
-from undertow.models.fitting.tally import MOST_TRIPLED, Ints, Tally, encode, given_states, tally
+from undertow.models.fitting.checks import Basis, Check, mark_accounted
+from undertow.models.fitting.hypotheses import (
+    Difference,
+    Dynamics,
+    Hypothesis,
+    RatioTest,
+    decide,
+    differ,
+    hypotheses_of,
+    memory_test,
+    sample,
+)
+from undertow.models.fitting.tally import (
+    MOST_TRIPLED,
+    Ints,
+    TalliedSource,
+    Tally,
+    encode,
+    given_states,
+    tally,
+)
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import fitted_origin
-from undertow.models.rows import check_prior, warn_fitted
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import ModelSet
-from undertow.models.standing import accounted, stands_for
+from undertow.models.validation import check_prior, warn_fitted
 from undertow.numerics import Array, check_count, check_flag, check_number, freeze, shown
 from undertow.queries import State
 
@@ -44,7 +62,7 @@ __all__ = [
     "fit_chain",
     "fit_second_order",
     "homogeneity_test",
-    "of_persons",
+    "person_counts",
     "persons_needed",
     "population",
 ]
@@ -52,7 +70,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True)
 class HomogeneityTest(RatioTest):
-    """Whether one chain describes all persons.
+    """Likelihood-ratio test of one chain for all persons.
 
     ``difference`` is the likelihood ratio of one chain for each person against one for all; a small
     ``p_value`` says that persons differ. ``persons`` counts those with a transition.
@@ -77,7 +95,7 @@ class HomogeneityTest(RatioTest):
         )
 
 
-def of_persons(tally: Tally | None) -> Ints:
+def person_counts(tally: Tally | None) -> Ints:
     """Return the transitions of each person (P, k, k), or refuse a fit that kept none."""
     if tally is None or tally.persons is None:
         raise NotSupported(
@@ -91,7 +109,7 @@ def homogeneity_test(tally: Tally | None) -> HomogeneityTest:
     """Return the likelihood-ratio test of one chain for all persons; see `FittedChain`.
 
     Degrees of freedom: for each state, (persons who left it - 1) (states reached from it - 1).
-    Visits count as fixed. Cost as `undertow.models.fitting.checks.differ`.
+    Visits count as fixed. Cost as `undertow.models.fitting.hypotheses.differ`.
 
     >>> from undertow import MarkovChain
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
@@ -99,26 +117,26 @@ def homogeneity_test(tally: Tally | None) -> HomogeneityTest:
     >>> MarkovChain.fit(sample, public=True).homogeneity_test().degrees
     8
     """
-    counts = of_persons(tally)
+    counts = person_counts(tally)
     counts = counts[counts.sum(axis=(1, 2)) > 0]  # (P, k, k)
     return HomogeneityTest(len(counts), differ(counts))
 
 
 NOT_PRIVATE = "not private: made of the records themselves, without noise"
-"""What a model says of itself that was fitted to records without noise."""
+"""The note of a model that was fitted to records without noise."""
 
-_STEPS = 6
+_STAIRCASE_BOXES = 6
 """Boxes of a staircase, for chains that stay and for chains that change (each)."""
-_GRID = 1 / 32
+_LOG_ODDS_GRID = 1 / 32
 """Log-odds are rounded outwards to multiples of this: no person's own number is kept."""
-_BETA = 0.01
+_PERSON_ERROR = 0.01
 """The error that a person's estimate may have before an extreme person is left out instead."""
-_SLACK = 1e-9
+_INTERVAL_SLACK = 1e-9
 """Relative widening of every interval, outwards: far above the roundings of its logarithms."""
 
 
 def persons_needed(share: float, confidence: float) -> int:
-    """Return the least number of persons that can speak of a share of all persons.
+    """Return the least number of persons needed for a statement about a share of all.
 
     The least n with 1 - share^n > confidence.
 
@@ -145,19 +163,21 @@ def population(
     Arguments as in `FittedChain.population`. Cost O(P log P).
     """
     confidence = _part(confidence, "confidence")
-    counts = _enough(of_persons(tally), tally, check_count(least, "least (transitions)", 0))
+    counts = _usable_persons(
+        person_counts(tally), tally, check_count(least, "least (transitions)", 0)
+    )
     if share is None:
         boxes, open_ends = _of_sample(counts, confidence)
-        said = f"holds for every person in the sample ({len(counts)} persons)"
+        note = f"holds for every person in the sample ({len(counts)} persons)"
     else:
         share = _part(share, "share")
         boxes, open_ends = _of_share(counts, share, confidence)
-        said = f"holds for {_percent(share)} of persons"
-    said += f", with confidence {_percent(confidence)}"
+        note = f"holds for {_percent(share)} of persons"
+    note += f", with confidence {_percent(confidence)}"
     if least:
-        said += f", among persons with at least {least} transitions"
+        note += f", among persons with at least {least} transitions"
     if share is not None:
-        said += ", if those in the sample were drawn independently of each other"
+        note += ", if those in the sample were drawn independently of each other"
     if not np.isfinite(boxes).all():
         raise NotSupported(
             f"the records of {open_ends} persons leave open that they never leave a state again, "
@@ -166,11 +186,11 @@ def population(
         )
     states = () if tally is None else tally.states
     models = [_chain_box(box, states, length) for box in _rounded(boxes)]
-    return ModelSet(models, f"{said}; {NOT_PRIVATE}")
+    return ModelSet(models, f"{note}; {NOT_PRIVATE}")
 
 
-def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
-    """Return the persons that can be spoken of, or refuse."""
+def _usable_persons(counts: Ints, tally: Tally | None, least: int) -> Ints:
+    """Return the counts of persons with enough transitions, or refuse."""
     if counts.shape[1] != 2:
         raise NotSupported(
             f"the chains of persons are bounded for two states, and these have {counts.shape[1]}; "
@@ -190,7 +210,7 @@ def _enough(counts: Ints, tally: Tally | None, least: int) -> Ints:
 
 
 def _of_sample(counts: Ints, confidence: float) -> tuple[Array, int]:
-    """Return boxes (J, 2, 2) that hold all persons at once, and how many are open."""
+    """Return boxes (J, 2, 2) that hold all persons at once, and the number of open ones."""
     boxes = _regions(counts, (1 - confidence) / len(counts))
     open_ends = int((~np.isfinite(boxes)).any(axis=(1, 2)).sum())
     return (boxes, open_ends) if open_ends else (_staircase(boxes), 0)
@@ -228,15 +248,15 @@ def _of_share(counts: Ints, share: float, confidence: float) -> tuple[Array, int
 
 
 def _order_statistic(total: int, share: float, confidence: float) -> tuple[int, float]:
-    """Return how many extreme persons may be left out, and the error left to each estimate."""
+    """Return the number of extreme persons left out, and the error of each estimate."""
     from scipy.special import bdtr
 
     def fits(dropped: int, beta: float) -> bool:
         missed = float(bdtr(dropped, total, (1 - share) * (1 - beta)))
-        return missed * (1 + _SLACK) <= 1 - confidence
+        return missed * (1 + _INTERVAL_SLACK) <= 1 - confidence
 
     dropped = 0
-    while fits(dropped + 1, _BETA):
+    while fits(dropped + 1, _PERSON_ERROR):
         dropped += 1
     low, high = 0.0, 0.5
     for _ in range(50):
@@ -266,7 +286,7 @@ def _interval(hits: Ints, misses: Ints, beta: float) -> tuple[Array, Array]:
     from scipy.special import betaln, xlog1py, xlogy
 
     floor = betaln(hits + 0.5, misses + 0.5) - betaln(0.5, 0.5) + math.log(beta)
-    floor = floor - _SLACK * (1 + np.abs(floor))
+    floor = floor - _INTERVAL_SLACK * (1 + np.abs(floor))
     peak = np.where(hits + misses > 0, hits / np.maximum(hits + misses, 1), 0.5)
     ends = []
     for border, never in ((0.0, hits == 0), (1.0, misses == 0)):
@@ -282,12 +302,12 @@ def _interval(hits: Ints, misses: Ints, beta: float) -> tuple[Array, Array]:
 def _staircase(boxes: Array) -> Array:
     """Return few boxes (J, 2, 2) that cover boxes (P, 2, 2) of axes (state, end)."""
     staying = boxes.sum(axis=(1, 2)) >= 0
-    found = []
+    heights = []
     if staying.any():
-        found.append(_steps(boxes[staying]))
+        heights.append(_steps(boxes[staying]))
     if not staying.all():  # mirrored: who changes most is who stays least
-        found.append(-_steps(-boxes[~staying][:, :, ::-1])[:, :, ::-1])
-    return np.concatenate(found)
+        heights.append(-_steps(-boxes[~staying][:, :, ::-1])[:, :, ::-1])
+    return np.concatenate(heights)
 
 
 def _steps(boxes: Array) -> Array:
@@ -298,7 +318,7 @@ def _steps(boxes: Array) -> Array:
     for first, second in sorted(map(tuple, boxes[:, :, 1].tolist()), reverse=True):
         if not corners or second > corners[-1][1]:
             corners.append((first, second))
-    while len(corners) > _STEPS:
+    while len(corners) > _STAIRCASE_BOXES:
         costs = [(one[0] - two[0]) * (two[1] - one[1]) for one, two in pairwise(corners)]
         place = int(np.argmin(costs))
         corners[place : place + 2] = [(corners[place][0], corners[place + 1][1])]
@@ -308,7 +328,11 @@ def _steps(boxes: Array) -> Array:
 def _rounded(boxes: Array) -> Array:
     """Return boxes of log-odds widened to the grid, without those inside another."""
     wide = np.stack(
-        [np.floor(boxes[..., 0] / _GRID) * _GRID, np.ceil(boxes[..., 1] / _GRID) * _GRID], axis=2
+        [
+            np.floor(boxes[..., 0] / _LOG_ODDS_GRID) * _LOG_ODDS_GRID,
+            np.ceil(boxes[..., 1] / _LOG_ODDS_GRID) * _LOG_ODDS_GRID,
+        ],
+        axis=2,
     )
     wide = np.unique(wide, axis=0)  # (J, state, end)
     held = (wide[:, None, :, 0] >= wide[None, :, :, 0]) & (
@@ -322,7 +346,7 @@ def _rounded(boxes: Array) -> Array:
 def _chain_box(box: Array, states: tuple[State, ...], length: int | None) -> ChainBox:
     """Return the chains with log-odds of staying in a box (state, end), rounded outwards."""
     low, high = (1 / (1 + np.exp(-box[:, end])) for end in (0, 1))  # (state,): staying
-    least, most = low * (1 - _SLACK), 1 - (1 - high) * (1 - _SLACK)
+    least, most = low * (1 - _INTERVAL_SLACK), 1 - (1 - high) * (1 - _INTERVAL_SLACK)
     lower, upper = np.empty((2, 2)), np.empty((2, 2))
     for state in range(2):
         lower[state, state], upper[state, state] = least[state], most[state]
@@ -331,10 +355,10 @@ def _chain_box(box: Array, states: tuple[State, ...], length: int | None) -> Cha
 
 
 def _part(value: float, name: str) -> float:
-    found = check_number(value, name)
-    if not 0 < found < 1:
-        raise InvalidInput(f"{name} must lie between 0 and 1, such as 0.95; found {found}")
-    return found
+    fraction = check_number(value, name)
+    if not 0 < fraction < 1:
+        raise InvalidInput(f"{name} must lie between 0 and 1, such as 0.95; found {fraction}")
+    return fraction
 
 
 def _percent(part: float) -> str:
@@ -343,7 +367,7 @@ def _percent(part: float) -> str:
 
 @dataclass(frozen=True, slots=True)
 class OrderTest(RatioTest):
-    """Whether one record predicts the next as well as two do.
+    """Likelihood-ratio test of order one against order two.
 
     ``difference`` is the likelihood ratio 2 sum N_xyz ln [p(z | x, y) / p(z | y)]; a small
     ``p_value`` speaks against order 1.
@@ -406,9 +430,8 @@ class FittedChain(MarkovChain):
         set_(self, "triples", triples)
         set_(self, "prior", weight)
         set_(self, "tally", tally)
-        set_(self, "_origin", fitted_origin(check_flag(public, "public")))
-        if tally is not None:
-            set_(self, "_records", tally.described)
+        records = None if tally is None else tally.described
+        self._set_provenance(origin=fitted_origin(check_flag(public, "public")), records=records)
 
     @classmethod
     def from_law_dict(cls, description: Any) -> MarkovChain:
@@ -417,14 +440,14 @@ class FittedChain(MarkovChain):
 
     @property
     def checks(self) -> "tuple[Check, ...]":
-        """What the records say about the assumptions of the chain; computed once."""
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is None:
-            from undertow.models.fitting.checking import checks_of
+        """The checks of the chain, computed once from its counts."""
+        checks = self.provenance.checks
+        if checks is None:
+            from undertow.models.fitting.hypotheses import checks_of
 
-            found = checks_of(self, "public" if self.origin == "public" else "not private")
-            object.__setattr__(self, "_checks", found)
-        return found
+            checks = checks_of(self, "public" if self.origin == "public" else "not private")
+            self._set_provenance(checks=checks)
+        return checks
 
     @property
     def unseen(self) -> list[tuple[State, State]]:
@@ -455,18 +478,18 @@ class FittedChain(MarkovChain):
         return clopper_pearson(self.counts, confidence)
 
     def plausible_region(self) -> ChainBox:
-        """Return the region that the fit stands for: at a confidence of 0.95 unless given."""
-        found: ChainBox | None = getattr(self, "_region", None)
-        if found is None:
-            found = self.plausible(0.95)
-            object.__setattr__(self, "_region", found)
-        return found
+        """Return the confidence region of the fit: at 0.95 unless another is given."""
+        region = self.provenance.region
+        if not isinstance(region, ChainBox):
+            region = self.plausible(0.95)
+            self._set_provenance(region=region)
+        return region
 
     def _estimate(self) -> bool:
         return True
 
     def region(self, confidence: float = 0.95) -> ChainBox:
-        """Return the chains that the records leave plausible, as a model: what the fit stands for.
+        """Return the confidence region of the fit as a model.
 
         The box of Clopper-Pearson intervals that hold together with the stated confidence, one for
         each row of two states, one for each entry of more (Bonferroni): certified for any number of
@@ -498,10 +521,10 @@ class FittedChain(MarkovChain):
         Degrees of freedom: for each middle state, (first states seen - 1) (last states seen - 1).
         The chi-square law holds in the limit of long series [anderson1957].
 
-        >>> chain = MarkovChain.fit(MarkovChain([[.9, .1], [.3, .7]]).simulate(999, seed=1), public=True)
-        >>> chain.order_test().degrees
+        >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(999, seed=1)
+        >>> MarkovChain.fit(series, public=True).order_test().degrees
         2
-        """  # noqa: E501
+        """
         if self.triples is None:
             raise NotSupported(
                 "the order is tested on runs of three records, and only pairs were counted; use "
@@ -540,9 +563,9 @@ class FittedChain(MarkovChain):
         >>> fitted.population().note.partition(";")[0]
         'holds for every person in the sample (5 persons), with confidence 95%'
         """
-        found = population(self.tally, share, confidence, least=least, length=self.length)
-        checks = accounted(self.checks, "persons", f"the model {found.note}")
-        return self.passed_on(found, checks)
+        models = population(self.tally, share, confidence, least=least, length=self.length)
+        checks = mark_accounted(self.checks, "persons", f"the model {models.note}")
+        return self.passed_on(models, checks)
 
 
 def fit_chain(
@@ -562,20 +585,20 @@ def fit_chain(
     array([[1, 3],
            [1, 1]])
     """
-    found = _tallied(sequences, states)
-    size = len(found.states)
+    tallied = _tallied(sequences, states)
+    size = len(tallied.states)
     if states is None and size < 2:
         raise InvalidModel(
             f"a chain needs records of at least two different states, found {size}; pass "
             "states=[...] and a prior if others are possible"
         )
     chain = FittedChain(
-        found.counts,
-        found.states,
+        tallied.counts,
+        tallied.states,
         prior=prior,
         length=length,
-        triples=found.triples,
-        tally=found,
+        triples=tallied.triples,
+        tally=tallied,
         public=public,
     )
     warn_fitted(public, stacklevel=stacklevel)
@@ -583,15 +606,14 @@ def fit_chain(
 
 
 def _tallied(sequences: Any, states: Sequence[State] | None) -> Tally:
-    """Return the tally of records; what has a method ``tally``, as `undertow.Data`, is asked."""
-    if callable(getattr(type(sequences), "tally", None)):
-        asked: Tally = sequences.tally(None if states is None else given_states(states))
-        return asked
+    """Return the tally of records; a `TalliedSource`, such as `undertow.Data`, counts its own."""
+    if isinstance(sequences, TalliedSource):
+        return sequences.tally(None if states is None else given_states(states))
     read = encode(sequences, states)
-    found = tally(
+    tallied = tally(
         read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
     )
-    return replace(found, described=read.described)
+    return replace(tallied, described=read.described)
 
 
 def _whole(counts: Any) -> Ints:
@@ -617,7 +639,7 @@ def _confidence(confidence: float) -> float:
 
 
 def _shares(counts: Ints, prior: float) -> Array:
-    """Return the rows of a chain, or say why the counts do not make one."""
+    """Return the transition matrix of counts, or refuse empty rows."""
     weights = counts + prior
     totals = weights.sum(axis=1, keepdims=True)
     empty = np.flatnonzero(totals[:, 0] <= 0)
@@ -661,10 +683,10 @@ def _clopper_pearson(counts: Ints, alpha: float) -> Array:
     return np.stack([low, high], axis=2)  # (k, k, 2)
 
 
-_CARRIED = ("time", "hours", "persons")
+_PAIR_CHECKS = ("time", "hours", "persons")
 """Checks of the first-order fit that speak of order two as well: they compare parts of the records
 by their pairs."""
-_RANK = 1e-12
+_RANK_TOLERANCE = 1e-12
 """Relative variance below which a combination of scores is constant."""
 
 
@@ -707,10 +729,9 @@ class FittedSecondOrderChain(SecondOrderChain):
         chain = cls.__new__(cls)
         SecondOrderChain.__init__(chain, counts / sums[..., None], fitted.states, fitted.length)
         facts = {"counts": fitted.triples, "prior": weight, "tally": fitted.tally}
-        for name, value in (facts | {"_origin": fitted.origin, "first": fitted}).items():
+        for name, value in (facts | {"first": fitted}).items():
             object.__setattr__(chain, name, value)
-        object.__setattr__(chain, "_records", fitted.records)
-        return chain
+        return chain.with_origin(fitted.origin).with_records(fitted.records)
 
     @classmethod
     def from_law_dict(cls, description: Any) -> SecondOrderChain:
@@ -719,12 +740,12 @@ class FittedSecondOrderChain(SecondOrderChain):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What the records say about the assumptions of the chain; computed once."""
-        found: tuple[Check, ...] | None = getattr(self, "_checks", None)
-        if found is None:
-            found = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
-            object.__setattr__(self, "_checks", found)
-        return found
+        """The checks of the chain, computed once from its counts."""
+        checks = self.provenance.checks
+        if checks is None:
+            checks = tuple(_checks(self, "public" if self.origin == "public" else "not private"))
+            self._set_provenance(checks=checks)
+        return checks
 
     @property
     def unseen(self) -> list[tuple[State, State, State]]:
@@ -776,7 +797,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
     pairs = HiddenChain.of(chain)
     model = Dynamics(pairs.transition, pairs.initial, pairs.shown)
     stretch = _stretch(chain)
-    yield from decided(
+    yield from decide(
         [
             Hypothesis(
                 "order", None, untested="two records against three: runs of four are needed"
@@ -785,7 +806,7 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
             *(
                 _stretched(test, stretch)
                 for test in hypotheses_of(chain.first)
-                if test.name in _CARRIED
+                if test.name in _PAIR_CHECKS
             ),
         ],
         basis,
@@ -793,14 +814,15 @@ def _checks(chain: FittedSecondOrderChain, basis: Basis) -> Iterator[Check]:
 
 
 def _stretched(test: Hypothesis, factor: float) -> Hypothesis:
-    """Return a test of order one as it is under order two, with its own p-value in words."""
-    if not isinstance(test.found, Difference):
-        return replace(test, found=None, alternative=None)
-    found = test.found.stretched(factor)
+    """Return a test of order one with its p-value under order two."""
+    if not isinstance(test.statistic, Difference):
+        return replace(test, statistic=None, alternative=None)
+    stretched = test.statistic.stretched(factor)
     passed, failed = (
-        said.replace(test.found.shown(), found.shown()) for said in (test.passed, test.failed)
+        text.replace(test.statistic.shown(), stretched.shown())
+        for text in (test.passed, test.failed)
     )
-    return replace(test, found=found, passed=passed, failed=failed, alternative=None)
+    return replace(test, statistic=stretched, passed=passed, failed=failed, alternative=None)
 
 
 def _stretch(chain: FittedSecondOrderChain) -> float:
@@ -821,7 +843,7 @@ def _stretch(chain: FittedSecondOrderChain) -> float:
     alone = flat.T @ (law[:, None] * flat)
     cross = flat.T @ (law[:, None] * (later @ flat))
     values, axes = np.linalg.eigh(alone)
-    kept = values > _RANK * values.max()
+    kept = values > _RANK_TOLERANCE * values.max()
     axes = axes[:, kept] / np.sqrt(values[kept])
     return max(1.0, float(np.linalg.eigvalsh(axes.T @ (alone + cross + cross.T) @ axes).max()))
 
@@ -831,7 +853,7 @@ def fit(
     length: int | None, public: bool, private: float | None, ledger: Any, confidence: float,
     release_id: str | None, missing: State | None = None,
 ) -> "FittedChain | FittedSecondOrderChain | FittedHiddenChain | PrivateFit":  # fmt: skip
-    """Return the fit that `MarkovChain.fit` was asked for, or refuse what does not go together."""
+    """Fit the model that `MarkovChain.fit` requests; refuse arguments that exclude each other."""
     counted = isinstance(order, int | np.integer) and not isinstance(order, bool)
     hidden = isinstance(order, str) and order == "hidden"
     if not hidden and (not counted or order not in (1, 2)):
@@ -850,11 +872,11 @@ def fit(
         if public:
             raise InvalidInput("records are public, or the fit is private: not both")
         learn = import_module("undertow.releasing.private_fit").private_fit  # above: it draws noise
-        found: PrivateFit = learn(
+        private_fit: PrivateFit = learn(
             sequences, states, level=private, ledger=ledger, confidence=confidence, prior=prior,
             length=length, release_id=release_id,
         )  # fmt: skip
-        return found
+        return private_fit
     if ledger is not None or release_id is not None:
         raise InvalidInput("a ledger accounts for a private fit; say private=LEVEL")
     if hidden:

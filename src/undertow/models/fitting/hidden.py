@@ -16,7 +16,7 @@ from undertow.models.fitting.checks import NAMES, untested
 from undertow.models.fitting.tally import MISSING, encode
 from undertow.models.hidden import HiddenChain
 from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
-from undertow.models.rows import warn_fitted
+from undertow.models.validation import warn_fitted
 from undertow.numerics import Array, Seed, check_count, check_flag, random_generator
 from undertow.queries import State
 
@@ -43,7 +43,7 @@ MARGIN, LARGEST = 1e-6, 25.0
 """Least and largest L, and the largest |b|: a law that is attractive by at least the first is so
 after rounding, and transitions e^25 times rarer than others are as good as impossible."""
 
-STEPS, ARRIVED = 30, 1e-9
+STEPS, ASCENT_TOLERANCE = 30, 1e-9
 """Newton steps (cost), and the gain for each transition that was counted at which they end."""
 
 
@@ -114,7 +114,7 @@ def attractive_rows(counts: Array, start: Array) -> Array:
         else:
             break
         point, table, value = tried, table_tried, value + gain
-        if gain <= ARRIVED * total * 1e-3:
+        if gain <= ASCENT_TOLERANCE * total * 1e-3:
             break
     return table
 
@@ -128,7 +128,7 @@ UNDERFLOW = -2
 
 @cache
 def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
-    """Return a loop of this module compiled, or as it is where numba is absent.
+    """Compile a loop with numba; return it unchanged if numba is not installed.
 
     What was compiled is kept on the disk, where there is a place that can be written to.
 
@@ -139,12 +139,12 @@ def compiled(loop: Callable[..., Any]) -> Callable[..., Any]:
         from numba import njit  # type: ignore[import-untyped,unused-ignore]
     except ImportError:
         return loop
-    made: Callable[..., Any]
+    function: Callable[..., Any]
     try:
-        made = njit(cache=True, nogil=True)(loop)
+        function = njit(cache=True, nogil=True)(loop)
     except RuntimeError:  # nowhere to keep it
-        made = njit(nogil=True)(loop)
-    return made
+        function = njit(nogil=True)(loop)
+    return function
 
 
 def smooth_pair(
@@ -266,7 +266,7 @@ def smooth(
 def smooth_logs(
     codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, out: Any
 ) -> int:
-    """Do what `smooth` does where probabilities are too small for it: all inputs are logarithms."""
+    """Fill ``out`` as `smooth` does, from logarithms: for probabilities that underflow."""
     size = start.size
 
     def log_total(law: Any, step: Any) -> float:  # ln sum_x exp(law(x) + step(x))
@@ -424,11 +424,11 @@ def decode(
     return -1
 
 
-SHORT, LONG = 30, 1000
+SHORT_STEPS, LONG_STEPS = 30, 1000
 """Steps of every start, and of the best of them (cost)."""
 FINALISTS = 2
 """Starts that go on after the short steps (cost)."""
-CLOSE = 1e-8
+CONVERGED = 1e-8
 """Gain of log-likelihood for each record below which a start has arrived."""
 MOST_STARTS = 10_000
 """Random starts (cost)."""
@@ -546,11 +546,11 @@ def fit_hidden(
         )
     owner = np.repeat(np.arange(size), hidden)  # (m,)
     generator = random_generator(seed)
-    made = [_random(read, owner, generator) for _ in range(starts)]
-    tried = [_climbed(read, owner, one, SHORT, attractive) for one in made]
+    guesses = [_random(read, owner, generator) for _ in range(starts)]
+    tried = [_climbed(read, owner, one, SHORT_STEPS, attractive) for one in guesses]
     tried.sort(key=lambda one: -one[0])
     best = max(
-        (_climbed(read, owner, one[1], LONG, attractive) for one in tried[:FINALISTS]),
+        (_climbed(read, owner, one[1], LONG_STEPS, attractive) for one in tried[:FINALISTS]),
         key=lambda one: one[0],
     )
     chain = _ordered(best[1][1], owner, read.states, length)
@@ -558,10 +558,11 @@ def fit_hidden(
     HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
     likelihood = log_likelihood(chain, read)
     facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
-    for name, value in (facts | {"_origin": fitted_origin(public)}).items():
+    for name, value in facts.items():
         object.__setattr__(fitted, name, value)
     warn_fitted(public, stacklevel=3)
-    return fitted.with_checks(untested(public, *NAMES)).with_records(read.described)
+    checked = fitted.with_origin(fitted_origin(public)).with_checks(untested(public, *NAMES))
+    return checked.with_records(read.described)
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:
@@ -582,28 +583,28 @@ def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> floa
 
 
 def ascended(
-    read: Unbroken, owner: npt.NDArray[Any], made: Starts, attractive: bool = False
+    read: Unbroken, owner: npt.NDArray[Any], law: Starts, attractive: bool = False
 ) -> tuple[float, Starts]:
     """Return the log-likelihood of a start, and the start after one step.
 
     Expected transitions given all records, divided by their sums [baum1970], or the totally
     positive matrix that suits them best: the likelihood never falls.
     """
-    scales, counts, begun = _expected(read, made, owner)
+    scales, counts, begun = _expected(read, law, owner)
     if attractive:
-        step = attractive_rows(counts, made[1])
+        step = attractive_rows(counts, law[1])
         return float(np.log(scales).sum()), (begun / begun.sum(), step)
     sums = counts.sum(axis=1, keepdims=True)
     # a hidden state that is never left keeps its row
-    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), made[1])
+    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), law[1])
     return float(np.log(scales).sum()), (begun / begun.sum(), step)
 
 
-def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
+def _expected(read: Unbroken, law: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
     size, records = owner.size, read.codes.size
     scales, ahead = np.empty(records), np.empty((records, size))
     counts, begun = np.zeros((size, size)), np.zeros(size)
-    parts = (np.ascontiguousarray(made[0]), np.ascontiguousarray(made[1]), owner.astype(np.int64))
+    parts = (np.ascontiguousarray(law[0]), np.ascontiguousarray(law[1]), owner.astype(np.int64))
     place = compiled(expect)(read.codes, read.ends, *parts, scales, ahead, counts, begun)
     if place >= 0:
         raise InvalidInput(
@@ -614,19 +615,19 @@ def _expected(read: Unbroken, made: Starts, owner: npt.NDArray[Any]) -> tuple[Ar
 
 
 def _climbed(
-    read: Unbroken, owner: npt.NDArray[Any], made: Starts, steps: int, attractive: bool = False
+    read: Unbroken, owner: npt.NDArray[Any], law: Starts, steps: int, attractive: bool = False
 ) -> tuple[float, Starts]:
-    """Return the log-likelihood that a start reaches, and what it has become."""
-    last, least = -math.inf, CLOSE * read.codes.size
+    """Return the log-likelihood after some steps from a start, and the final law."""
+    last, least = -math.inf, CONVERGED * read.codes.size
     if attractive:  # a totally positive matrix near the start
-        made = made[0], attractive_rows(np.zeros_like(made[1]), made[1])
+        law = law[0], attractive_rows(np.zeros_like(law[1]), law[1])
     for step in range(steps):
         progress.doing("steps of a fit", step, steps)
-        value, further = ascended(read, owner, made, attractive)
+        value, further = ascended(read, owner, law, attractive)
         if value - last < least and step:
-            return value, made
-        last, made = value, further
-    return ascended(read, owner, made)[0], made
+            return value, law
+        last, law = value, further
+    return ascended(read, owner, law)[0], law
 
 
 def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Generator) -> Starts:
@@ -651,13 +652,13 @@ def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Genera
 def _ordered(
     step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
 ) -> HiddenChain:
-    """Return the chain with the hidden states of a symbol by what they show next, rising."""
-    made = np.where(step >= _NEGLIGIBLE, step, 0.0)
-    if not one_closed_class(made):  # regimes that never meet: all but impossible
-        made = np.maximum(step, _NEGLIGIBLE)
-    made = made / made.sum(axis=1, keepdims=True)
-    ahead = made @ owner  # (m,): the expected number of the next symbol
+    """Return the chain with the hidden states of a symbol ordered by their next symbol."""
+    rows = np.where(step >= _NEGLIGIBLE, step, 0.0)
+    if not one_closed_class(rows):  # regimes that never meet: all but impossible
+        rows = np.maximum(step, _NEGLIGIBLE)
+    rows = rows / rows.sum(axis=1, keepdims=True)
+    ahead = rows @ owner  # (m,): the expected number of the next symbol
     order = np.lexsort((ahead, owner))
     return HiddenChain(
-        made[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
+        rows[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
     )

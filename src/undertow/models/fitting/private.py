@@ -17,7 +17,7 @@ from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.base import Model
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
-from undertow.models.fitting.checks import Check, privately
+from undertow.models.fitting.checks import Check, private_checks
 from undertow.models.records import Origin, weakest
 from undertow.numerics import Array, check_count, check_positive, freeze
 from undertow.queries import State
@@ -32,21 +32,21 @@ __all__ = [
 ]
 
 
-_GRID = 3000
-"""Points of the grid, equally spaced in log-odds, from _LEAST to -_LEAST (cost; all are sound)."""
-_LEAST = -12.0
+_GRID_POINTS = 3000
+"""Points of the grid in log-odds, from _LEAST_LOG_ODDS to its negative (cost; all are sound)."""
+_LEAST_LOG_ODDS = -12.0
 _WIDTHS = np.geomspace(0.02, 30.0, 48)
-"""What is tried for w, the scale of the noise beside the likelihood (cost; each is sound)."""
-_APART = 1.02
+"""Trial values of w, the scale of the noise beside the likelihood (cost; each is sound)."""
+_SCALE_RATIO = 1.02
 """Least ratio of two scales of the noise that are told apart (upper side)."""
-_STEP = 0.012
+_CELL_WIDTH = 0.012
 """Width of the cells in which two states are tested together, in log-odds (cost)."""
-_CELLS = 60_000
+_MOST_CELLS = 60_000
 """Most cells that are looked at (cost); beyond, two states are not tested together."""
-_JOINT = np.geomspace(0.05, 20.0, 20)
-"""What is tried for w where two states are tested together (cost)."""
-_PAD = 1e-15
-"""By how much u and v are lowered, so that rounding keeps expectations at most 1 (upper side)."""
+_JOINT_WIDTHS = np.geomspace(0.05, 20.0, 20)
+"""Trial values of w where two states are tested together (cost)."""
+_WEIGHT_PAD = 1e-15
+"""Reduction of u and v, so that expectations stay at most 1 after rounding (upper side)."""
 
 
 def limits(noisy: Any, scale: float, records: int, miss: float) -> tuple[Array, Array]:
@@ -113,7 +113,7 @@ def sum_limit(
     table = np.asarray(noisy, dtype=np.float64)  # (from, to)
     edges = [_cells(low, high) for low, high in zip(lower, upper, strict=True)]
     least = float(np.sum(lower))
-    if len(edges[0]) * len(edges[1]) > _CELLS:
+    if len(edges[0]) * len(edges[1]) > _MOST_CELLS:
         return least
     # (cells,): upper corners, and what of the cells is in the box
     q, r = (part.ravel() for part in np.meshgrid(edges[0][1:], edges[1][1:], indexing="ij"))
@@ -121,21 +121,21 @@ def sum_limit(
     sums = np.add.outer(*lows).ravel()
     # equal weights for both estimates, S / visits, so that q + r is what is tested
     share = np.stack([(q + r) / (records * r), (q + r) / (records * q)])  # (2, cells)
-    found = np.full(q.shape, np.inf)
+    bounds = np.full(q.shape, np.inf)
     weights = np.zeros((4, *q.shape))
-    for width in _JOINT:
+    for width in _JOINT_WIDTHS:
         slopes = share * (width / (scale * (share * [1 - q, 1 - r]).max(axis=0)))
-        down = -np.log1p(np.stack([q, r]) * np.expm1(slopes)) - _PAD
-        up = slopes + down - _PAD
-        made = np.concatenate([up, down])  # (4, cells): q hit, r hit, q miss, r miss
-        largest = scale * np.abs(made).max(axis=0)
-        product = math.log(1 / beta) + sum(_log(part, scale) for part in made)
+        down = -np.log1p(np.stack([q, r]) * np.expm1(slopes)) - _WEIGHT_PAD
+        up = slopes + down - _WEIGHT_PAD
+        increments = np.concatenate([up, down])  # (4, cells): q hit, r hit, q miss, r miss
+        largest = scale * np.abs(increments).max(axis=0)
+        product = math.log(1 / beta) + sum(_log(part, scale) for part in increments)
         tail = largest * math.log(max(1 / (2 * beta), 1.0))
         needs = np.where(largest >= 1, tail, np.where(largest < 0.98, product, np.inf))
         drift = -((np.stack([q, r]) * up + (1 - np.stack([q, r])) * down) / share).sum(axis=0)
         total = (needs + drift) / (slopes / share)[0]
-        weights = np.where(total < found, made, weights)
-        found = np.minimum(found, total)
+        weights = np.where(total < bounds, increments, weights)
+        bounds = np.minimum(bounds, total)
     counts = np.array([table[0, 1], table[1, 0], table[0, 0], table[1, 1]])
     parts = weights * counts[:, None]
     seen = parts.sum(axis=0) - 1e-12 * np.abs(parts).sum(axis=0)
@@ -146,14 +146,18 @@ def sum_limit(
 def _cells(low: float, high: float) -> Array:
     """Return the ends of the fixed cells that meet an interval, in log-odds whole steps apart."""
     with np.errstate(divide="ignore"):
-        ends = np.clip(np.log([low, high]) - np.log1p([-low, -high]), _LEAST, -_LEAST)
+        ends = np.clip(
+            np.log([low, high]) - np.log1p([-low, -high]), _LEAST_LOG_ODDS, -_LEAST_LOG_ODDS
+        )
     # an end on the border of two cells, up to rounding, is in both
-    first, last = math.floor(ends[0] / _STEP - 1e-9), math.ceil(ends[1] / _STEP + 1e-9)
+    first, last = math.floor(ends[0] / _CELL_WIDTH - 1e-9), math.ceil(ends[1] / _CELL_WIDTH + 1e-9)
     steps = np.arange(first, last + 1)
-    made = 1 / (1 + np.exp(-steps * _STEP))
-    made[0] = 0.0 if low <= made[0] and ends[0] == _LEAST else made[0]
-    made[-1] = 1.0 if ends[1] == -_LEAST else made[-1]
-    return np.asarray(made)
+    probabilities = 1 / (1 + np.exp(-steps * _CELL_WIDTH))
+    probabilities[0] = (
+        0.0 if low <= probabilities[0] and ends[0] == _LEAST_LOG_ODDS else probabilities[0]
+    )
+    probabilities[-1] = 1.0 if ends[1] == -_LEAST_LOG_ODDS else probabilities[-1]
+    return np.asarray(probabilities)
 
 
 @lru_cache(maxsize=64)
@@ -165,11 +169,13 @@ def _tests(
     In expectation a test needs -visits (p u + (1 - p) v) more than its threshold; of all widths
     of the noise the one is taken for which that is the least part of its slope.
     """
-    points = 1 / (1 + np.exp(-np.linspace(_LEAST, -_LEAST, _GRID)))  # (grid,)
+    points = 1 / (
+        1 + np.exp(-np.linspace(_LEAST_LOG_ODDS, -_LEAST_LOG_ODDS, _GRID_POINTS))
+    )  # (grid,)
     slopes = _WIDTHS / scale  # (widths,): ln of how much a hit weighs against a miss
     # (widths, grid)
-    down = -np.log1p(points * np.expm1(slopes[:, None])) - _PAD
-    up = slopes[:, None] + down - _PAD
+    down = -np.log1p(points * np.expm1(slopes[:, None])) - _WEIGHT_PAD
+    up = slopes[:, None] + down - _WEIGHT_PAD
     width = scale * np.maximum(up, -down)
     above = np.maximum(width, 1.0)
     tail = up * wide - down * rest + above * math.log(max(1 / (2 * beta), 1.0))
@@ -178,7 +184,7 @@ def _tests(
     needs = np.where(width >= 1, tail, np.where(width < 0.98, product, np.inf))
     drift = -visits * (points * up + (1 - points) * down)
     best = np.argmin((needs + drift) / slopes[:, None], axis=0)  # (grid,)
-    chosen = best, np.arange(_GRID)
+    chosen = best, np.arange(_GRID_POINTS)
     return points, up[chosen], down[chosen]
 
 
@@ -196,20 +202,20 @@ def _log(a: Array, scale: float) -> Array:
 
 
 def _bound(seen: Array, up: Array, down: Array, wide: int, rest: int, scale: float) -> Array:
-    """Return a bound on the probability of seeing so much, at each point; rounded up."""
+    """Return an upper bound on the tail probability of the statistic at each point."""
     return _noise_bound(seen, np.stack([*[up] * wide, *[down] * rest]), scale)
 
 
 def _noise_bound(seen: Array, weights: Array, scale: float) -> Array:
-    """Return a bound on the probability of seeing so much with these weights (counts, grid)."""
+    """Return the Chernoff bound on the tail probability for weights (counts, grid)."""
     scales = scale * np.abs(weights)
     width = scales.max(axis=0)  # (grid,)
     tail, hazard = _tail(scales, seen - np.abs(weights).sum(axis=0))
     broad = (1 + np.maximum(1 / np.maximum(width, 1.0) - hazard, 0.0)) * tail
     with np.errstate(over="ignore", invalid="ignore"):
         narrow = np.exp(sum(_log(part, scale) for part in weights) - seen)
-    found = np.where(width >= 1, broad, narrow)
-    return np.asarray(np.where(np.isnan(found), 1.0, found) * (1 + 1e-9))
+    bounds = np.where(width >= 1, broad, narrow)
+    return np.asarray(np.where(np.isnan(bounds), 1.0, bounds) * (1 + 1e-9))
 
 
 def _tail(scales: Array, t: Array) -> tuple[Array, Array]:
@@ -225,7 +231,7 @@ def _tail(scales: Array, t: Array) -> tuple[Array, Array]:
     given = np.sort(scales, axis=0)
     a = given.copy()
     for place in range(1, len(a)):
-        a[place] = np.maximum(a[place], a[place - 1] * _APART)
+        a[place] = np.maximum(a[place], a[place - 1] * _SCALE_RATIO)
     there = np.maximum(t, 0.0)
     total, sizes, slope = np.zeros_like(there), np.zeros_like(there), np.zeros_like(there)
     for i in range(len(a)):
@@ -242,9 +248,9 @@ def _tail(scales: Array, t: Array) -> tuple[Array, Array]:
     return np.asarray(tail), np.asarray(hazard * (1 - 1e-9))
 
 
-_ENTRIES, _SUMS = 0.6, 0.35
+_ENTRY_SHARE, _SUM_SHARE = 0.6, 0.35
 """The shares of the limits of entries, and of that of their sum, in the probability of a miss."""
-_ROUNDS = 200
+_BALANCING_ROUNDS = 200
 """Rounds after which flows are balanced well enough (no guarantee rests on them)."""
 
 
@@ -311,7 +317,7 @@ class PrivateFit(MarkovChain):
         set_ = object.__setattr__
         whole = table.astype(np.int64)
         whole.setflags(write=False)
-        set_(self, "_origin", "private")
+        self._set_provenance(origin="private")
         set_(self, "noisy", whole)
         set_(self, "counts", counts)
         set_(self, "level", check_positive(level, "level"))
@@ -328,8 +334,8 @@ class PrivateFit(MarkovChain):
 
     @property
     def checks(self) -> tuple[Check, ...]:
-        """What is known of the chain: its region, and no more."""
-        return privately(1 - self.confidence)
+        """The checks of a private fit: its region passed, all else is not tested."""
+        return private_checks(1 - self.confidence)
 
     @classmethod
     def from_law_dict(cls, description: Any) -> MarkovChain:
@@ -341,7 +347,7 @@ class PrivateFit(MarkovChain):
         return f"{MarkovChain.describe(self)}, fitted through noise at a DP level of {self.level:g}"
 
     def plausible_region(self) -> ChainBox:
-        """Return the region, which the fit stands for."""
+        """Return the confidence region of the fit."""
         return self.region()
 
     def _estimate(self) -> bool:
@@ -363,7 +369,7 @@ class PrivateFit(MarkovChain):
         miss = 1 - self.confidence
         two = self.size == 2
         low, high = limits(
-            self.noisy, self.scale, self.sample_size, _ENTRIES * miss if two else miss
+            self.noisy, self.scale, self.sample_size, _ENTRY_SHARE * miss if two else miss
         )
         stated = self.within
         if isinstance(stated, ChainBox) and stated.size == self.size:
@@ -378,7 +384,7 @@ class PrivateFit(MarkovChain):
         trace = None
         if two:
             ends = low[[0, 1], [1, 0]], high[[0, 1], [1, 0]]  # of leaving either state
-            least = sum_limit(self.noisy, self.scale, self.sample_size, _SUMS * miss, *ends)
+            least = sum_limit(self.noisy, self.scale, self.sample_size, _SUM_SHARE * miss, *ends)
             trace = float(np.nextafter(2 - least, 3))
         try:
             box = ChainBox(low, high, self.states, self.length, self._note(), trace)
@@ -391,7 +397,7 @@ class PrivateFit(MarkovChain):
         return box.with_records(self.records)
 
     def _origin_within(self) -> Origin:
-        """Return the origin of the region: that of the class stated beforehand enters it, too."""
+        """Return the origin of the region, including that of the class stated beforehand."""
         return self.origin if self.within is None else weakest((self.origin, self.within.origin))
 
     def _note(self) -> str:
@@ -418,7 +424,7 @@ def check_confidence(confidence: Any) -> float:
 
 
 def _consistent(noisy: Array) -> Array:
-    """Return the nearest tables in turn: balanced flows, then nothing below 0.
+    """Project counts in turn on balanced flows and on nonnegative tables.
 
     With d_x what leaves x less what enters it, C_xy = n_xy + (d_y - d_x) / 2k is the nearest table
     whose flows are balanced.
@@ -428,7 +434,7 @@ def _consistent(noisy: Array) -> Array:
            [ 6.,  0.]])
     """
     table, size = noisy.copy(), len(noisy)
-    for _ in range(_ROUNDS):
+    for _ in range(_BALANCING_ROUNDS):
         net = table.sum(axis=1) - table.sum(axis=0)  # (k,): out less in
         table = np.maximum(table + (net[None, :] - net[:, None]) / (2 * size), 0.0)
     return np.asarray(table)

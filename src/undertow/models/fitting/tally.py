@@ -5,16 +5,16 @@ never written, and never printed.
 """
 
 from collections import deque
-from collections.abc import Mapping, Sequence, Set
+from collections.abc import Iterable, Mapping, Sequence, Set
 from dataclasses import dataclass, fields, replace
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
 from undertow.models.records import UNSTATED, RecordDescription
-from undertow.models.rows import state_names
+from undertow.models.validation import state_names
 from undertow.queries import State
 
 __all__ = [
@@ -37,7 +37,7 @@ MISSING = -1
 """The number of a record that is not there."""
 MOST_STATES = 1000
 """More different records than this are measurements, not states."""
-_PLAIN = (str, int, float, bool, bytes, type(None))
+_PLAIN_TYPES = (str, int, float, bool, bytes, type(None))
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -69,8 +69,8 @@ class Encoded:
     def filled(self, missing: State) -> "Encoded":
         """Return the same records, those that are missing in a state of this name, the last if new.
 
-        >>> found = encode(["b", None, "a"]).filled("off")
-        >>> found.codes, found.states
+        >>> read = encode(["b", None, "a"]).filled("off")
+        >>> read.codes, read.states
         (array([1, 2, 0]), ['a', 'b', 'off'])
         """
         states = [*self.states, *([] if missing in self.states else [missing])]
@@ -82,19 +82,42 @@ class Encoded:
         return self if states is None else replace(self, states=states)
 
 
+@runtime_checkable
+class EncodedSource(Protocol):
+    """A source of records that encodes them itself, as `undertow.Data` does."""
+
+    def encoded(self, states: Sequence[State] | None = None) -> Encoded:
+        """Return all records as numbers of states."""
+
+
+@runtime_checkable
+class TalliedSource(Protocol):
+    """A source of records that counts its transitions itself, as `undertow.Data` does."""
+
+    def tally(self, states: Sequence[State] | None = None) -> "Tally":
+        """Return the counts of transitions."""
+
+
+@runtime_checkable
+class _Listable(Protocol):
+    """An array, or a series of pandas."""
+
+    def tolist(self) -> list[Any]:
+        """Return the records as Python values."""
+
+
 def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     """Return all records as numbers of states, and the names of the states.
 
     Without ``states`` they are all that occur, sorted where they can be, otherwise in the order of
-    their first appearance. What has a method ``encoded``, as `undertow.Data`, is asked for them.
+    their first appearance. An `EncodedSource`, such as `undertow.Data`, is read by its own method.
 
-    >>> found = encode([["b", "a"], ["a", None, "a"]])
-    >>> found.codes, found.states, found.series
+    >>> read = encode([["b", "a"], ["a", None, "a"]])
+    >>> read.codes, read.states, read.series
     (array([ 1,  0,  0, -1,  0]), ['a', 'b'], array([0, 0, 1, 1, 1]))
     """
-    if callable(getattr(type(sequences), "encoded", None)):
-        read: Encoded = sequences.encoded(None if states is None else given_states(states))
-        return read
+    if isinstance(sequences, EncodedSource):
+        return sequences.encoded(None if states is None else given_states(states))
     known: dict[Any, int] = {}
     names: Sequence[State] = ()
     if states is not None:
@@ -137,34 +160,34 @@ def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
 def _split(sequences: Any) -> list[list[Any]]:
     """Return the sequences, each as a list; a single one is a list of one."""
     records = _listed(sequences, "sequences")
-    nested = [type(record) not in _PLAIN and _is_sequence(record) for record in records]
+    nested = [type(record) not in _PLAIN_TYPES and _is_sequence(record) for record in records]
     if not any(nested):
         return [records]
-    found: list[list[Any]] = []
+    runs: list[list[Any]] = []
     for place, (record, many) in enumerate(zip(records, nested, strict=True)):
         if not many and not _is_missing(record):
             raise InvalidInput(
                 f"item {place} of sequences is a single record and others are sequences; pass one "
                 "sequence of records, or a list of sequences"
             )
-        found.append(_listed(record, f"sequence {place}") if many else [])
-    return found
+        runs.append(_listed(record, f"sequence {place}") if many else [])
+    return runs
 
 
 def _listed(data: Any, what: str) -> list[Any]:
     kind = type(data)
-    if hasattr(kind, "columns"):
+    if hasattr(kind, "columns"):  # of the type: a lazy frame would compute them
         raise InvalidInput(f"{what} must be records in order, found a table; pass its column")
-    if isinstance(data, str | bytes | Mapping | Set) or not hasattr(kind, "__iter__"):
+    if isinstance(data, str | bytes | Mapping | Set) or not isinstance(data, Iterable):
         raise InvalidInput(f"{what} must be a list of records in order, found {kind.__name__}")
     if getattr(data, "ndim", 1) < 1:
         raise InvalidInput(f"{what} must be a list of records in order, found one number")
-    return list(data.tolist() if hasattr(data, "tolist") else data)
+    return list(data.tolist() if isinstance(data, _Listable) else data)
 
 
 def _is_sequence(record: Any) -> bool:
     return (
-        hasattr(type(record), "__iter__")
+        isinstance(record, Iterable)
         and not isinstance(record, str | bytes | Set)
         and getattr(record, "ndim", 1) > 0
     )
@@ -186,8 +209,8 @@ def _plain(name: Any) -> Any:
 
 
 def given_states(states: Sequence[State]) -> tuple[State, ...]:
-    """Return the names that were passed, checked."""
-    if isinstance(states, str | Mapping | Set) or not hasattr(type(states), "__iter__"):
+    """Return the checked names of states."""
+    if isinstance(states, str | Mapping | Set) or not isinstance(states, Iterable):
         raise InvalidModel(
             f"states must be a list of names in order, found {type(states).__name__}"
         )
@@ -198,7 +221,7 @@ def given_states(states: Sequence[State]) -> tuple[State, ...]:
 
 
 def _new(record: Any, known: dict[Any, int], states: Sequence[State] | None, where: str) -> int:
-    """Return the number of a record that was not seen before."""
+    """Return a new number for a record of an unseen state."""
     if _is_missing(record):
         return MISSING
     if states is not None:
@@ -223,7 +246,7 @@ MOST_CELLS = 2**26
 """Counts that are kept for each person, all persons together (512 MiB)."""
 LONGEST_LAG = 400
 """Steps up to which two records are compared: no longer than a test of dependence reaches."""
-_WORD = 64
+_WORD_BITS = 64
 
 
 @dataclass(frozen=True, slots=True, eq=False, repr=False)
@@ -288,10 +311,10 @@ class Tally:
 
         def moved(table: Ints, axes: int) -> Ints:
             """Return a table whose last axes are states, each state at its new place."""
-            made = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
+            wider = np.zeros((*table.shape[: table.ndim - axes], *(size,) * axes), np.int64)
             where: Any = (..., *np.ix_(*(old,) * axes))
-            made[where] = table
-            return made
+            wider[where] = table
+            return wider
 
         def some(table: Ints | None, axes: int, *, kept: bool = True) -> Ints | None:
             return None if table is None or not kept else moved(table, axes)
@@ -315,7 +338,7 @@ class Tally:
         return self if states is None else replace(self, states=tuple(states))
 
     def __repr__(self) -> str:
-        """Return how many states there are: the counts are private."""
+        """Return the number of states only: the counts are private."""
         return f"Tally({len(self.states)} states)"
 
 
@@ -334,8 +357,8 @@ def tally(
     series, and one person for each series); ``hours`` are those of the clock, from 0 to 23. Cost
     O(n) for the counts and O(n L k / 64) for the lags.
 
-    >>> found = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
-    >>> found.counts.tolist(), found.persons.tolist(), found.pairs.tolist()
+    >>> tallied = tally(np.array([0, 0, 1, 1]), ("a", "b"), series=np.array([0, 0, 0, 1]))
+    >>> tallied.counts.tolist(), tallied.persons.tolist(), tallied.pairs.tolist()
     ([[1, 1], [0, 0]], [[[1, 1], [0, 0]], [[0, 0], [0, 0]]], [4, 2, 1])
     """
     codes = np.asarray(codes)
@@ -431,19 +454,19 @@ def _lags(
 
 def _packed(flags: npt.NDArray[np.bool_]) -> npt.NDArray[np.uint64]:
     """Return flags as bits, the first in the lowest bit of the first word."""
-    held = np.zeros(-(-flags.size // _WORD) * _WORD, np.bool_)
+    held = np.zeros(-(-flags.size // _WORD_BITS) * _WORD_BITS, np.bool_)
     held[: flags.size] = flags
     return np.packbits(held, bitorder="little").view("<u8").astype(np.uint64)
 
 
 def _shifted(words: npt.NDArray[np.uint64], by: int) -> npt.NDArray[np.uint64]:
     """Return the bits moved down along the last axis: bit i of the result is bit i + by."""
-    jump, rest = divmod(by, _WORD)
+    jump, rest = divmod(by, _WORD_BITS)
     moved = np.zeros_like(words)
     kept = words[..., jump:]
     np.right_shift(kept, np.uint64(rest), out=moved[..., : kept.shape[-1]])
     if rest:
-        moved[..., : max(kept.shape[-1] - 1, 0)] |= kept[..., 1:] << np.uint64(_WORD - rest)
+        moved[..., : max(kept.shape[-1] - 1, 0)] |= kept[..., 1:] << np.uint64(_WORD_BITS - rest)
     return moved
 
 
@@ -452,12 +475,12 @@ def _ones(words: npt.NDArray[np.uint64]) -> Ints:
     return np.asarray(np.bitwise_count(words).sum(axis=-1, dtype=np.int64))
 
 
-_NUMBERS = ("counts", "triples", "hours", "together", "ends", "pairs", "visits")
+_SUMMED = ("counts", "triples", "hours", "together", "ends", "pairs", "visits")
 """Arrays that add up."""
 
 
 class Tallying:
-    """A tally that grows: `add` records in order, `tally` what has come.
+    """Incremental tally: `add` records in order, then read the `tally`.
 
     ``most_cells`` bounds the counts that are kept for each person, all persons together, and
     ``most_kept`` the records of one person of which it is not known yet in which half they are;
@@ -499,11 +522,11 @@ class Tallying:
 
     @property
     def persons(self) -> int:
-        """How many persons have come, as far as they are counted."""
+        """The number of persons added so far."""
         return sum(map(len, self._persons or ()))
 
     def add(self, codes: Any, series: Any, persons: Any, hours: Any = None) -> None:
-        """Take the next records: numbers of states, and labels of their series and persons.
+        """Add the next records: numbers of states, and labels of their series and persons.
 
         Labels change where a series or a person ends, and are the same in two pieces where one
         goes on; ``hours`` are those of the clock. Shape (n,) each.
@@ -515,7 +538,7 @@ class Tallying:
         kept = self._carry[0].size
         both = [np.concatenate(parts) for parts in zip(self._carry, new, strict=True)]
         whole, before = self._tally(both), self._tally([part[:kept] for part in both])
-        for name in _NUMBERS:
+        for name in _SUMMED:
             if name in self._sums:
                 self._add(name, getattr(whole, name), 1)
                 self._add(name, getattr(before, name), -1)
@@ -532,7 +555,7 @@ class Tallying:
         self._carry = [part[start:].copy() for part in both]
 
     def merge(self, other: "Tallying") -> None:
-        """Take over the tally of other persons."""
+        """Add the tally of other persons."""
         for name, held in other.closed()._sums.items():
             self._sums[name] = self._sums[name] + held
         self.close()
@@ -549,7 +572,7 @@ class Tallying:
             self._halves = None
 
     def close(self) -> None:
-        """Say that the last person has no more records."""
+        """Close the last person's records."""
         if self._halves is not None:
             self._sums["halves"] = self._sums["halves"] + self._halves.ended()
         self._run, self._carry = 0, [part[:0] for part in self._carry]
@@ -560,7 +583,7 @@ class Tallying:
         return self
 
     def tally(self, order: npt.NDArray[Any] | None = None, *, hours: bool = True) -> Tally:
-        """Return the tally of all records that came; ``order`` says how persons are put."""
+        """Return the tally of all added records; ``order`` is that of the persons."""
         self.close()
         sums, lags = self._sums, min(LONGEST_LAG, max(self._longest, 1) - 1) + 1
         persons = None
@@ -586,7 +609,7 @@ class Tallying:
         )
 
     def state(self) -> dict[str, Any]:
-        """Return the numbers of all persons that came, as arrays and whole numbers."""
+        """Return the state of the tally as arrays and whole numbers."""
         self.close()
         persons = None
         if self._persons is not None:
@@ -598,15 +621,15 @@ class Tallying:
 
     def load(self, state: dict[str, Any]) -> "Tallying":
         """Return the tally that has this state."""
-        made = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
+        tallying = Tallying(self.states, hours="hours" in self._sums, most_cells=self._most_cells,
                         most_kept=self._most_kept)  # fmt: skip
-        made.records, made.missing, made.series = (
+        tallying.records, tallying.missing, tallying.series = (
             state[name] for name in ("records", "missing", "series")
         )
-        made._longest, made._sums = state["longest"], dict(state["sums"])
-        made._persons = None if state["persons"] is None else [state["persons"]]
-        made._halves = made._halves if state["halved"] else None
-        return made
+        tallying._longest, tallying._sums = state["longest"], dict(state["sums"])
+        tallying._persons = None if state["persons"] is None else [state["persons"]]
+        tallying._halves = tallying._halves if state["halved"] else None
+        return tallying
 
     def _tally(self, parts: list[Any]) -> Tally:
         codes, series, persons, hours = parts
@@ -626,14 +649,14 @@ class Tallying:
         if whole.persons is None:
             self._persons = None
             return
-        found = whole.persons.copy()  # (persons of the piece, k, k)
+        cells = whole.persons.copy()  # (persons of the piece, k, k)
         if before.persons is not None and len(before.persons):
-            found[0] -= before.persons[0]
+            cells[0] -= before.persons[0]
             if goes_on:
-                self._persons[-1][-1] += found[0]
-            found = found[1:]
-        if len(found):
-            self._persons.append(found)
+                self._persons[-1][-1] += cells[0]
+            cells = cells[1:]
+        if len(cells):
+            self._persons.append(cells)
         self._bound()
 
     def _bound(self) -> None:
@@ -641,7 +664,7 @@ class Tallying:
             self._persons = None
 
     def _measure(self, series: Any, *, goes_on: bool) -> None:
-        """Keep the length of the longest series, of which the last may go on."""
+        """Update the length of the longest series; the last one may continue."""
         lengths = np.bincount(np.cumsum(np.append(False, series[1:] != series[:-1])))
         lengths[0] += self._run if goes_on else 0
         self._longest, self._run = max(self._longest, int(lengths.max())), int(lengths[-1])
@@ -664,7 +687,7 @@ class _HalfTransitions:
         self._first = self._count = 0
 
     def add(self, codes: Any, series: Any, persons: Any, kept: int) -> bool:
-        """Take records, the first ``kept`` of which came before; return if all can be kept."""
+        """Add records after the first ``kept``; return whether all fit into memory."""
         ending = np.full(codes.size, -1, self._type)
         there = codes != MISSING
         pair = there[1:] & there[:-1] & (series[1:] == series[:-1])
@@ -689,12 +712,12 @@ class _HalfTransitions:
     def ended(self) -> Ints:
         """Return the transitions of both halves, (2, k, k), the last person's too; begin anew."""
         self._end()
-        found = self._sums.reshape(2, self._size, self._size)
+        tables = self._sums.reshape(2, self._size, self._size)
         self._sums = np.zeros_like(self._sums)
-        return found
+        return tables
 
     def _extend(self, ending: npt.NDArray[Any]) -> None:
-        """Take records of the person who is not complete."""
+        """Append records of the incomplete person."""
         if ending.size:
             self._kept.append(ending)
         self._count += ending.size
@@ -708,7 +731,7 @@ class _HalfTransitions:
                 self._kept.appendleft(open_)
 
     def _end(self) -> None:
-        """Count what is left of a person who is complete now."""
+        """Count the remaining records of the completed person."""
         for part in self._kept:
             places = np.arange(self._first, self._first + part.size)
             self._sort(part, 2 * (places - 1) >= self._count + self._count % 2)
@@ -718,5 +741,5 @@ class _HalfTransitions:
 
     def _sort(self, ending: npt.NDArray[Any], late: npt.NDArray[np.bool_]) -> None:
         for half, wanted in enumerate((~late, late)):
-            found = ending[wanted & (ending >= 0)].astype(np.int64)
-            self._sums[half] += np.bincount(found, minlength=self._size**2)
+            places = ending[wanted & (ending >= 0)].astype(np.int64)
+            self._sums[half] += np.bincount(places, minlength=self._size**2)

@@ -1,1 +1,1 @@
-"""Charts of the studio as SVG and HTML of its own: no script, no style, no other library."""
+"""Charts as SVG and HTML: no script, no style, no other library."""

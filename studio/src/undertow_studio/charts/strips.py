@@ -1,11 +1,12 @@
-"""A strip of records to play the attacker on, and the odds that move with it."""
+"""A strip of records that are known or unknown, and the odds of the attacker."""
 
 import math
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+from markupsafe import Markup
+
 from undertow_studio.charts.svg import (
-    Html,
     Scale,
     ellipsis,
     join,
@@ -17,33 +18,33 @@ from undertow_studio.charts.svg import (
     text,
     titled,
 )
-from undertow_studio.views.cells import Cell
-from undertow_studio.views.odds import about, chance_above, chance_below
+from undertow_studio.odds import about, chance_above, chance_below
 
 if TYPE_CHECKING:
-    from undertow_studio.views.attacker import ValueBelief
+    from undertow_studio.pages.attacker import Cell, ValueBelief
 
 __all__ = ["odds_bar", "record_strip"]
 
 
-def record_strip(cells: Sequence[Cell], label: str = "Records of the series") -> Html:
+def record_strip(cells: "Sequence[Cell]", label: str = "Records of the series") -> Markup:
     """Return a strip of buttons, one for each record, that know or forget it when pressed.
 
     Each is a submit button ``name="toggle"`` whose value is the record, so a plain form around the
     strip suffices: keyboard and no script included. The target is no button: it stands still.
 
+    >>> from undertow_studio.pages.attacker import Cell
     >>> strip = record_strip([Cell(0, "known", "idle"), Cell(1, "target"), Cell(2, "unknown")])
     >>> strip.count("<button"), strip.count('aria-pressed="true"')
     (2, 1)
     """
-    made = [tag("li", _cell(cell)) for cell in cells]
-    return tag("ol", join(made), class_="record-strip", aria_label=label)
+    items = [tag("li", _cell(cell)) for cell in cells]
+    return tag("ol", join(items), class_="record-strip", aria_label=label)
 
 
-def _cell(cell: Cell) -> Html:
+def _cell(cell: "Cell") -> Markup:
     above = {"target": "?", "known": cell.value}.get(cell.role, "·")
     below = "erased" if cell.erased else cell.output
-    said = {
+    role_words = {
         "target": "the target",
         "known": f"known to be {cell.value}",
         "unknown": "unknown",
@@ -53,7 +54,7 @@ def _cell(cell: Cell) -> Html:
     name = cell.label or f"record {cell.record}"
     inside = join(
         [
-            tag("span", f"{name}: {said}{shown}{why}", class_="visually-hidden"),
+            tag("span", f"{name}: {role_words}{shown}{why}", class_="visually-hidden"),
             tag(
                 "span",
                 ellipsis(cell.label or str(cell.record), 16),
@@ -68,7 +69,7 @@ def _cell(cell: Cell) -> Html:
         "",
     )
     kind = f"cell {cell.role}{' erased' * cell.erased}"
-    title = f"{name}: {said}{shown}{why}"
+    title = f"{name}: {role_words}{shown}{why}"
     if cell.role == "target":
         return tag("span", inside, class_=kind, title=title)
     return tag(
@@ -77,7 +78,7 @@ def _cell(cell: Cell) -> Html:
     )  # fmt: skip
 
 
-def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
+def odds_bar(guess: "ValueBelief", name: str = "odds") -> Markup:
     """Return the way from the prior odds to the posterior odds, within what the limit allows.
 
     The axis is one of odds, logarithmic, so that a leakage is a distance on it; its ticks are
@@ -88,12 +89,12 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
     promise = "the plan promises no limit for this attacker"
     if math.isfinite(guess.limit):
         promise = f"the plan allows {chance_below(ends.lower)} to {chance_above(ends.upper)}"
-    said = (
+    description = (
         f"The chance that {guess.whom} is {guess.value} goes {words} "
         f"({guess.prior:.1%} to {guess.posterior:.1%}); {promise}."
     )
 
-    def draw(width: float) -> tuple[float, list[Html]]:
+    def draw(width: float) -> tuple[float, list[Markup]]:
         left, right, y = 14.0, width - 14.0, 78.0
         marks = [_log_odds(p) for p in (ends.lower, ends.upper, guess.prior, guess.posterior)]
         shown = marks if math.isfinite(guess.limit) else marks[2:]
@@ -120,10 +121,12 @@ def odds_bar(guess: "ValueBelief", name: str = "odds") -> Html:
         ]  # fmt: skip
         return y + 74, [part for part in parts if part is not None]
 
-    return picture(name, f"What the attacker thinks of the target: {words}", said, draw, "odds-bar")
+    return picture(
+        name, f"What the attacker thinks of the target: {words}", description, draw, "odds-bar"
+    )
 
 
-def _way(start: float, end: float, y: float) -> Html | None:
+def _way(start: float, end: float, y: float) -> Markup | None:
     """Return the arrow from before to after."""
     if abs(end - start) < 30:
         return None
@@ -143,7 +146,7 @@ def _inside(place: float, words: str, size: float, width: float) -> float:
     return min(max(place, half), width - half)
 
 
-def _chances(scale: Scale, y: float, reach: float) -> list[Html]:
+def _chances(scale: Scale, y: float, reach: float) -> list[Markup]:
     """Return round chances along the axis, 1 in 2 in the middle."""
     parts, kept = [], -1e9
     sizes = (2, 4, 10, 30, 100, 1000, 10**4, 10**6, 10**9)
@@ -165,7 +168,7 @@ def _chances(scale: Scale, y: float, reach: float) -> list[Html]:
     return parts
 
 
-def _promise(words: str, y: float, width: float, kept: bool) -> Html:
+def _promise(words: str, y: float, width: float, kept: bool) -> Markup:
     """Return what the plan allows, beside a sample of the band."""
     wide = letters(words, 13) + 26
     x = max(4.0, (width - wide) / 2)

@@ -1,25 +1,25 @@
-"""The parts of every chart: escaped elements, scales with good ticks, two widths.
+"""The parts of every chart: escaped elements, scales with round ticks, two widths.
 
-A chart is a string that may stand in a page as it is. Nothing in it can be a script, an event
-handler or an inline style, so it lives under the strictest content security policy: colours are
-CSS classes, values are ``data-*`` attributes that ``static/charts.js`` reads, and every point has a
-``<title>`` for those who have no script.
+A chart is markup without scripts, event handlers or inline styles, so it passes the strictest
+content security policy: colours are CSS classes, values are ``data-*`` attributes that
+``static/charts.js`` reads, and every point has a ``<title>`` for browsers without scripts.
 """
 
-import html
 import math
 import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from markupsafe import Markup, escape
+
 from undertow.errors import InvalidInput
+from undertow.figures.canvas import ticks
 from undertow.rounding import visible
 
 __all__ = [
     "NARROW",
     "WIDE",
-    "Html",
     "Scale",
     "ellipsis",
     "fit",
@@ -44,18 +44,8 @@ _NAME = re.compile(r"[a-z][a-zA-Z0-9-]*\Z")
 _IDENTIFIER = re.compile(r"[A-Za-z][A-Za-z0-9_-]{0,63}\Z")
 
 
-class Html(str):
-    """Markup that is safe to stand in a page: templates take it as it is."""
-
-    __slots__ = ()
-
-    def __html__(self) -> str:
-        """Return the markup itself."""
-        return self
-
-
-def tag(name: str, /, *children: "str | None", **attributes: Any) -> Html:
-    """Return one element; children that are not `Html` are text, and everything is escaped.
+def tag(name: str, /, *children: "str | None", **attributes: Any) -> Markup:
+    """Return one element; children that are not markup are text, and everything is escaped.
 
     Names of attributes are written with underscores (``class_``, ``data_x``); None leaves one out.
     Styles, scripts and event handlers are refused.
@@ -67,48 +57,39 @@ def tag(name: str, /, *children: "str | None", **attributes: Any) -> Html:
         raise InvalidInput(f"a chart has no element {name!r}")
     written = []
     for key, value in attributes.items():
-        said = key.rstrip("_").replace("_", "-")
-        if not _NAME.match(said) or said == "style" or said.startswith("on"):
-            raise InvalidInput(f"a chart has no attribute {said!r}: style it by a class")
+        attribute = key.rstrip("_").replace("_", "-")
+        if not _NAME.match(attribute) or attribute == "style" or attribute.startswith("on"):
+            raise InvalidInput(f"a chart has no attribute {attribute!r}: style it by a class")
         if value is not None:
-            written.append(f' {said}="{html.escape(_plain(value))}"')
-    inside = "".join(
-        child if isinstance(child, Html) else html.escape(visible(child), quote=False)
-        for child in children
-        if child is not None
-    )
-    return Html(f"<{name}{''.join(written)}>{inside}</{name}>")
+            written.append(f' {attribute}="{escape(_plain(value))}"')
+    return Markup(f"<{name}{''.join(written)}>{join(children, '')}</{name}>")
 
 
-def join(parts: "Sequence[str | None]", between: str = "\n") -> Html:
+def join(parts: "Sequence[str | None]", between: str = "\n") -> Markup:
     """Return several pieces of markup as one; plain text among them is escaped.
 
     >>> print(join([tag("b", "x"), "<"], ""))
     <b>x</b>&lt;
     """
-    return Html(
-        between.join(
-            part if isinstance(part, Html) else html.escape(visible(part), quote=False)
-            for part in parts
-            if part is not None
-        )
+    return Markup(between).join(
+        part if isinstance(part, Markup) else visible(part) for part in parts if part is not None
     )
 
 
-def text(words: str, x: float, y: float, kind: str = "label", anchor: str = "start") -> Html:
+def text(words: str, x: float, y: float, kind: str = "label", anchor: str = "start") -> Markup:
     """Return words at a place; ``anchor`` says whether they start, centre or end there."""
     return tag(
         "text", words, x=places(x), y=places(y), class_=f"{kind} to-{anchor}" if anchor else kind
     )
 
 
-def path(points: Sequence[tuple[float, float]], kind: str, *, closed: bool = False) -> Html:
+def path(points: Sequence[tuple[float, float]], kind: str, *, closed: bool = False) -> Markup:
     """Return a line through points, or the area that they enclose."""
     drawn = "L".join(f"{places(x)} {places(y)}" for x, y in points)
     return tag("path", d=f"M{drawn}{'Z' if closed else ''}", class_=kind)
 
 
-def titled(name: str, words: str, /, **attributes: Any) -> Html:
+def titled(name: str, words: str, /, **attributes: Any) -> Markup:
     """Return an element that says what it is when pointed at."""
     return tag(name, tag("title", words), **attributes)
 
@@ -119,7 +100,7 @@ def picture(
     description: str,
     draw: Callable[[float], tuple[float, Sequence[str]]],
     kind: str = "",
-) -> Html:
+) -> Markup:
     """Return a chart in two widths, one of which the style sheet shows.
 
     ``draw`` takes a width and returns the height and the parts. ``name`` begins the identifiers,
@@ -143,7 +124,7 @@ def picture(
                 "svg",
                 tag("title", title, id=f"{label}-title"),
                 tag("desc", description, id=f"{label}-desc"),
-                Html("\n"),
+                Markup("\n"),
                 join(parts),
                 viewBox=f"0 0 {width:g} {height:g}",
                 role="img",
@@ -151,7 +132,7 @@ def picture(
                 class_=f"chart chart-{size} {kind}".strip(),
             )
         )
-    return tag("div", Html("\n"), join(drawings), class_="chart-box")
+    return tag("div", Markup("\n"), join(drawings), class_="chart-box")
 
 
 @dataclass(frozen=True, slots=True)
@@ -194,26 +175,22 @@ class Scale:
         ([0.0, 0.2, 0.4, 0.6, 0.8, 1.0], [0.1, 1.0, 10.0])
         """
         if self.log:
-            found = self._decades(most)
-            if len(found) >= 2:
-                return found
-        for step in _steps((self.high - self.low) / max(most, 1)):
-            first, last = math.ceil(self.low / step - 1e-9), math.floor(self.high / step + 1e-9)
-            if last - first + 1 <= most and not (self.whole and step != int(step)):
-                return [float(f"{step * count:.12g}") for count in range(first, last + 1)]
-        return [self.low, self.high]
+            decades = self._decades(most)
+            if len(decades) >= 2:
+                return decades
+        return ticks(self.low, self.high, most, whole=self.whole)
 
     def _decades(self, most: int) -> list[float]:
         first = math.floor(math.log10(self.low))
         last = math.ceil(math.log10(self.high))
         for mantissas, stride in (((1, 2, 5), 1), ((1, 3), 1), ((1,), 1), ((1,), 2), ((1,), 3)):
-            found = [
+            candidates = [
                 float(f"{mantissa}e{power}")
                 for power in range(first, last + 1)
                 if power % stride == 0
                 for mantissa in mantissas
             ]
-            inside = [tick for tick in found if self.low <= tick <= self.high]
+            inside = [tick for tick in candidates if self.low <= tick <= self.high]
             if len(inside) <= most:
                 return inside
         return inside[:: max(1, len(inside) // most)]
@@ -267,11 +244,6 @@ def fit(words: str, room: float, size: float = 13.0) -> str:
     while len(seen) > 1 and letters(f"{seen}…", size) > room:
         seen = seen[:-1]
     return f"{seen}…"
-
-
-def _steps(least: float) -> list[float]:
-    size = 10.0 ** math.floor(math.log10(least)) if least > 0 else 1.0
-    return [size * factor for factor in (1, 2, 2.5, 5, 10, 20, 25, 50, 100)]
 
 
 def _plain(value: Any) -> str:

@@ -1,1 +1,1 @@
-"""The pages of the studio, one module for each step of the path."""
+"""The pages, one module for each of the six steps, with what only that page computes."""

@@ -1,4 +1,4 @@
-"""Step 2: what depends on what: the model as a picture, how memory fades, and what was tested."""
+"""Step 2: the model as a picture, how fast its memory fades, and the tests of its assumptions."""
 
 import json
 from typing import Any
@@ -6,20 +6,20 @@ from typing import Any
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
+from undertow import Groups, MarkovChain, MultivariateGaussian, Pedigree
 from undertow.errors import InvalidModel, NotSupported
-from undertow.models.chains import MarkovChain
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian
-from undertow.models.groups import Groups
-from undertow.models.networks import Contagion
-from undertow.models.pedigrees import Pedigree
+from undertow.models import Contagion, GaussianClass
 from undertow.models.sets import AnyModel
-from undertow_studio.charts.chains import chain_picture
-from undertow_studio.charts.curves import fading_chart
-from undertow_studio.charts.families import family_picture, group_picture
-from undertow_studio.charts.matrices import correlation_picture
+from undertow_studio.charts.lines import fading_chart
+from undertow_studio.charts.models import (
+    chain_picture,
+    correlation_picture,
+    family_picture,
+    group_picture,
+)
 from undertow_studio.code import code_for_model
+from undertow_studio.fits import Fading, fading, findings
 from undertow_studio.studio import studio_of, work_of
-from undertow_studio.views.fading import Fading, fading, findings
 
 __all__ = ["picture_of", "plainly", "router"]
 
@@ -54,13 +54,13 @@ def picture_of(model: AnyModel) -> tuple[str, Any]:
     """Return the picture of a model with its title, None where there is none."""
     match model:
         case MarkovChain():
-            return "What follows what", chain_picture(model)
+            return "Transitions", chain_picture(model)
         case Pedigree():
-            return "Who is whose child", family_picture(model)
+            return "Pedigree", family_picture(model)
         case Contagion() | Groups():
-            return "Who depends on whom", group_picture(model.size)
+            return "Group", group_picture(model.size)
         case MultivariateGaussian() | GaussianClass():
-            return "What moves together", correlation_picture(model)
+            return "Correlations", correlation_picture(model)
     return "", None
 
 
@@ -70,13 +70,15 @@ def plainly(model: AnyModel) -> str:
         case MarkovChain():
             return "Each record depends on the one before it, and through it on all earlier ones."
         case Pedigree():
-            return "Relatives share genes: what one of them carries says what others may carry."
+            return "Relatives inherit their genotypes from common ancestors."
         case Contagion():
-            return "People who live together infect each other: who is ill says who else may be."
+            return "People who live together infect each other."
         case Groups():
-            return "Records of one group may depend on each other in any way whatever."
+            return (
+                "Records of one group may depend on each other in any way; groups are independent."
+            )
         case MultivariateGaussian() | GaussianClass():
-            return "Measurements move together: to know some of them narrows the others down."
+            return "Measurements are jointly Gaussian and correlated."
     return "Records depend on each other as the model says."
 
 

@@ -1,1 +1,0 @@
-"""The computations behind the pages of the studio: pure functions, small frozen results."""
