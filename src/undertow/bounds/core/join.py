@@ -171,5 +171,5 @@ def _ratio(above: PositiveArray, below: PositiveArray, cone: Array, own: float) 
     with np.errstate(divide="ignore", invalid="ignore"):
         odds = np.ldexp(totals[1] / totals[0] * pad, power)
         logs = log_upper_of(value * odds * (1 + 2 * STEP))
-    found = (own + np.maximum(logs, 0.0)) * (1 + 2 * STEP)
-    return np.asarray(np.where(possible, found, -math.inf))
+    ratio = (own + np.maximum(logs, 0.0)) * (1 + 2 * STEP)
+    return np.asarray(np.where(possible, ratio, -math.inf))

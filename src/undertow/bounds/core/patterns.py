@@ -306,12 +306,12 @@ class PatternGuide:
     attack_at: Callable[[Pattern, float], Attack]
     patterns: Sequence[Pattern] = ()
     focused: float = 0.0
-    asked: float = 0.0
+    level: float = 0.0
     bracketed: ClassVar[bool] = True
 
     def attains(self, level: float) -> float:
         """Return what the patterns attain at a level."""
-        self.asked = level
+        self.level = level
         if not self.patterns:
             self.focus(level)
         values = (play(self.law, self.attack_at(each, level)).lower for each in self.patterns)
@@ -322,8 +322,8 @@ class PatternGuide:
         self.patterns, self.focused = self.patterns_at(level), level
 
     def learn(self, witness: Witness) -> bool:
-        """Search again at a level that was not proved, unless that was done; tell whether so."""
-        if abs(self.asked - self.focused) <= ELSEWHERE * self.focused:
+        """Search again at a level that was not proved; return False if that was done before."""
+        if abs(self.level - self.focused) <= ELSEWHERE * self.focused:
             return False
-        self.focus(self.asked)
+        self.focus(self.level)
         return True

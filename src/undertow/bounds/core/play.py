@@ -65,8 +65,8 @@ def play(law: LoweredLaw, attack: Attack) -> Interval:
     1.776137
     """
     inside = (law.symbols == np.arange(law.states)[:, None]).astype(np.float64)  # (symbols, m)
-    # records with the same likelihoods share a table (rows, m), so that runs are told; rows are
-    # both histories with what is seen, and both without
+    # records with the same likelihoods share a table (rows, m), so that runs are recognised; rows
+    # are both histories with what is seen, and both without
     rows, codes = np.unique(attack.likelihoods, axis=0, return_inverse=True)
     codes = codes.reshape(-1).astype(np.intp)
     ones = np.ones((2, law.size))

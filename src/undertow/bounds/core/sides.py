@@ -194,9 +194,9 @@ def _far_end(
 def _closed(law: Array) -> Array:
     """Return the bounds where nothing lies beyond: 0, unbound where a state cannot occur."""
     possible = law > 0
-    found = np.where(possible[:, None] & possible, 0.0, math.inf)
-    np.fill_diagonal(found, 0.0)
-    return np.asarray(found[None])
+    bounds = np.where(possible[:, None] & possible, 0.0, math.inf)
+    np.fill_diagonal(bounds, 0.0)
+    return np.asarray(bounds[None])
 
 
 def _stationary(law: LoweredLaw) -> bool:
@@ -297,8 +297,8 @@ def _by_block(law: LoweredLaw, diff: Array, fronts: list[_Front], length: int) -
     if len(block) < length or any(front.known for front in block[:-1]):
         return math.inf
     end, kernels = block[-1], [front.kernel for front in block]
-    found = block_step(kernels, law.symbols, diff, end.weights, end.bounds, KERNEL_ERROR)
-    return math.inf if found is None else found
+    bound = block_step(kernels, law.symbols, diff, end.weights, end.bounds, KERNEL_ERROR)
+    return math.inf if bound is None else bound
 
 
 def _swept(law: LoweredLaw, limits: Array, fronts: list[_Front], message: PositiveArray) -> Array:
@@ -330,8 +330,8 @@ def _swept(law: LoweredLaw, limits: Array, fronts: list[_Front], message: Positi
     upper, lower = plain.log_upper(), plain.log_lower()
     first, second = (np.array(part) for part in zip(*pairs, strict=True))
     with np.errstate(invalid="ignore"):
-        found = logs + upper[:, second] - lower[:, first]
+        ceilings = logs + upper[:, second] - lower[:, first]
     slack = 8 * STEP * (1 + np.abs(logs) + np.abs(upper[:, second]) + np.abs(lower[:, first]))
-    found = np.where(np.isfinite(found), np.maximum(found + slack, 0.0), math.inf)
-    unbound[:, first, second] = found
+    ceilings = np.where(np.isfinite(ceilings), np.maximum(ceilings + slack, 0.0), math.inf)
+    unbound[:, first, second] = ceilings
     return unbound

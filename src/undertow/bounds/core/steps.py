@@ -227,8 +227,8 @@ def _certify(alpha: Array, beta: Array, distance: Array, flow: Array) -> tuple[A
 def _quotient(above: Array, below: Array) -> Array:
     """Return above / below rounded up by a rounding, with 0 / 0 = 0."""
     with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
-        found = above / below * (1 + 2 * STEP)
-    return np.asarray(np.where(above == 0, 0.0, np.where(np.isnan(found), np.inf, found)))
+        quotient = above / below * (1 + 2 * STEP)
+    return np.asarray(np.where(above == 0, 0.0, np.where(np.isnan(quotient), np.inf, quotient)))
 
 
 def metric_closure(distance: Array) -> Array:
@@ -275,9 +275,9 @@ def step(kernel: PositiveArray | Array, distance: Array) -> Array:
         bound = np.maximum(log_upper_of(value * odds.upper() * (1 + 2 * STEP)), 0.0)
     possible = (totals.values > 0)[..., 0]
     alive = possible[..., first] & possible[..., second]
-    found = np.zeros((*batch, size, size))
-    found[..., first, second] = np.where(alive, bound, math.inf)
-    return metric_closure(found)
+    bounds = np.zeros((*batch, size, size))
+    bounds[..., first, second] = np.where(alive, bound, math.inf)
+    return metric_closure(bounds)
 
 
 def block_step(

@@ -130,10 +130,10 @@ def parts_leakage(mechanism: Scaled, chain: MarkovChain, against: Against) -> Le
     """
     if mechanism.query.kind == Sum.kind:
         endless = chain.endless()
-        found = None if endless is None else _added(mechanism, endless, against)
-        if found is not None and chain.length is not None:  # no window is as long as that
-            found = found.upper_only()
-        return None if found is None else replace(found, valid_for="windows")
+        bracket = None if endless is None else _added(mechanism, endless, against)
+        if bracket is not None and chain.length is not None:  # no window is as long as that
+            bracket = bracket.upper_only()
+        return None if bracket is None else replace(bracket, valid_for="windows")
     if not mechanism.query.named:
         return None
     return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
@@ -220,22 +220,22 @@ def _far_count(bound: Leakage, mechanism: Scaled, chain: MarkovChain) -> Leakage
         )
         for output in (0, -1)
     ]
-    witness, value = max(tries, key=lambda found: found[1])
+    witness, value = max(tries, key=lambda each: each[1])
     return replace(bound, lower=min(max(down(value, 256), 0.0), bound.upper), witness=witness)
 
 
 def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: Against) -> Leakage:
     """Return where the exchange bound and the windows of a histogram meet."""
-    found = bound.upper_only()
+    bracket = bound.upper_only()
     if bound.witness is not None:
-        found = _far_histogram(bound, bound.witness, mechanism.scale, chain)
+        bracket = _far_histogram(bound, bound.witness, mechanism.scale, chain)
     # where far answers attain the bound there is nothing to gain
     exact = None
-    if not found.closed:
+    if not bracket.closed:
         exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
     if exact is not None:
-        found = meet(exact, found) if exact.upper < found.upper else meet(found, exact)
-    return found
+        bracket = meet(exact, bracket) if exact.upper < bracket.upper else meet(bracket, exact)
+    return bracket
 
 
 def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:

@@ -95,8 +95,8 @@ def contraction_leakage(
         upper = contraction_upper(epsilon, box, window)
     lower, witness = 0.0, None
     if math.isfinite(upper):  # else some state may never be left, and nothing need be attained
-        found = _attained(2.0 ** math.floor(math.log2(epsilon)), box, against, window)
-        lower, witness = min(found.lower, upper), found.witness
+        example = _attained(2.0 ** math.floor(math.log2(epsilon)), box, against, window)
+        lower, witness = min(example.lower, upper), example.witness
     return Leakage(
         lower, upper, "exchange", against, witness,
         assumptions=("the records follow one of the chains of the box, with a stationary start",),
@@ -127,12 +127,12 @@ def boxes_leakage(
     low, high = (np.stack(ends) for ends in zip(*map(_log_odds, boxes), strict=True))  # (J, 2)
     most = np.array([math.inf if held.trace is None else held.trace for held in boxes])  # (J,)
     if against == "informed":
-        found = exchange_leakage(epsilon, _chain(box, _middle(low[0], high[0])), against, window)
-        return _conclude(found, _own(epsilon, window), against)
+        bracket = exchange_leakage(epsilon, _chain(box, _middle(low[0], high[0])), against, window)
+        return _conclude(bracket, _own(epsilon, window), against)
     if len(boxes) == 1 and np.array_equal(box.lower, box.upper):
         chain = MarkovChain(box.lower, box.states, length=length)
-        found = exchange_leakage(epsilon, chain, against, window)
-        return _conclude(found, found.upper, against)
+        bracket = exchange_leakage(epsilon, chain, against, window)
+        return _conclude(bracket, bracket.upper, against)
     one = isinstance(against, Adversary)
     known = bool(against.known) if isinstance(against, Adversary) else against == "any"
     upper, worst, place = _search(low, high, epsilon, known, length, window, most)
@@ -150,14 +150,14 @@ def _own(epsilon: float, window: int) -> float:
     return epsilon if window == 1 else up(window * epsilon)
 
 
-def _conclude(found: Leakage, upper: float, against: Against) -> Leakage:
-    if found.lower > upper:
+def _conclude(example: Leakage, upper: float, against: Against) -> Leakage:
+    if example.lower > upper:
         raise Contradiction(
-            f"a chain of the box leaks at least {found.lower}, and the bound over the box is "
+            f"a chain of the box leaks at least {example.lower}, and the bound over the box is "
             f"{upper}; please report the box and the level"
         )
     return Leakage(
-        found.lower, upper, "exchange", against, found.witness,
+        example.lower, upper, "exchange", against, example.witness,
         assumptions=("the records follow one of the chains of the box, with a stationary start",),
         citation="exchange-rate theorem (docs, theory)",
     )  # fmt: skip
@@ -195,7 +195,7 @@ def _search(
     window: int,
     most: Array,
 ) -> tuple[float, Array, int]:
-    """Return a ceiling over boxes of log-odds (J, 2), the worst point found, and in which box.
+    """Return a ceiling over boxes of log-odds (J, 2), the worst point, and its box.
 
     In each box only diagonals that sum to at most ``most`` (J,) count.
     """
@@ -211,10 +211,10 @@ def _search(
     fresh, effort = places, 0
     while True:
         boxes = np.concatenate([lows[fresh], points]), np.concatenate([highs[fresh], points])
-        found, swept = _ceilings(*boxes, epsilon, known, length, window)
+        ceilings, swept = _ceilings(*boxes, epsilon, known, length, window)
         effort += swept
-        tops[fresh] = np.minimum(tops[fresh], found[: len(fresh)])
-        values = found[len(fresh) :]  # (points,)
+        tops[fresh] = np.minimum(tops[fresh], ceilings[: len(fresh)])
+        values = ceilings[len(fresh) :]  # (points,)
         values = np.where(_diagonal(points) <= most[whose], values, -math.inf)
         if values.max() > best:
             best, top = float(values.max()), int(values.argmax())
@@ -392,7 +392,7 @@ def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> A
     limit = np.zeros((len(least), columns))  # (N, columns)
     limit[:, 1:] = np.maximum(np.abs(least), np.abs(most))[:, 3:]
     least, most = least[:, :columns], most[:, :columns]
-    found = np.full((len(least), 2, columns), np.inf)
+    limits = np.full((len(least), 2, columns), np.inf)
     for widen in 1e-8 * 4.0 ** np.arange(17):
         wide_least, wide_most = least - widen, most + widen
         inner = _range(
@@ -401,10 +401,10 @@ def _tail(least: Array, most: Array, share: Array, low: Array, high: Array) -> A
         # a range that M maps into itself is never left
         stays = (inner[0] >= wide_least) & (inner[1] <= wide_most)
         ends = np.stack([wide_most, -wide_least], axis=1)  # (N, direction, columns)
-        found = np.where(stays[:, None] & np.isinf(found), ends, found)
-        if np.isfinite(found).all():
+        limits = np.where(stays[:, None] & np.isinf(limits), ends, limits)
+        if np.isfinite(limits).all():
             break
-    return np.asarray(found.max(axis=2))
+    return np.asarray(limits.max(axis=2))
 
 
 def leakage(
@@ -441,8 +441,8 @@ def window_leakage(
             )
         # whoever knows all others: the window; else every record of the series, whatever they do
         size = window if against == "informed" else model.length or window
-        found = group_leakage(PureDP(level), size, "any", model.length)
-        return replace(found, against=against, lower=0.0, assumptions=(model.describe(),))
+        bracket = group_leakage(PureDP(level), size, "any", model.length)
+        return replace(bracket, against=against, lower=0.0, assumptions=(model.describe(),))
     return box_leakage(level, model, against, window)
 
 

@@ -68,7 +68,7 @@ from undertow.numerics import GAP, MAX_STEPS, Array, down, pad_log, up
 
 __all__ = [
     "ExchangeAttack",
-    "Found",
+    "Incumbent",
     "Scout",
     "Sides",
     "exchange_leakage",
@@ -294,9 +294,9 @@ class Sides:
             if last >= first:
                 part = self._masked(self.lower, row, side, first, last)[:, pair]  # (t, v)
                 place = np.unravel_index(int(part.argmax()), part.shape)
-                found = (float(part[place]), (int(first + place[0]), int(place[1])))
-                if found[0] > best[0] or not rows.open[row, side]:
-                    best = found
+                option = (float(part[place]), (int(first + place[0]), int(place[1])))
+                if option[0] > best[0] or not rows.open[row, side]:
+                    best = option
             gains.append(best[0])
             options.append(best[1])
         return ExchangeAttack(
@@ -332,7 +332,7 @@ _EFFORT = 2_000_000_000
 
 
 @dataclass(slots=True)
-class Found:
+class Incumbent:
     """The best attack so far and the certified ceiling of everything examined.
 
     ``own`` is what the records wanted add by themselves: epsilon for each of a ``window``.
@@ -348,8 +348,10 @@ class Found:
     ceiling: float = math.inf
 
 
-def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, found: Found) -> None:
-    """Raise ``found`` to the worst attack on a chain of one transition matrix.
+def solve_homogeneous(
+    chain: MarkovChain, epsilon: float, against: Against, incumbent: Incumbent
+) -> None:
+    """Raise ``incumbent`` to the worst attack on a chain of one transition matrix.
 
     Few options are bracketed together. Otherwise likely pairs come first, ceilings dismiss most of
     the others (`_screened`), and the rest follow in blocks whose tables keep within `MEMORY`; past
@@ -357,28 +359,28 @@ def solve_homogeneous(chain: MarkovChain, epsilon: float, against: Against, foun
     """
     steps = choose_steps(chain, against)
     pairs: Ints = np.arange(chain.size * (chain.size - 1))
-    if _all_open(chain, against, steps, found.window):
-        _solve_open(chain, epsilon, found, pairs)
+    if _all_open(chain, against, steps, incumbent.window):
+        _solve_open(chain, epsilon, incumbent, pairs)
         return
     if chain.size == 2 or steps * len(pairs) * (chain.size + 1) <= _SMALL:
-        _solve_pairs(chain, epsilon, against, found, pairs)
+        _solve_pairs(chain, epsilon, against, incumbent, pairs)
         return
     pairs = leading_pairs(chain)
     block = max(1, MEMORY // (_TABLES * 16 * steps * (chain.size + 1)))
-    _solve_pairs(chain, epsilon, against, found, pairs[:_LEADERS])
-    pairs, tops = _screened(chain, epsilon, against, found, pairs[_LEADERS:])
-    if found.window > 1:  # each side has its own worst pair: both must be looked at together
+    _solve_pairs(chain, epsilon, against, incumbent, pairs[:_LEADERS])
+    pairs, tops = _screened(chain, epsilon, against, incumbent, pairs[_LEADERS:])
+    if incumbent.window > 1:  # each side has its own worst pair: both must be looked at together
         pairs = np.union1d(leading_pairs(chain)[:_LEADERS], pairs)
-        _solve_pairs(chain, epsilon, against, found, pairs)
+        _solve_pairs(chain, epsilon, against, incumbent, pairs)
         return
-    found.ceiling = max(found.upper, found.own + float(tops.max(initial=-math.inf)))
+    incumbent.ceiling = max(incumbent.upper, incumbent.own + float(tops.max(initial=-math.inf)))
     work = np.cumsum(np.full(len(pairs), steps * chain.size**2))
     for start in range(0, len(pairs), block):
         if work[start] > _EFFORT:
-            found.upper = max(found.upper, found.own + float(tops[start:].max()))
-            found.unfinished = True
+            incumbent.upper = max(incumbent.upper, incumbent.own + float(tops[start:].max()))
+            incumbent.unfinished = True
             return
-        _solve_pairs(chain, epsilon, against, found, pairs[start : start + block])
+        _solve_pairs(chain, epsilon, against, incumbent, pairs[start : start + block])
 
 
 @dataclass(frozen=True, slots=True)
@@ -408,14 +410,14 @@ class Scout:
             for x, y in attack.pairs:
                 self._add(x, y)
 
-    def _best(self, epsilon: float, pairs: Ints) -> Found:
-        found = Found(self.window * epsilon, self.window)
+    def _best(self, epsilon: float, pairs: Ints) -> Incumbent:
+        incumbent = Incumbent(self.window * epsilon, self.window)
         steps = choose_steps(self.chain, self.against)
         if _all_open(self.chain, self.against, steps, self.window):
-            _solve_open(self.chain, epsilon, found, pairs)
+            _solve_open(self.chain, epsilon, incumbent, pairs)
         else:
-            _solve_pairs(self.chain, epsilon, self.against, found, pairs)
-        return found
+            _solve_pairs(self.chain, epsilon, self.against, incumbent, pairs)
+        return incumbent
 
     def learn(self, witness: Witness) -> bool:
         """Add the two values of a witness, and return whether they are a new pair."""
@@ -449,40 +451,40 @@ def _all_open(chain: MarkovChain, against: Against, steps: int, window: int) -> 
 
 
 def _screened(
-    chain: MarkovChain, epsilon: float, against: Against, found: Found, pairs: Ints
+    chain: MarkovChain, epsilon: float, against: Against, incumbent: Incumbent, pairs: Ints
 ) -> tuple[Ints, Array]:
-    """Return pairs that may exceed what was found, and what they leak at most, worst first."""
+    """Return pairs that may exceed the incumbent, and their ceilings, worst first."""
     tops = np.full(len(pairs), np.inf)
     if not screenable(chain):
         return pairs, tops
     for stage in range(STAGES):
-        if found.attack is None or len(pairs) <= _LEADERS:
+        if incumbent.attack is None or len(pairs) <= _LEADERS:
             break
-        proved = max(found.upper - found.own, 0.0) * (1 - 1e-15)
-        goal = Goal(found.attack.gains, found.window == 1, proved)
+        proved = max(incumbent.upper - incumbent.own, 0.0) * (1 - 1e-15)
+        goal = Goal(incumbent.attack.gains, incumbent.window == 1, proved)
         pairs, upper, hints = undismissed(chain, epsilon, pairs, goal, stage)
         tops = upper.sum(axis=0)
         order = np.argsort(-np.where(np.isfinite(hints), hints, 0.0).sum(axis=0), kind="stable")
         pairs, tops = pairs[order], tops[order]
-        if found.window == 1 and len(pairs):  # the most promising one first
-            _solve_pairs(chain, epsilon, against, found, pairs[:1])
+        if incumbent.window == 1 and len(pairs):  # the most promising one first
+            _solve_pairs(chain, epsilon, against, incumbent, pairs[:1])
             pairs, tops = pairs[1:], tops[1:]
     return pairs, tops
 
 
 def _solve_pairs(
-    chain: MarkovChain, epsilon: float, against: Against, found: Found, alive: Ints
+    chain: MarkovChain, epsilon: float, against: Against, incumbent: Incumbent, alive: Ints
 ) -> None:
-    """Raise ``found`` to the worst of some pairs, on sides as long as it takes."""
+    """Raise ``incumbent`` to the worst of some pairs, on sides as long as it takes."""
     steps = choose_steps(chain, against)
     most = MAX_STEPS if chain.length is None else min(MAX_STEPS, chain.length - 1)
     value, other = ordered_pairs(chain.size)
     while True:
         side_laws = build_side_laws(chain, steps)
-        part = build_rows(chain, steps, against, window=found.window).part(alive)
-        ceiling = found.upper
+        part = build_rows(chain, steps, against, window=incumbent.window).part(alive)
+        ceiling = incumbent.upper
         sides = Sides(side_laws, part, value[alive], other[alive], epsilon, binary=chain.size == 2)
-        doubtful, tops = maximise(sides, found)
+        doubtful, tops = maximise(sides, incumbent)
         if not doubtful.size or steps >= most or not (part.room > steps).any():
             return
         if (
@@ -491,10 +493,10 @@ def _solve_pairs(
         ):
             return
         settled = np.delete(tops, doubtful)
-        found.upper = max(ceiling, float(settled.max(initial=-math.inf)))
+        incumbent.upper = max(ceiling, float(settled.max(initial=-math.inf)))
         alive, steps = alive[doubtful], deepest_steps(chain, min(2 * steps, most))
         if steps <= side_laws.steps:
-            found.upper = max(found.upper, float(tops.max()))
+            incumbent.upper = max(incumbent.upper, float(tops.max()))
             return
 
 
@@ -502,15 +504,15 @@ _WIDTHS = (GAP, 1e-9, 1e-8, 1e-7, 1e-6, 1e-5)
 """Widths of the interval that are tried in turn on sides that forget slowly (cost)."""
 
 
-def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -> None:
-    """Maximise over two open sides of unbounded length, and some pairs.
+def _solve_open(chain: MarkovChain, epsilon: float, incumbent: Incumbent, alive: Ints) -> None:
+    """Raise ``incumbent`` to the worst of some pairs on two open sides of unbounded length.
 
     Short sides rank the pairs; the leaders are lengthened until their gain is steady; the others
     are dismissed by one sweep each at what they would need to win, or lengthened and tried again.
     """
     side_laws = build_side_laws(chain, 1)
     value, other = ordered_pairs(chain.size)
-    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - found.window) // 2
+    longest = 4 * MAX_STEPS if chain.length is None else (chain.length - incumbent.window) // 2
     # (sides, P) and (P,)
     gains, reach = np.zeros((2, len(value))), np.zeros(len(value), dtype=np.int64)
 
@@ -520,15 +522,15 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -
         return Problems(side_laws, which, value[pair], other[pair], epsilon)
 
     def lengthen(pairs: Ints, steps: int) -> None:
-        found_ = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
-        gains[:, pairs] = np.maximum(gains[:, pairs], found_)
+        longer = open_gains(both(pairs), steps, gains[:, pairs].ravel()).reshape(2, -1)
+        gains[:, pairs] = np.maximum(gains[:, pairs], longer)
         reach[pairs] = steps
 
     def dismissed(pairs: Ints, ceilings: Array) -> Bools:
         ok = capped(both(pairs), ceilings.ravel())  # (2 P,)
         return np.asarray(ok.reshape(2, -1).all(axis=0))
 
-    alone = found.window == 1
+    alone = incumbent.window == 1
 
     def leading(pairs: Ints) -> tuple[Ints, Ints]:
         # the worst pairs, and the very worst: of both sides together, or of each side of a window
@@ -554,9 +556,9 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -
         width = GAP if width is None else width
         # given the target the sides are independent: gains add
         reached = _choices(gains[None], None if alone else np.ones_like(gains[None], dtype=bool))[0]
-        best = found.own + float(reached.sum(axis=0).max())
+        best = incumbent.own + float(reached.sum(axis=0).max())
         goal = best + width * max(1.0, best) / 2
-        spare = (goal - found.own - reached[:, alive].sum(axis=0)) / 2
+        spare = (goal - incumbent.own - reached[:, alive].sum(axis=0)) / 2
         # both sides capped: together they stay below the goal
         alive = alive[~dismissed(alive, reached[:, alive] + spare)]
         if not alive.size or steps >= longest:
@@ -565,10 +567,10 @@ def _solve_open(chain: MarkovChain, epsilon: float, found: Found, alive: Ints) -
         lengthen(alive[reach[alive] < steps], steps)
     left, right = (gains.sum(axis=0).argmax(),) * 2 if alone else gains.argmax(axis=1)
     distances = int(reach[left]), int(reach[right])
-    found.lower, found.upper = best, math.inf if alive.size else goal
+    incumbent.lower, incumbent.upper = best, math.inf if alive.size else goal
     if max(distances) <= _HELD:  # beyond, one step stands for all: open masses are the same
         side_laws = build_side_laws(chain, max(distances))
-    found.attack = ExchangeAttack(
+    incumbent.attack = ExchangeAttack(
         distances[0],
         ((int(value[left]), int(other[left])), (int(value[right]), int(other[right]))),
         ((distances[0], chain.size), (distances[1], chain.size)),
@@ -589,9 +591,9 @@ def _choices(gains: Array, possible: Bools | None) -> Array:
     return np.broadcast_to(np.maximum(best, 0.0), gains.shape)
 
 
-def maximise(sides: Sides, found: Found) -> tuple[Ints, Array]:
-    """Raise ``found`` to the best of these sides; return pairs left open and all ceilings."""
-    feasible, own, parting = sides.rows.feasible, found.own, sides.rows.parting
+def maximise(sides: Sides, incumbent: Incumbent) -> tuple[Ints, Array]:
+    """Raise ``incumbent`` to the best of these sides; return pairs left open and all ceilings."""
+    feasible, own, parting = sides.rows.feasible, incumbent.own, sides.rows.parting
     # (rows, sides, pairs): of a window, which pairs its first and its last record can take
     ends = None if parting is None else np.stack([feasible, parting], axis=1)
     feasible = feasible if ends is None else np.ones_like(feasible)
@@ -609,24 +611,25 @@ def maximise(sides: Sides, found: Found) -> tuple[Ints, Array]:
         best = float(lows[row, pair])
         if highs.max() == -math.inf:  # the adversary leaves no target two possible values
             return np.zeros(0, dtype=np.int64), highs.max(axis=0)
-        if best > found.lower:
+        if best > incumbent.lower:
             left, right = pair, pair
             if ends is not None:
                 left, right = np.where(ends[row], each[row], -np.inf).argmax(axis=1)
-            found.lower, found.attack = best, sides.attack(int(row), (int(left), int(right)))
-        gap = GAP * max(1.0, found.lower)
-        if highs.max() <= found.lower + gap:
+            incumbent.lower = best
+            incumbent.attack = sides.attack(int(row), (int(left), int(right)))
+        gap = GAP * max(1.0, incumbent.lower)
+        if highs.max() <= incumbent.lower + gap:
             break
         with np.errstate(invalid="ignore"):
             # (rows, sides, P): what the other side leaves to this one
-            slack = found.lower + gap - own - high[:, ::-1]
+            slack = incumbent.lower + gap - own - high[:, ::-1]
         # harmless: below what the pair needs in total, or below what its side has anyway
         limit = np.fmax(np.where(np.isnan(slack), -np.inf, slack), low + gap / 4)
         if not _tighten(sides, np.where(used, limit, np.inf), round_):
             break
     tops = highs.max(axis=0)  # (P,)
-    found.upper = max(found.upper, float(tops.max()))
-    return np.flatnonzero(tops > found.lower + gap), tops
+    incumbent.upper = max(incumbent.upper, float(tops.max()))
+    return np.flatnonzero(tops > incumbent.lower + gap), tops
 
 
 def _tighten(sides: Sides, limit: Array, round_: int) -> bool:
@@ -787,22 +790,22 @@ def exchange_leakage(
             return _leakage(0.0, 0.0, against, None)
         own = ((target.target, (target.value,)),)
         return _leakage(epsilon, epsilon, against, replace(target, sets=own))
-    found = Found(epsilon if window == 1 else up(window * epsilon), window)
+    incumbent = Incumbent(epsilon if window == 1 else up(window * epsilon), window)
     progress.attained(
         ("level", epsilon, chain, against, window),
-        lambda: _conclude(replace(found, upper=math.inf), reduced, epsilon, against).lower,
+        lambda: _conclude(replace(incumbent, upper=math.inf), reduced, epsilon, against).lower,
     )
     endless = _endless(reduced, epsilon, against) if reduced.homogeneous else None
     if endless is not None:
         return _leakage(math.inf, math.inf, against, endless)
     try:
-        _search(reduced, epsilon, against, found)
+        _search(reduced, epsilon, against, incumbent)
     except EffortSpent:
         with progress.unmetered():
-            return _spent(found, reduced, epsilon, against)
-    if found.upper == -math.inf:  # no target has two possible values
+            return _spent(incumbent, reduced, epsilon, against)
+    if incumbent.upper == -math.inf:  # no target has two possible values
         return _leakage(0.0, 0.0, against, None)
-    leak = _conclude(found, reduced, epsilon, against)
+    leak = _conclude(incumbent, reduced, epsilon, against)
     if window == 1 or (reduced.transition > 0).all():
         return leak
     # a record of the window leaks no more than the window
@@ -811,27 +814,27 @@ def exchange_leakage(
     return _about(best, leak.upper, against)
 
 
-def _search(chain: MarkovChain, epsilon: float, against: Against, found: Found) -> None:
-    """Raise ``found`` to the worst attack on a chain."""
+def _search(chain: MarkovChain, epsilon: float, against: Against, incumbent: Incumbent) -> None:
+    """Raise ``incumbent`` to the worst attack on a chain."""
     if chain.homogeneous:
-        solve_homogeneous(chain, epsilon, against, found)
+        solve_homogeneous(chain, epsilon, against, incumbent)
         return
-    window = found.window
+    window = incumbent.window
     targets, full = positions(chain, against, window), isinstance(against, Adversary)
     value, other = ordered_pairs(chain.size)
     for start in range(0, len(targets), _BLOCK):
         block = targets[start : start + _BLOCK]
         side_laws, rows = build_positions(chain, block, MAX_STEPS, against, full, window)
-        maximise(Sides(side_laws, rows, value, other, epsilon, binary=chain.size == 2), found)
+        maximise(Sides(side_laws, rows, value, other, epsilon, binary=chain.size == 2), incumbent)
 
 
-def _spent(found: Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
+def _spent(incumbent: Incumbent, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
     """Return the interval that a search leaves whose effort is spent.
 
     The best attack so far, and what bounds all of them without a search, or with a short one.
     """
-    upper = min(found.ceiling, ceiling_of_all(chain, epsilon, found.window))
-    partial = replace(found, upper=upper)
+    upper = min(incumbent.ceiling, ceiling_of_all(chain, epsilon, incumbent.window))
+    partial = replace(incumbent, upper=upper)
     if partial.attack is not None and chain.size**2 * partial.attack.side_laws.steps > _REPLAYED:
         partial = replace(partial, attack=None)  # to replay it takes long, too
     leak = _conclude(partial, chain, epsilon, against)
@@ -860,17 +863,19 @@ def _endless(chain: MarkovChain, epsilon: float, against: Against) -> Witness | 
     return None
 
 
-def _conclude(found: Found, chain: MarkovChain, epsilon: float, against: Against) -> Leakage:
+def _conclude(
+    incumbent: Incumbent, chain: MarkovChain, epsilon: float, against: Against
+) -> Leakage:
     """Turn the best attack into a witness, replay it, and round the interval outwards."""
-    attack = found.attack
-    upper = up(found.upper, 16) + start_error(chain)
+    attack = incumbent.attack
+    upper = up(incumbent.upper, 16) + start_error(chain)
     if chain.length is not None:
         upper = min(upper, up(chain.length * epsilon))
     if attack is None:
         return _leakage(0.0, upper, against, None)
     value, witness = -math.inf, None
     for back in (0.0, 1e-12, 1e-9, 1e-6):
-        trial = _witness(attack, chain, epsilon, back, found.window)
+        trial = _witness(attack, chain, epsilon, back, incumbent.window)
         if trial is None:  # no two histories have these ends
             return _leakage(0.0, upper, against, None)
         reached = replay_pure_dp(trial, chain, epsilon)
@@ -878,10 +883,10 @@ def _conclude(found: Found, chain: MarkovChain, epsilon: float, against: Against
             value, witness = reached, trial
         elif trial.length > _LONG:  # clearer signs do not help, and each replay takes long
             break
-        if value >= found.lower - GAP / 100:
+        if value >= incumbent.lower - GAP / 100:
             break
     lower = max(down(value, 64), 0.0)
-    more = (_UNFINISHED,) if found.unfinished else ()
+    more = (_UNFINISHED,) if incumbent.unfinished else ()
     return _leakage(min(lower, upper), upper, against, witness, more=more)
 
 
@@ -913,8 +918,8 @@ def _witness(
         if column < chain.size:
             place = edge[side] + (distance if side else -distance)
             known[place] = column
-        found = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
-        for step, members in enumerate(found, start=1):
+        memberships = signed_sets(attack.side_laws, which, x, y, distance, logmu, epsilon)
+        for step, members in enumerate(memberships, start=1):
             shown = step < distance or column == chain.size
             if shown and 0 < len(members) < chain.size:  # the whole or nothing says nothing
                 place = edge[side] + (step if side else -step)
@@ -923,5 +928,5 @@ def _witness(
     for record, (x, y) in enumerate(zip(*lived, strict=True), start=attack.position):
         sets += [(record, (chain.states[x],))] if x != y else []
     length = chain.length or max(edge[1] + reach + 1, 2)
-    told = tuple(sorted(sets, key=lambda entry: entry[0]))
-    return witnessed(chain, attack.position, length, known, lived, sets=told)
+    entries = tuple(sorted(sets, key=lambda entry: entry[0]))
+    return witnessed(chain, attack.position, length, known, lived, sets=entries)

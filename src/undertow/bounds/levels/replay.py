@@ -1,4 +1,4 @@
-"""Re-evaluation of witnesses by plain sums over paths, apart from the code that found them.
+"""Re-evaluation of witnesses by plain sums over paths, apart from the search.
 
 Every function here returns the log-likelihood ratio that the witness's attacker sees, rounded
 down: a ratio near 1 has a log with an absolute error, however small it is. A *message* is the log
@@ -46,7 +46,7 @@ def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> floa
     >>> round(replay_pure_dp(attack, chain, 1.0), 6)
     1.776137
     """
-    loads = {  # one array for all records with the same set: long runs are told by identity
+    loads = {  # one array for all records with the same set: long runs are recognised by identity
         states: epsilon * np.array([state in states for state in chain.states])
         for states in {states for _, states in witness.sets}
     }
@@ -112,11 +112,11 @@ def _loss(witness: Witness, chain: MarkovChain, ends: tuple[int, int], weight: W
     for (side, target, (x, y)), end in zip(inner, ends, strict=True):
         start, message, known = _far_end(witness, chain, side, end)
         for sign, load in ((1, weight), (-1, lambda record: 0.0)):
-            found, error = _inwards(chain, start, message, known, target, side, load)
-            if not np.isfinite(found[[x, y]]).all():
+            inward, error = _inwards(chain, start, message, known, target, side, load)
+            if not np.isfinite(inward[[x, y]]).all():
                 return -math.inf  # a value that cannot occur: no attack
-            total += sign * float(found[x] - found[y])
-            slack += 2 * error + log_error(4, float(abs(found[x]) + abs(found[y])))
+            total += sign * float(inward[x] - inward[y])
+            slack += 2 * error + log_error(4, float(abs(inward[x]) + abs(inward[y])))
     return total - slack - log_error(8, abs(total))
 
 

@@ -230,15 +230,15 @@ def informed_targets(chain: MarkovChain) -> Iterator[Witness]:
     """
     records = chain.length or 3 + chain.size**2
     limit = records if not chain.homogeneous else min(records, 3 + 2 * chain.size**2)
-    found: set[tuple[int, int]] = set()
+    covered: set[tuple[int, int]] = set()
     for target in sorted({*range(limit), max(records - 2, 0), records - 1}):
         for known, pairs in neighbours(chain, target, records):
             for x, y in pairs:
-                if (x, y) not in found:
-                    found.add((x, y))
+                if (x, y) not in covered:
+                    covered.add((x, y))
                     path = complete(chain, known, target, records)
                     yield witnessed(chain, target, records, path, (x, y))
-        if len(found) == chain.size * (chain.size - 1):
+        if len(covered) == chain.size * (chain.size - 1):
             return
 
 
@@ -254,11 +254,11 @@ def witnessed(
     ((0, 'b'),)
     """
     names = chain.states
-    told = tuple((record, names[state]) for record, state in sorted(known.items()))
+    facts = tuple((record, names[state]) for record, state in sorted(known.items()))
     one, two = (each if isinstance(each, tuple) else (each,) for each in pair)
     if len(one) > 1:
         seen["histories"] = tuple(tuple(names[state] for state in each) for each in (one, two))
-    return Witness(target, length, told, names[one[0]], names[two[0]], **seen)
+    return Witness(target, length, facts, names[one[0]], names[two[0]], **seen)
 
 
 def extremes(ratios: Array, axis: int | tuple[int, ...]) -> tuple[Array, Array]:

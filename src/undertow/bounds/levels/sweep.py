@@ -176,9 +176,9 @@ def grid_gains(
         grid = np.exp(ends[:, :1] + (ends[:, 1:] - ends[:, :1]) * share)  # (problems, G)
         values = np.empty((len(wanted), len(grid), points, columns))  # (W, problems, G, k + 1)
         sweep = _upper_values(problems.part(part), grid, steps)
-        for step, found in enumerate(sweep, start=1):
+        for step, signed in enumerate(sweep, start=1):
             if step in pick:
-                values[pick[step]] = found
+                values[pick[step]] = signed
         low, high = _brackets(values, grid)
         with np.errstate(invalid="ignore"):
             high = np.maximum(high - base[:, part] + pad_log(steps, columns), 0.0)
@@ -280,9 +280,9 @@ def _climbed(
     active = np.arange(len(best))
     for _ in range(60):
         old = best[active]
-        found = ratio(active, old)
-        better = np.isfinite(found) & (found > old + least * np.maximum(1.0, np.abs(old)))
-        best[active[better]] = found[better]
+        ratios = ratio(active, old)
+        better = np.isfinite(ratios) & (ratios > old + least * np.maximum(1.0, np.abs(old)))
+        best[active[better]] = ratios[better]
         active = active[better]
         if not active.size:
             break
@@ -521,7 +521,7 @@ _CACHE = 2**22
 _UNDERFLOW = 1e-280
 """Added to every value in each step: more than all that underflow can take away (upper side)."""
 
-_LONGEST_SURVEY = MAX_STEPS
+_LONGEST_SIDE = MAX_STEPS
 """Steps after which what is left is bounded from the last one (cost)."""
 
 _EFFORT = 30_000_000_000
@@ -596,7 +596,7 @@ def _spans(ask: Ask) -> tuple[Ints, Array, Array]:
     """
     # an open side of t records gains at most t epsilon, one with the last of them known less
     begin = np.floor(ask.floor * (1 - 8 * ROUNDOFF) / ask.epsilon)
-    begin = np.clip(begin, 0, _LONGEST_SURVEY).astype(np.int64)
+    begin = np.clip(begin, 0, _LONGEST_SIDE).astype(np.int64)
     start, end = np.empty(len(begin)), np.empty(len(begin))
     product, step = np.asarray(ask.kernel), 1
     for stop in np.unique(begin):
@@ -650,10 +650,10 @@ class _Sweep:
         ask = self.ask
         product, weights = np.asarray(ask.kernel), ask.weights
         work, most = 0, _EFFORT // len(ask.kernel) ** 2
-        for step in range(1, _LONGEST_SURVEY + 1):
+        for step in range(1, _LONGEST_SIDE + 1):
             work += len(self.signed)
             spend(self.signed.size * (len(product) + 12) + product.size * len(product), 4)
-            last = step == _LONGEST_SURVEY or work > most
+            last = step == _LONGEST_SIDE or work > most
             with np.errstate(divide="ignore"):
                 logs = np.log(product)  # (k, k)
                 masses = None if weights is None else np.log(product @ weights)  # (k,)
@@ -686,10 +686,10 @@ class _Sweep:
         # impossible options are none; c is nowhere positive from ``high`` on
         row, column = np.nonzero(np.isfinite(prior) & (place < self.high[pairs, None]))
         pair, ratio = pairs[row], prior[row, column]
-        found = place[row, column].astype(np.int64)
-        point = np.maximum(found, self.bottom[pair])
-        # below every grid point left, or not proved by the one that was found
-        doubtful = (found < point) | (self._values(pair, point, column) > 0)
+        lowest = place[row, column].astype(np.int64)
+        point = np.maximum(lowest, self.bottom[pair])
+        # below every grid point left, or not proved by the lowest one
+        doubtful = (lowest < point) | (self._values(pair, point, column) > 0)
         if not doubtful.any():
             return
         pair, column, point = pair[doubtful], column[doubtful], point[doubtful]
@@ -863,7 +863,7 @@ def screenable(chain: MarkovChain) -> bool:
 
 
 def leading_pairs(chain: MarkovChain) -> Ints:
-    """Return all ordered pairs, those first from which the chain is longest told apart.
+    """Return all ordered pairs, those first that the chain distinguishes longest.
 
     By the sum over distances of the total variation between the laws given either value, on both
     sides: what a pair gains at small levels, up to a factor, with nothing known. A proposal.
@@ -927,7 +927,7 @@ _RECORDS = 256
 _WORK = 1e7
 """Cubed states times steps that are followed (cost)."""
 _STRIDES = (1, 2, 4, 8, 12, 16, 24, 32, 48, 64)
-"""Steps of the products that later ones are made of (cost)."""
+"""Steps of the products from which later ones are multiplied (cost)."""
 _MOST_SUBSETS = 8
 """States up to which all sets of them are followed (cost)."""
 _NEGLIGIBLE = 1e-4
@@ -954,11 +954,11 @@ def contraction_upper(epsilon: float, box: ChainBox, window: int = 1) -> float:
     >>> contraction_upper(1.0, narrow) <= 2.0
     True
     """
-    found = up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4)
+    bound = up(window * epsilon + 2 * _recordwise(epsilon, box_rates(box)), 4)
     if box.length is None:
-        return found
+        return bound
     gains = _gains(epsilon, contraction_rate(box), box.length)  # of sides that end
-    return min(found, up(window * epsilon + float((gains + gains[::-1]).max()), 4))
+    return min(bound, up(window * epsilon + float((gains + gains[::-1]).max()), 4))
 
 
 def _recordwise(epsilon: float, rates: list[float]) -> float:
@@ -969,7 +969,7 @@ def _recordwise(epsilon: float, rates: list[float]) -> float:
     own = [_mixed(rate, epsilon) for rate in rates]  # T_j(epsilon)
     sums = np.concatenate([[0.0], np.cumsum(own)[:-1]]) * (1 + (len(own) + 4) * ROUNDOFF)
     # one record more is worth its T_j now, or a share of the gain that is left: where it is worth
-    # least is found without care for rounding, and bounded with it
+    # the least is computed to nearest, and bounded outwards
     shares, gain = np.array(rates), sums.copy()
     with np.errstate(divide="ignore"):
         for _ in range(_TRIES):
@@ -1127,7 +1127,7 @@ def _blocks(chain: MarkovChain) -> tuple[tuple[int, float], ...]:
     """Return the lengths of blocks of a chain, and the cross-ratio of each, rounded up."""
     if not chain.homogeneous:
         return ()
-    found: list[tuple[int, float]] = []
+    blocks: list[tuple[int, float]] = []
     product, records = chain.transition, 1
     for block in _BLOCKS:
         product = product @ np.linalg.matrix_power(chain.transition, block - records)
@@ -1141,10 +1141,10 @@ def _blocks(chain: MarkovChain) -> tuple[tuple[int, float], ...]:
         apart = max(float(np.ptp(logs - row, axis=1).max()) for row in logs)
         # each entry of a product of so many factors is right to so many roundings
         error = 8 * (block * (chain.size + 2) + 4 + float(np.abs(logs).max())) * ROUNDOFF
-        found.append((block, up(apart + error)))
+        blocks.append((block, up(apart + error)))
         if apart < _FORGOTTEN:
             break
-    return tuple(found)
+    return tuple(blocks)
 
 
 def _narrowed(box: ChainBox) -> tuple[Array, Array]:
@@ -1209,7 +1209,7 @@ _AGAIN = 0.8
 _COARSE, _FINE = 8.0, 24.0
 """Points of the two grids over a gain (cost)."""
 
-_WORK_CEILINGS = 4e4
+_CEILING_WORK = 4e4
 """Work that the ceilings may take, in units of some 30 microseconds (`undertow.progress`)."""
 
 
@@ -1230,16 +1230,16 @@ def ceiling_of_all(chain: MarkovChain, epsilon: float, window: int = 1) -> float
     if math.isinf(upper) or not screenable(chain):
         return upper
     # multiplications of a few steps: where even these are too many nothing is begun
-    if 5 * _COARSE * chain.size**4 / 3e4 > _WORK_CEILINGS:
+    if 5 * _COARSE * chain.size**4 / 3e4 > _CEILING_WORK:
         return upper
     try:
-        with progress.overtime(_WORK_CEILINGS):
+        with progress.overtime(_CEILING_WORK):
             for floor in _FLOORS:
-                found = _surveyed(chain, epsilon, window, (upper - own) / 2, floor, _COARSE)
-                if math.isfinite(found):
-                    upper = min(upper, up(own + found, 4))
-                    found = _surveyed(chain, epsilon, window, (upper - own) / 2, _AGAIN, _FINE)
-                    return min(upper, up(own + found, 4))
+                gain = _surveyed(chain, epsilon, window, (upper - own) / 2, floor, _COARSE)
+                if math.isfinite(gain):
+                    upper = min(upper, up(own + gain, 4))
+                    gain = _surveyed(chain, epsilon, window, (upper - own) / 2, _AGAIN, _FINE)
+                    return min(upper, up(own + gain, 4))
     except EffortSpent:
         pass
     return upper

@@ -150,8 +150,8 @@ def ignorant_upper(
     >>> round(ignorant_upper(np.array([[.9, .1], [.1, .9]]), np.arange(2), (1.0, 1.0)), 6)
     4.499453
     """
-    found = [ignorant_value(transition, shown, [thetas[state]], state) for state in (0, 1)]
-    return max(up(value + error) for value, error in found)
+    limits = [ignorant_value(transition, shown, [thetas[state]], state) for state in (0, 1)]
+    return max(up(value + error) for value, error in limits)
 
 
 DEEPEST = 60.0
@@ -161,7 +161,7 @@ MOST_CASES = 2**12
 """Values of the known records that are all tried (cost)."""
 
 FAINT = 2.0**-500
-"""Least entry beside a largest one of 1 that is still told apart from 0."""
+"""Least entry beside a largest one of 1 that is distinguished from 0."""
 
 RARE = 1e-100
 """Least positive step of a chain: with `FAINT` and `DEEPEST` no product vanishes."""
@@ -215,10 +215,10 @@ def best_case(seen: Sums, plain: Sums, pair: tuple[int, int], shape: Sequence[in
     first, second = pair
     with np.errstate(invalid="ignore"):
         odds = seen.logs - plain.logs  # (values, cases)
-        found = odds[first] - odds[second]
-    found = np.where(np.isnan(found), -math.inf, found)
-    case = int(found.argmax())
-    value = float(found[case])
+        ratios = odds[first] - odds[second]
+    ratios = np.where(np.isnan(ratios), -math.inf, ratios)
+    case = int(ratios.argmax())
+    value = float(ratios[case])
     if not math.isfinite(value):
         return None
     known = tuple(int(digit) for digit in np.unravel_index(case, tuple(shape))) if shape else ()
@@ -240,8 +240,8 @@ def chain_sums(
     >>> weights = np.exp([[-1.0, 0.0]])
     >>> seen = chain_sums(law, weights, 0, (), None)
     >>> plain = chain_sums(law, np.ones((1, 2)), 0, (), None)
-    >>> found = best_case(seen, plain, (1, 0), ())
-    >>> round(found.value, 6), found.error < 1e-12  # half of 4.499453 + 1, a target at an end
+    >>> best = best_case(seen, plain, (1, 0), ())
+    >>> round(best.value, 6), best.error < 1e-12  # half of 4.499453 + 1, a target at an end
     (2.749727, True)
     """
     depth = check_range(law, weights)
@@ -304,22 +304,22 @@ def _faint(message: Array) -> None:
 
 def _times(first: _ScaledMatrix, second: _ScaledMatrix) -> _ScaledMatrix:
     """Return a product of two matrices, or of a matrix and a message."""
-    made = first.matrix @ second.matrix
-    power = int(np.frexp(made.max())[1])
-    made = np.ldexp(made, -power)
-    _faint(made)
-    return _ScaledMatrix(made, first.scale + second.scale + power)
+    product = first.matrix @ second.matrix
+    power = int(np.frexp(product.max())[1])
+    product = np.ldexp(product, -power)
+    _faint(product)
+    return _ScaledMatrix(product, first.scale + second.scale + power)
 
 
 def _power(matrix: _ScaledMatrix, exponent: int) -> _ScaledMatrix:
-    made, square = _ScaledMatrix(np.eye(len(matrix.matrix))), matrix
+    power, square = _ScaledMatrix(np.eye(len(matrix.matrix))), matrix
     while exponent:
         if exponent % 2:
-            made = _times(made, square)
+            power = _times(power, square)
         exponent //= 2
         if exponent:
             square = _times(square, square)
-    return made
+    return power
 
 
 def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
@@ -329,19 +329,19 @@ def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> _Sc
         row = weights[abs(place - target) % len(weights)]  # (m,)
         return _ScaledMatrix(row[:, None] * law.kernel(place))
 
-    made = _ScaledMatrix(np.eye(law.size))
+    product = _ScaledMatrix(np.eye(law.size))
     if len(law.kernels) > 1:
         for place in places:
-            made = _times(made, factor(place))
-        return made
+            product = _times(product, factor(place))
+        return product
     turns = len(weights)
     period = _ScaledMatrix(np.eye(law.size))
     for place in places[:turns]:
         period = _times(period, factor(place))
-    made = _power(period, len(places) // turns) if len(places) >= turns else made
+    product = _power(period, len(places) // turns) if len(places) >= turns else product
     for place in places[len(places) - len(places) % turns :]:
-        made = _times(made, factor(place))
-    return made
+        product = _times(product, factor(place))
+    return product
 
 
 def _way(
@@ -382,7 +382,7 @@ def _end(
 
 
 SETTLED = 1e-13
-"""What distant records may add to the best found before the search ends (upper side)."""
+"""What distant records may add to the best value before the search ends (upper side)."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -421,11 +421,11 @@ def _quotients(matrix: Array) -> Array:
         return np.asarray(logs[:, None, :] - logs[None, :, :])
 
 
-def _ordered_sides_scaled(matrix: Array) -> Array:
-    made = np.ldexp(matrix, -int(np.frexp(matrix.max())[1]))
-    if ((made > 0) & (made < FAINT)).any():
+def _scaled_side(matrix: Array) -> Array:
+    values = np.ldexp(matrix, -int(np.frexp(matrix.max())[1]))
+    if ((values > 0) & (values < FAINT)).any():
         raise NotSupported("likelihoods of the values of some records lie too far apart")
-    return np.asarray(made)
+    return np.asarray(values)
 
 
 def side_table(
@@ -450,14 +450,14 @@ def side_table(
     while records < reach:
         records += 1
         last = seen @ step  # a record known at this distance is not weighed
-        seen, plain = _ordered_sides_scaled(last * weights), _ordered_sides_scaled(plain @ step)
+        seen, plain = _scaled_side(last * weights), _scaled_side(plain @ step)
         if left:
             message, prior = (
-                _ordered_sides_scaled(step @ (weights * message)),
-                _ordered_sides_scaled(step @ prior),
+                _scaled_side(step @ (weights * message)),
+                _scaled_side(step @ prior),
             )
         else:
-            message = _ordered_sides_scaled(step @ (weights * message))
+            message = _scaled_side(step @ (weights * message))
         gain = _quotients(message[:, None])[..., 0]  # (u, u')
         if left:
             with np.errstate(invalid="ignore"):
@@ -541,7 +541,7 @@ def metric_values(mechanism: MetricDP, states: Sequence[State]) -> StateExponent
 
 
 def sum_values(mechanism: Scaled, chain: MarkovChain) -> StateExponents | None:
-    """Return what the states add to a sum or a mean, None where nobody said.
+    """Return what the states add to a sum or a mean, None if unavailable.
 
     >>> from undertow.mechanisms import Laplace
     >>> from undertow.queries import Sum
@@ -625,8 +625,8 @@ class _Ordered:
     def pairs(self, rising: bool) -> list[tuple[int, int]]:
         """Return the pairs of a value and a lower one, or a higher one."""
         size = self.chain.size
-        found = [(u, v) for u in range(size) for v in range(u)]
-        return found if rising else [(v, u) for u, v in found]
+        pairs = [(u, v) for u in range(size) for v in range(u)]
+        return pairs if rising else [(v, u) for u, v in pairs]
 
     def explicit(self, against: Adversary) -> Leakage:
         """Return the leakage to one adversary: only its nearest records on each side matter."""
@@ -635,13 +635,13 @@ class _Ordered:
         after = [record for record in against.known if record > target][:1]
         near = [*before, *after]
         check_cases(self.chain.size, len(near))
-        found: list[tuple[Best, tuple[int, int]]] = []
+        cases: list[tuple[Best, tuple[int, int]]] = []
         for rising in (True, False):
-            found += self._cases(rising, self.values.upper, target, near, self.chain.length)
-        upper = max((best.upper for best, _ in found), default=0.0)
-        if not found or upper <= 0:
+            cases += self._cases(rising, self.values.upper, target, near, self.chain.length)
+        upper = max((best.upper for best, _ in cases), default=0.0)
+        if not cases or upper <= 0:
             return self._leakage(0.0, max(upper, 0.0), against, None)
-        best, pair = max(found, key=lambda one: one[0].value)
+        best, pair = max(cases, key=lambda one: one[0].value)
         far = max((target, *near)) + MAX_STEPS + 1
         records = far if self.chain.length is None else self.chain.length
         attack = _Attack(pair, target, tuple(zip(near, best.known, strict=True)), records)
@@ -656,17 +656,17 @@ class _Ordered:
         weights = self.weights(rising, rate)[None]
         seen = chain_sums(self.law, weights, target, near, records)
         plain = chain_sums(self.law, np.ones((1, size)), target, near, records)
-        made = [
+        cases = [
             (best_case(seen, plain, pair, (size,) * len(near)), pair)
             for pair in (self.pairs(rising) if pairs is None else pairs)
         ]
-        return [(best, pair) for best, pair in made if best is not None]
+        return [(best, pair) for best, pair in cases if best is not None]
 
     def searched(self, against: Against) -> Leakage:
         """Return the leakage over all targets, and all known records where any may be known."""
         known, length = against == "any", self.chain.length
         reach = MAX_STEPS if length is None else min(length - 1, MAX_STEPS)
-        found: list[tuple[float, float, _Attack]] = []
+        directions: list[tuple[float, float, _Attack]] = []
         for rising in (True, False):
             weights = self.weights(rising, self.values.upper)
             sides = [
@@ -674,15 +674,15 @@ class _Ordered:
                 for left in (True, False)
             ]
             own = np.log(weights)[:, None] - np.log(weights)[None]  # (u, u')
-            found.append(self._joined(own, sides[0], sides[1], rising))
-        upper = max(one[1] for one in found)
-        attack = max(found, key=lambda one: one[0])[2]
+            directions.append(self._joined(own, sides[0], sides[1], rising))
+        upper = max(one[1] for one in directions)
+        attack = max(directions, key=lambda one: one[0])[2]
         return self._attained(attack, max(upper, 0.0), against)
 
     def _joined(
         self, own: Array, left: SideGains, right: SideGains, rising: bool
     ) -> tuple[float, float, _Attack]:
-        """Return the best value found, the bound, and the attack of one direction."""
+        """Return the best value, the bound, and the attack of one direction."""
         size, length = self.chain.size, self.chain.length
         pairs = np.zeros((size, size), dtype=bool)
         for pair in self.pairs(rising):

@@ -102,27 +102,27 @@ def attractive_leakage(
     >>> attractive_leakage(Ratios.level(1.0), flu, "ignorant") is None  # given 2 they push apart
     True
     >>> path = BayesianNetwork([(0, 1)], {0: [.5, .5], 1: [[.9, .1], [.2, .8]]})
-    >>> leak, found = attractive_leakage(Ratios.level(1.0), path, Adversary(0))
-    >>> round(leak.lower, 6), round(leak.upper, 6), found.pair
+    >>> leak, case = attractive_leakage(Ratios.level(1.0), path, Adversary(0))
+    >>> round(leak.lower, 6), round(leak.upper, 6), case.pair
     (1.706275, 1.706275, (1, 0))
     """
     try:
-        found = network_finding(network, ratios, against)
+        case = network_finding(network, ratios, against)
     except NotSupported:
         return None
-    if found is None:
+    if case is None:
         return None
     # all records at once: sharper where the level is so small that rounding shows
-    upper = min(found.upper, up(network.length * max(ratios.upper)))
+    upper = min(case.upper, up(network.length * max(ratios.upper)))
     leak = Leakage(
-        min(found.lower, upper), upper, "exchange", against, found.witness(network),
+        min(case.lower, upper), upper, "exchange", against, case.witness(network),
         assumptions=(
             "the records follow the stated network",
             "the law of the records is attractive, which was checked",
         ),
         citation="attractive laws (docs, theory-memory)",
     )  # fmt: skip
-    return leak, found
+    return leak, case
 
 
 def network_finding(
@@ -163,9 +163,9 @@ def node_orders(network: BayesianNetwork) -> tuple[bool, ...] | None:
     return attractive_order(network.tables, scopes, len(network.nodes))
 
 
-def _worst(found: Sequence[WorstNetworkCase]) -> WorstNetworkCase:
-    shown = max(found, key=lambda each: each.lower)
-    upper = max(each.upper for each in found)
+def _worst(cases: Sequence[WorstNetworkCase]) -> WorstNetworkCase:
+    shown = max(cases, key=lambda each: each.lower)
+    upper = max(each.upper for each in cases)
     return WorstNetworkCase(
         shown.lower, upper, shown.target, shown.pair, shown.known, shown.rewarded
     )
@@ -187,7 +187,7 @@ class _Work:
         check_cases(2, len(near))
         unknown = [place for place in network.places if place in inside and place not in near]
         plain = self._sums(inside, target, near, {})
-        found = []
+        worst_cases = []
         for value in (1, 0):
             weights = {place: self._weights(place, target, value) for place in unknown}
             seen = self._sums(inside, target, near, weights)
@@ -196,10 +196,10 @@ class _Work:
                 raise NotSupported("a case of a positive law cannot be impossible")
             values = dict(zip(near, best.known, strict=True))
             facts = tuple((place, values.get(place, 0)) for place in known)
-            found.append(
-                self._found(best.value, best.error, target, value, facts, unknown)
+            worst_cases.append(
+                self._case(best.value, best.error, target, value, facts, unknown)
             )  # fmt: skip
-        return _worst(found)
+        return _worst(worst_cases)
 
     def any(self) -> WorstNetworkCase:
         """Return the worst case of all targets and known sets of a small network."""
@@ -208,7 +208,7 @@ class _Work:
         sizes = {place: table.shape[-1] for place, table in enumerate(network.tables)}
         law = eliminate(self._factors(range(len(sizes)), {}), list(places), sizes, floor=FAINT)
         error = self._error(range(len(sizes)), records)
-        found = []
+        worst_cases = []
         for axis, target in enumerate(places):
             others = [place for place in places if place != target]
             plain = _opened(np.moveaxis(law, axis, 0), np.ones((records - 1, 2)))
@@ -227,10 +227,12 @@ class _Work:
                 cases = list(zip(others, best.known, strict=True))
                 facts = tuple((place, code) for place, code in cases if code < 2)
                 unknown = [target, *(place for place, code in cases if code == 2)]
-                found.append(self._found(best.value, best.error, target, value, facts, unknown))
-        return _worst(found)
+                worst_cases.append(
+                    self._case(best.value, best.error, target, value, facts, unknown)
+                )
+        return _worst(worst_cases)
 
-    def _found(
+    def _case(
         self, value: float, error: float, target: int, state: int,
         facts: tuple[tuple[int, int], ...], unknown: Sequence[int],
     ) -> WorstNetworkCase:  # fmt: skip

@@ -26,13 +26,13 @@ __all__ = [
     "Tilts",
     "binary_laws",
     "by_phase",
-    "elements",
     "far_box",
     "grouped",
     "joined",
     "joint_pad",
     "longest_gap",
     "merged",
+    "neighbour_elements",
     "open_ends",
     "open_gaps",
     "quotients",
@@ -53,7 +53,7 @@ MOST_WORDS = 7
 """The same where every unknown record may show either of two outputs (cost: 2^l words)."""
 
 SETTLED, SETTLED_WORDS = 2e-5, 3e-3
-"""Width of the far messages, in logarithms, at which longer gaps are no longer told apart; wider
+"""Width of the far messages, in logarithms, at which longer gaps count as alike; wider
 where every word of outputs is tried (cost)."""
 
 
@@ -72,7 +72,7 @@ class Tilts:
 
     @property
     def phases(self) -> int:
-        """How many distances are told apart."""
+        """Number of phases, the distances modulo which outputs differ."""
         return len(self.near)
 
     @property
@@ -168,7 +168,7 @@ def _weights(tilt: float) -> Array:
 
 
 def longest_gap(step: Array, tilts: Tilts) -> int:
-    """Return how many unknown records are told apart: until all that lies beyond looks alike.
+    """Return the longest gap considered: beyond it all messages agree to the tolerance.
 
     >>> longest_gap(np.full((2, 2, 2), .5), Tilts(1.0, ((1.0,),)))
     3
@@ -210,13 +210,13 @@ def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> PhaseGaps:
         inner = np.concatenate([_scaled(inner @ (pairs * _weights(tilt))) for tilt in nexts])
         words = [(*before, place) for place in range(len(nexts)) for before in words]
         bare = _scaled(bare @ pairs)
-    made = np.concatenate(seen), np.stack(plain), np.concatenate(ends), inner, bare
-    if min(float(table[table > 0].min()) for table in made) < SMALLEST or not (
+    tables = np.concatenate(seen), np.stack(plain), np.concatenate(ends), inner, bare
+    if min(float(table[table > 0].min()) for table in tables) < SMALLEST or not (
         (inner > 0).all() and (bare > 0).all()
     ):
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     pad = 64 * (longest + 8) * ROUNDOFF
-    return PhaseGaps(*made, np.array(gap), tuple(word), pad)
+    return PhaseGaps(*tables, np.array(gap), tuple(word), pad)
 
 
 Rows = tuple[int, int]
@@ -271,12 +271,12 @@ def _round(
 ) -> Array:
     """Return the next boxes of a record known to be ``value`` at some phase."""
     rows = (2 + value, value)
-    found = [open_ends(gaps, rows), far_box(gaps, rows)]
+    images = [open_ends(gaps, rows), far_box(gaps, rows)]
     for phase_beyond, places in enumerate(by_phase(gaps, phase, len(boxes))):
-        found += [
+        images += [
             stepped(gaps, rows, known, boxes[phase_beyond][known], places) for known in (0, 1)
         ]
-    return few(np.concatenate(found), merge, min(MOST_BOXES, MOST_IMAGES // len(gaps.word)))
+    return few(np.concatenate(images), merge, min(MOST_BOXES, MOST_IMAGES // len(gaps.word)))
 
 
 def by_phase(gaps: PhaseGaps, phase: int, phases: int) -> list[Ints]:
@@ -306,11 +306,11 @@ def stepped(gaps: PhaseGaps, rows: Rows, known: int, boxes: Array, places: Ints)
     ends = [quotients(seen, rows, known, boxes[:, side]) for side in (0, 1)]  # (words, boxes)
     bare = [quotients(plain, rows, known, boxes[:, side]) for side in (2, 3)]  # (gaps, boxes)
     lengths = gaps.gap[places]
-    found = np.stack([
+    images = np.stack([
         np.minimum(*ends), np.maximum(*ends),  # monotone maps: the ends of an image are images
         np.minimum(*bare)[lengths], np.maximum(*bare)[lengths],
     ], axis=-1)  # fmt: skip
-    return _outwards(found.reshape(-1, 4), gaps.pad)
+    return _outwards(images.reshape(-1, 4), gaps.pad)
 
 
 def open_ends(gaps: PhaseGaps, rows: Rows) -> Array:
@@ -328,8 +328,8 @@ def far_box(gaps: PhaseGaps, rows: Rows) -> Array:
     seen = gaps.far[:, rows[0]] / gaps.far[:, rows[1]]  # (words, columns)
     plain = gaps.far_plain[rows[0]] / gaps.far_plain[rows[1]]
     ones = np.ones(len(seen))
-    found = [seen.min(axis=1), seen.max(axis=1), ones * plain.min(), ones * plain.max()]
-    return _outwards(np.stack(found, axis=-1), gaps.pad)
+    ends = [seen.min(axis=1), seen.max(axis=1), ones * plain.min(), ones * plain.max()]
+    return _outwards(np.stack(ends, axis=-1), gaps.pad)
 
 
 def _outwards(boxes: Array, pad: float) -> Array:
@@ -339,9 +339,9 @@ def _outwards(boxes: Array, pad: float) -> Array:
 def few(boxes: Array, width: float, most: int) -> Array:
     """Return hulls of boxes that all but agree, in wider cells where there are many."""
     while True:
-        found = merged(boxes, width)
-        if len(found) <= most:
-            return found
+        hulls = merged(boxes, width)
+        if len(hulls) <= most:
+            return hulls
         width *= 2
 
 
@@ -369,8 +369,8 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x2
 def grouped(cells: Array) -> tuple[Ints, Ints]:
     """Return an order that puts rows of the same cells together, and where each group begins.
 
-    Rows are told apart by one number made of their cells; should two different rows ever share it,
-    they are merged, which widens a hull and does no harm.
+    Rows are distinguished by one number computed from their cells; two different rows that share it
+    are merged, which only widens a hull.
     """
     whole = np.asarray(cells, dtype=np.float64).astype(np.int64).view(np.uint64)
     key = np.zeros(len(whole), dtype=np.uint64)
@@ -391,12 +391,12 @@ FIRST_BIN, LAST_BIN = 0.3, 1e-5
 """Widths of the first bins, in logarithms, and those at which the search ends (cost)."""
 
 MOST_PAIRS = 8_000_000
-"""Pairs of bins that are looked at in one pass (cost): past them the bins are not made finer."""
+"""Pairs of bins that are looked at in one pass (cost): past them the bins are not refined."""
 
 CHUNK = 500_000
 """Pairs that are held in memory at once."""
 
-JOINS_SMALLEST = 1e-60
+LEAST_RATIO = 1e-60
 """Quotients of messages beyond it, or its inverse, are refused: products of four must not
 overflow."""
 
@@ -421,23 +421,25 @@ class Joint:
     pad: float
 
 
-def elements(side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int) -> NeighbourElements:
+def neighbour_elements(
+    side: SideBoxes, rows: tuple[Rows, Rows, Rows, Rows], phase: int
+) -> NeighbourElements:
     """Return the elements of a side whose innermost message is at some phase."""
     gaps, parts, beside = side.gaps[phase], [], [[0.0], [0.0]]
-    made: list[list[Array]] = [
+    groups: list[list[Array]] = [
         [open_ends(gaps, pair) for pair in rows],
         [far_box(gaps, pair) for pair in rows],
     ]
     for beyond, places in enumerate(by_phase(gaps, phase, len(side.boxes))):
         for known in (0, 1):
             boxes = side.boxes[beyond][known]
-            made.append([stepped(gaps, pair, known, boxes, places) for pair in rows])
-    for main, one, zero, other in made:
+            groups.append([stepped(gaps, pair, known, boxes, places) for pair in rows])
+    for main, one, zero, other in groups:
         parts.append(_corner(main, one, zero))
         beside[0].append(float(parts[-1][:, 0].max()))
         beside[1].append(float((other[:, 1] / other[:, 2]).max()))
     table = np.concatenate(parts)
-    if table.min() <= JOINS_SMALLEST or not table.max() < 1 / JOINS_SMALLEST:
+    if table.min() <= LEAST_RATIO or not table.max() < 1 / LEAST_RATIO:
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
     return NeighbourElements(table, (max(beside[0]), max(beside[1])))
 
@@ -451,7 +453,7 @@ def _corner(main: Array, one: Array, zero: Array) -> Array:
 def joined(left: Array, right: Array, joint: Joint, floor: float) -> float:
     """Return an upper bound on the leakage over all pairs of elements; at least ``floor``.
 
-    ``floor`` is attained anyway: pairs below it need not be told apart.
+    ``floor`` is attained anyway: pairs below it need not be distinguished.
     """
     width, best = FIRST_BIN, math.inf
     goal = math.exp(floor - joint.own - 2 * joint.pad)  # so much below: the truth is below too

@@ -63,12 +63,12 @@ SMALLEST = 1e-250
 underflow."""
 
 MOST_GAP = 6144
-"""Unknown records between two known ones that are told apart (cost); past them bounds hold, and are
+"""Unknown records between two known ones that are distinguished (cost); past them bounds are
 wider."""
 
 SETTLED, LEAST_SETTLED = 1e-5, 1e-11
 """Width of the far messages in logarithms, in units of theta, at which longer gaps are no longer
-told apart; and its least value, near the rounding."""
+distinguished; and its least value, near the rounding."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -109,11 +109,11 @@ def powers(matrix: Array, count: int) -> Array:
     True
     """
     one = _scaled(matrix)
-    found = np.eye(len(matrix))[None]
-    while len(found) < count:
-        further = _scaled(found[-1] @ one)  # the power len(found)
-        found = np.concatenate([found, _scaled(further @ found)])
-    return np.asarray(found[:count])
+    table = np.eye(len(matrix))[None]
+    while len(table) < count:
+        further = _scaled(table[-1] @ one)  # the power len(table)
+        table = np.concatenate([table, _scaled(further @ table)])
+    return np.asarray(table[:count])
 
 
 def _width(matrix: Array) -> float:
@@ -125,14 +125,14 @@ def _width(matrix: Array) -> float:
 
 
 def _longest(step: Array, tilted: Array, goal: float) -> int:
-    """Return how many unknown records are told apart: until all that lies beyond looks alike."""
+    """Return the longest gap considered: beyond it all messages agree to the tolerance."""
     half = [_scaled(step), _scaled(tilted)]
     records = 1
     while True:
         whole = [_scaled(matrix @ matrix) for matrix in half]
         between = [_scaled(one @ two) for one, two in zip(half, whole, strict=True)]
-        for count, found in ((2 * records, whole), (3 * records, between)):
-            if (count >= 8 and max(map(_width, found)) < goal) or count >= MOST_GAP:
+        for count, matrices in ((2 * records, whole), (3 * records, between)):
+            if (count >= 8 and max(map(_width, matrices)) < goal) or count >= MOST_GAP:
                 return min(count, MOST_GAP)
         half, records = whole, 2 * records
 
@@ -147,16 +147,16 @@ def side_gaps(step: Array, end: Array, end_error: float, theta: float) -> Gaps:
     tilted = step * np.exp(theta * np.array([-1.0, -1.0, 0.0, 0.0]))  # S D / e^theta
     longest = _longest(step, tilted, max(SETTLED * min(theta, 1.0), LEAST_SETTLED))
     seen, plain = powers(tilted, longest + 1), powers(step, longest + 1)
-    made = Gaps(
+    gaps = Gaps(
         _scaled(seen[:-1] @ step), _scaled(plain[:-1] @ step), seen[:-1] @ end, end,
         seen[-1], plain[-1], 64 * (longest + 8) * ROUNDOFF, end_error,
     )  # fmt: skip
-    tables = (made.seen, made.plain, made.ends, made.far, made.far_plain)
+    tables = (gaps.seen, gaps.plain, gaps.ends, gaps.far, gaps.far_plain)
     # a step over pairs of records has zeros, which are exact; they are gone after two of them
     least = min(float(table[table > 0].min()) for table in tables)
     if not least > SMALLEST or not all((table > 0).all() for table in tables[2:]):
         raise NotSupported("likelihoods so far apart are not told apart by this bound")
-    return made
+    return gaps
 
 
 Ints = npt.NDArray[np.int64]
@@ -203,12 +203,12 @@ class Pieces:
     def reached(self, raised: Array) -> Array:
         """Return e^d of the images of cells with e^d = ``raised``, 0 if none: (gaps, cells)."""
         gaps = self.seen[..., None]  # (gaps, 2, 2, 1)
-        found = np.zeros((len(self.places), len(raised)))
+        largest = np.zeros((len(self.places), len(raised)))
         for points, shift in ((self.points[:-1], self.lower), (self.points[1:], self.upper)):
             a = points * raised
             share = (gaps[:, 1, 0] + gaps[:, 1, 1] * a) / (gaps[:, 0, 0] + gaps[:, 0, 1] * a)
-            np.maximum(found, share * shift, out=found)
-        return np.asarray(found * (raised > 0))
+            np.maximum(largest, share * shift, out=largest)
+        return np.asarray(largest * (raised > 0))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -245,8 +245,8 @@ class Envelope:
             for mine in (self._of(0), self._of(1))
         ]
         flat = [np.concatenate([table.ravel() for table in tables[v]]) for v in (0, 1)]
-        found: list[tuple[int, int]] = []
-        while len(found) < most:
+        records: list[tuple[int, int]] = []
+        while len(records) < most:
             scatter = self.scatters[known]
             place = int(np.searchsorted(scatter.cells, cell))
             if place == len(scatter.cells) or scatter.cells[place] != cell:
@@ -263,8 +263,8 @@ class Envelope:
             gap, wide = divmod(best - int(sizes[number]) + table.size, table.shape[1])
             values = self.values[piece.known][wide << piece.level : (wide + 1) << piece.level]
             known, cell = piece.known, (wide << piece.level) + int(values.argmax())
-            found.append((int(piece.places[gap]), known))
-        return found
+            records.append((int(piece.places[gap]), known))
+        return records
 
     def _of(self, inner: int) -> list[Pieces]:
         return [piece for piece in self.pieces if piece.inner == inner]
@@ -311,17 +311,17 @@ def envelope(gaps: Gaps, theta: float) -> Envelope:
 
     def image(values: tuple[Array, Array]) -> tuple[Array, Array]:
         """Return the largest e^d of the open ends and of all images of the envelope."""
-        made = []
+        parts = []
         for v in (0, 1):
             reached = np.concatenate([
                 piece.reached(joined(values[piece.known], piece.level)).ravel()
                 for piece in pieces if piece.inner == v
             ])  # fmt: skip
-            scatter, found = scatters[v], opened[v].copy()
+            scatter, heights = scatters[v], opened[v].copy()
             best = np.maximum.reduceat(reached[scatter.source], scatter.begins)
-            found[scatter.cells] = np.maximum(found[scatter.cells], best)
-            made.append(found)
-        return made[0], made[1]
+            heights[scatter.cells] = np.maximum(heights[scatter.cells], best)
+            parts.append(heights)
+        return parts[0], parts[1]
 
     values, gain = opened, math.inf
     least = max(GAIN * min(theta, 0.1), 4 * slop)
@@ -336,8 +336,8 @@ def envelope(gaps: Gaps, theta: float) -> Envelope:
     while raised < 1.0:
         tried = (values[0] * math.exp(raised), values[1] * math.exp(raised))
         if all((new <= old).all() for old, new in zip(tried, image(tried), strict=True)):
-            made = scatters[0], scatters[1]
-            return Envelope(gaps, low, (width[0], width[1]), pieces, made, opened, tried)
+            parts = scatters[0], scatters[1]
+            return Envelope(gaps, low, (width[0], width[1]), pieces, parts, opened, tried)
         raised *= 2
     raise NotSupported("no bound on the messages of this chain was found")
 
@@ -414,7 +414,7 @@ class _Grid:
         levels = np.clip(
             np.floor(np.log2(0.5 / bend) / 2), 0, int(math.log2(self.sizes[known]))
         ).astype(np.int64)
-        found = []
+        pieces = []
         for level in np.unique(levels).tolist():
             places = np.flatnonzero(levels == level)
             step = self.width[known] * 2**level
@@ -427,13 +427,13 @@ class _Grid:
             lower, upper = plain_logs[:, :-1], plain_logs[:, 1:]
             added = np.minimum(bend[places, None] * step**2 / 8, np.abs(upper - lower))
             raised = np.exp(added + 2 * self.slop)
-            found.append(Pieces(
+            pieces.append(Pieces(
                 inner, known, level, places, seen[places], points,
                 raised / share[:, :-1], raised / share[:, 1:],
                 self.cells(inner, np.minimum(lower, upper) - self.slop),
                 self.cells(inner, np.maximum(lower, upper) + self.slop),
             ))  # fmt: skip
-        return found
+        return pieces
 
     def scatter(self, pieces: list[Pieces], size: int) -> _Scatter:
         """Return which images meet which cell, all cells between first and last of each."""
@@ -456,9 +456,9 @@ class _Grid:
         far, plain = _log_ratios(self.gaps.far, value), _log_ratios(self.gaps.far_plain, value)
         least, most = float(plain.min()), float(plain.max())
         first, last = self.cells(value, np.array([least - self.slop, most + self.slop])).tolist()
-        found = np.zeros(self.sizes[value])
-        found[first : last + 1] = math.exp(float(far.max()) - least + 2 * self.slop)
-        return found
+        heights = np.zeros(self.sizes[value])
+        heights[first : last + 1] = math.exp(float(far.max()) - least + 2 * self.slop)
+        return heights
 
 
 Order = tuple[int, int, int, int]
@@ -476,7 +476,7 @@ CLOSE = 1e-6
 """Relative distance of the bound from a pair of elements at which the bins are fine enough."""
 
 MOST_PAIRS = 12_000_000
-"""Pairs of bins that are looked at in one pass (cost): past them bins are not made finer."""
+"""Pairs of bins that are looked at in one pass (cost): past them bins are not refined."""
 
 LARGEST = 100.0
 """Logarithms of quotients beyond it are refused: products of four must not overflow."""
@@ -539,7 +539,7 @@ def _padded(table: Array, origin: Ints, gaps: Gaps) -> Elements:
 def elements(side: Envelope, order: Order = STRAIGHT) -> Elements:
     """Return all elements of a side; ``order`` are the target's states as 0, 1 | 2, 3."""
     gaps, rows = side.gaps, list(order)
-    found = [open_elements(gaps, order)]
+    parts = [open_elements(gaps, order)]
     for known in (0, 1):
         seen, plain = gaps.seen[:, rows, INSIDE[known]], gaps.plain[:, rows, INSIDE[known]]
         # of totally positive rows the extreme ones are those of the least and the largest state
@@ -561,17 +561,17 @@ def elements(side: Envelope, order: Order = STRAIGHT) -> Elements:
                 (table[places][:, None, :, 0] + table[places][:, None, :, 1] * odds)
                 for table, odds in ((seen, p * raised), (plain, p))
             )  # (gaps, points, states)
-            made = _coordinates(*messages)
-            made[..., 0] += (bend[places] * step**2 / 8)[:, None]
+            coordinates = _coordinates(*messages)
+            coordinates[..., 0] += (bend[places] * step**2 / 8)[:, None]
             cells = np.array([_largest(values, point, level) for point in points.tolist()])
-            shape = made.shape[:2]
+            shape = coordinates.shape[:2]
             origin = np.stack([
                 np.full(shape, known), np.broadcast_to(places[:, None], shape),
                 np.broadcast_to(cells, shape),
             ], axis=-1)  # fmt: skip
-            found.append(_padded(made.reshape(-1, 5), origin.reshape(-1, 3), gaps))
+            parts.append(_padded(coordinates.reshape(-1, 5), origin.reshape(-1, 3), gaps))
     return Elements(
-        np.concatenate([one.table for one in found]), np.concatenate([one.origin for one in found])
+        np.concatenate([one.table for one in parts]), np.concatenate([one.origin for one in parts])
     )
 
 
@@ -596,7 +596,7 @@ def worst_pair(
     left are joint probabilities; the first is at least the last, and the third the second.
 
     Bins are as bad as the worst of their elements; those whose best partner stays below a pair that
-    was looked at are dropped, and the others made finer.
+    was looked at are dropped, and the others refined.
     """
     scale = max(float(left.table[:, 3].max()), float(right.table[:, 3].max()), 1e-12)
     joint = Joint(theta, factors, joint_pad(theta, 400.0))
@@ -716,8 +716,8 @@ def any_bracket(chain: HiddenChain, state: int, theta: float) -> Bracket:
     Raises `NotSupported` where no bound is known. Cost: some tenths of a second.
 
     >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
-    >>> found = any_bracket(chain, 1, 1.0)
-    >>> 2.88 < found.lower <= found.upper < 2.9, found.upper / found.lower < 1.001
+    >>> bracket = any_bracket(chain, 1, 1.0)
+    >>> 2.88 < bracket.lower <= bracket.upper < 2.9, bracket.upper / bracket.lower < 1.001
     (True, True)
     """
     if theta <= 0:
@@ -763,8 +763,8 @@ def _traced(side: Envelope, known: int, gap: int, cell: int) -> SidePattern:
     """Return the pattern of an element."""
     if known < 0:
         return (), gap
-    found = [(gap, known), *side.traced(known, cell, MOST_KNOWN - 1)]
-    return tuple(found), side.gaps.longest
+    records = [(gap, known), *side.traced(known, cell, MOST_KNOWN - 1)]
+    return tuple(records), side.gaps.longest
 
 
 def _shortest(
@@ -799,14 +799,14 @@ def message(gaps: Gaps, pattern: SidePattern) -> Array:
     """Return what a pattern says of the target's hidden states, with outputs and plain: (2, 4)."""
     known, last = pattern
     seen = gaps.ends[last] if last < gaps.longest else gaps.far @ gaps.end
-    found = []
+    vectors = []
     for vector, table in ((seen, gaps.seen), (gaps.end, gaps.plain)):
         for gap, value in reversed(known):
             inside = INSIDE[value]
             vector = table[gap][:, inside] @ vector[inside]
             vector = vector / vector.max()
-        found.append(vector)
-    return np.stack(found)
+        vectors.append(vector)
+    return np.stack(vectors)
 
 
 def pattern_codes(pattern: SidePattern, state: int) -> Codes:

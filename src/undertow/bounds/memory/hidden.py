@@ -113,8 +113,8 @@ def explicit(
     >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
     >>> one = StateWeights(1, 0, 1.0, np.exp([-1.0, 0.0]), 1)
     >>> other = StateWeights(0, 1, 1.0, np.exp([0.0, -1.0]), 0)
-    >>> made = explicit([one, other], chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
-    >>> round(made[0], 6), round(made[1], 6)
+    >>> bracket = explicit([one, other], chain, Adversary(3, [1]), Attractiveness(0.0), whole=False)
+    >>> round(bracket[0], 6), round(bracket[1], 6)
     (2.480872, 2.480872)
     """
     check_cases(model.size, len(against.known))
@@ -122,12 +122,12 @@ def explicit(
     if model.size == 2 and (law or law.relabelled):
         upper = max(_bound(sides, pair, model, against, bool(law)) for pair in ((1, 0), (0, 1)))
     tries = [_attained(one, sides, model, against, whole) for one in sides]
-    found = max(
+    leader = max(
         (each for each in tries if each is not None), key=lambda each: each.best.lower, default=None
     )
-    if found is None or not found.best.lower > 0:
+    if leader is None or not leader.best.lower > 0:
         return 0.0, upper, None
-    return found.best.lower, upper, _witness(found, model, against, pure)
+    return leader.best.lower, upper, _witness(leader, model, against, pure)
 
 
 def _bound(
@@ -186,11 +186,11 @@ def _attained(
             tries.append(_Try(best, chosen))
     if not tries:
         return None
-    found = max(tries, key=lambda each: each.best.value)
+    leader = max(tries, key=lambda each: each.best.value)
     own = math.log(float(one.weights[one.state]) / float(one.weights[one.other]))
-    if not whole and own > found.best.value:  # nothing but the target is looked at
-        return _Try(Best(own, found.best.error, found.best.known), (one,), alone=True)
-    return found
+    if not whole and own > leader.best.value:  # nothing but the target is looked at
+        return _Try(Best(own, leader.best.error, leader.best.known), (one,), alone=True)
+    return leader
 
 
 def _value(
@@ -210,16 +210,16 @@ def _value(
     return best_case(seen, plain, pair, (model.size,) * len(known))
 
 
-def _witness(found: _Try, model: HiddenChain, against: Adversary, pure: bool) -> Witness:
+def _witness(attempt: _Try, model: HiddenChain, against: Adversary, pure: bool) -> Witness:
     """Return the attack, with what is looked at in each record that matters."""
     target, known = against.target, against.known
     anchors = (target, *known)
     records = model.length or max(anchors) + FAR + 1
     near = range(max(0, min(anchors) - FAR), min(records, max(anchors) + FAR + 1))
-    places = [target] if found.alone else [place for place in near if place not in {*known}]
-    sides = found.sides
+    places = [target] if attempt.alone else [place for place in near if place not in {*known}]
+    sides = attempt.sides
     looked = tuple((place, sides[abs(place - target) % len(sides)].shown) for place in places)
-    facts = zip(known, (model.states[value] for value in found.best.known), strict=True)
+    facts = zip(known, (model.states[value] for value in attempt.best.known), strict=True)
     return Witness(
         target, records, tuple(facts), model.states[sides[0].state], model.states[sides[0].other],
         sets=looked if pure else (), outputs=() if pure else looked,  # type: ignore[arg-type]
@@ -329,7 +329,7 @@ def _curator(mechanism: Levelled, model: HiddenChain) -> list[_Direction]:
 
 
 def _flips(mechanism: RandomizedResponse, model: HiddenChain) -> list[_Direction]:
-    matrix, found = mechanism.matrix, []
+    matrix, directions = mechanism.matrix, []
     largest = float(np.abs(np.log(matrix[matrix > 0])).max())
     for a in range(model.size):
         for b in range(model.size):
@@ -340,8 +340,8 @@ def _flips(mechanism: RandomizedResponse, model: HiddenChain) -> list[_Direction
             error = log_error(8, 1 + largest)
             value, shown = float(ratios[place]), mechanism.names(model.states)[place]
             low = max(value - error, 0.0) if math.isfinite(value) else None
-            found.append(_Direction(a, b, max(value + error, 0.0), low, shown))
-    return found
+            directions.append(_Direction(a, b, max(value + error, 0.0), low, shown))
+    return directions
 
 
 def _bracket(
@@ -357,16 +357,16 @@ def _bracket(
         low = max((one.attained or 0.0) for one in directions) if positive else 0.0
         return _leakage(max(down(low, 16), 0.0), level, against, None, ())
     brackets = _brackets(directions, model) if against == "any" else {}
-    lower, witness = _leakages_attained(directions, model, against, mechanism, brackets)
-    upper, said = math.inf, (NO_BOUND,)
+    lower, witness = _best_attack(directions, model, against, mechanism, brackets)
+    upper, assumptions = math.inf, (NO_BOUND,)
     if brackets:
-        upper, said = max(one.upper for one in brackets.values()), (CHECKED,)
+        upper, assumptions = max(one.upper for one in brackets.values()), (CHECKED,)
     if against == "ignorant" and model.size == 2 and _attractive(model):
         thetas = {one.state: one.upper for one in directions}
         if all(map(math.isfinite, thetas.values())):
             upper = ignorant_upper(model.transition, model.shown, (thetas[0], thetas[1]))
-            said = (CHECKED,)
-    return _leakage(lower, upper, against, witness, said)
+            assumptions = (CHECKED,)
+    return _leakage(lower, upper, against, witness, assumptions)
 
 
 def _one(
@@ -418,7 +418,7 @@ def _attractive(model: HiddenChain) -> Attractiveness:
     return is_attractive(model)
 
 
-def _leakages_attained(
+def _best_attack(
     directions: list[_Direction], model: HiddenChain, against: Against,
     mechanism: Levelled | LocalMechanism, brackets: dict[int, Bracket],
 ) -> tuple[float, Witness | None]:  # fmt: skip
@@ -448,11 +448,11 @@ def _leakages_attained(
     lower, worst, direction = best
     if worst is None or direction is None:
         return 0.0, None
-    return lower, _leakages_witness(worst, direction, model, mechanism)
+    return lower, _pattern_witness(worst, direction, model, mechanism)
 
 
 def _played(law: LoweredLaw, pattern: Pattern, weights: Array) -> float:
-    """Return what a pattern of one output reveals, rounded down; 0 if that cannot be told."""
+    """Return what a pattern of one output reveals, rounded down; 0 if it cannot be evaluated."""
     try:
         return play(law, pattern_attack(pattern, lambda _: weights)).lower
     except NotSupported:  # likelihoods too far apart
@@ -514,7 +514,7 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
     return np.asarray(np.exp((one.attained or 0.0) * inside))
 
 
-def _leakages_witness(
+def _pattern_witness(
     pattern: Pattern, one: _Direction, model: HiddenChain,
     mechanism: Levelled | LocalMechanism,
 ) -> Witness:  # fmt: skip
@@ -537,10 +537,14 @@ def _leakages_witness(
 
 
 def _leakage(
-    lower: float, upper: float, against: Against, witness: Witness | None, said: tuple[str, ...]
+    lower: float,
+    upper: float,
+    against: Against,
+    witness: Witness | None,
+    assumptions: tuple[str, ...],
 ) -> Leakage:
     return Leakage(
-        min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *said),
+        min(lower, upper), upper, METHOD, against, witness, assumptions=(ASSUMED, *assumptions),
         citation="attractive laws and hidden chains (docs, theory-memory)",
     )  # fmt: skip
 

@@ -343,9 +343,9 @@ def second_order_leakage(
         logs = np.log(view.weights[view.weights > 0])
         slack = log_error(64, 1 + float(np.abs(logs).max(initial=0.0)))
         return _leakage(max(down(attained, 16) - slack, 0.0), level, against, None)
-    found = _two_states(mechanism, chain, view, against, reach)
-    if found is not None:
-        return found
+    bracket = _two_states(mechanism, chain, view, against, reach)
+    if bracket is not None:
+        return bracket
     if isinstance(against, Adversary):
         raise NotSupported(
             "what one adversary learns from a chain of order two has a closed form on attractive "
@@ -389,20 +389,20 @@ def _two_states(
         return None
     effort = QUICK if reach < REACH else THOROUGH
     try:
-        found = worst_case(chain, ratios, law, against, effort)
+        bracket = worst_case(chain, ratios, law, against, effort)
     except NotSupported:
         return None
     attained = view.weights.size and (law == "attractive" or not view.tied)
     lower: float = 0.0
     witness: Witness | None = None
     if attained:
-        lower, witness = found.lower, _played_witness(found, view, chain)
+        lower, witness = bracket.lower, _played_witness(bracket, view, chain)
     elif view.weights.size and not isinstance(against, Adversary):
         # no answer looks as what the worst algorithm's does: attacks on the answer itself
         other = _looser(chain, view, against, reach)
         lower, witness = other.lower, other.witness
-    upper = found.upper
-    if upper > WIDE * found.lower:  # the older bound may be the narrower one: both hold
+    upper = bracket.upper
+    if upper > WIDE * bracket.lower:  # the older bound may be the narrower one: both hold
         upper = min(upper, _upper(chain, lambda _: view.own))
     return Leakage(
         min(lower, upper), upper, "second-order", against, witness,
@@ -420,11 +420,11 @@ _BASIS: dict[Law, str] = {
 """Why the upper end holds."""
 
 
-def _played_witness(found: AttainedBracket, view: "_View", chain: SecondOrderChain) -> Witness:
+def _played_witness(bracket: AttainedBracket, view: "_View", chain: SecondOrderChain) -> Witness:
     """Return the attack of a bracket as a witness: sets of states, or outputs."""
-    known = dict(found.known)
-    places = np.arange(len(found.weights))
-    tilt = np.log(found.weights[:, 1]) - np.log(found.weights[:, 0])
+    known = dict(bracket.known)
+    places = np.arange(len(bracket.weights))
+    tilt = np.log(bracket.weights[:, 1]) - np.log(bracket.weights[:, 0])
     ratio = np.log(view.weights[0, :, 1]) - np.log(view.weights[0, :, 0])  # of each output
     high, low = int(ratio.argmax()), int(ratio.argmin())
     shown = tuple(
@@ -432,11 +432,11 @@ def _played_witness(found: AttainedBracket, view: "_View", chain: SecondOrderCha
         for t in places
         if int(t) not in known and tilt[t] != 0
     )
-    value = found.value
+    value = bracket.value
     sets = tuple((record, name) for record, name in shown if isinstance(name, tuple))
     return Witness(
-        found.target, len(found.weights),
-        tuple((record, chain.states[place]) for record, place in found.known),
+        bracket.target, len(bracket.weights),
+        tuple((record, chain.states[place]) for record, place in bracket.known),
         chain.states[value], chain.states[1 - value],
         sets=sets, outputs=() if sets else shown,
     )  # fmt: skip

@@ -43,10 +43,10 @@ from undertow.bounds.memory.boxes import (
     SideBoxes,
     Tilts,
     binary_laws,
-    elements,
     joined,
     joint_pad,
     longest_gap,
+    neighbour_elements,
     open_gaps,
     side_boxes,
 )
@@ -56,12 +56,12 @@ from undertow.bounds.memory.envelopes import (
     Envelope,
     Factors,
     Order,
+    elements,
     envelope,
     pattern_codes,
     side_gaps,
     worst_pair,
 )
-from undertow.bounds.memory.envelopes import elements as envelope_elements
 from undertow.errors import NotSupported
 from undertow.models.attractive import is_attractive
 from undertow.models.base import Model
@@ -98,7 +98,7 @@ GAPS = (0, 4, 8, 16, 32, 64, 128)
 
 
 class Bracketing:
-    """The bracket of one direction, found step by step: attacks first, then bounds."""
+    """The bracket of one direction, narrowed step by step: attacks first, then bounds."""
 
     def __init__(self, chain: SecondOrderChain, tilts: Tilts) -> None:
         """Prepare the gaps of both sides."""
@@ -157,8 +157,8 @@ class Bracketing:
         """Return an upper bound for someone who knows no record, every word of outputs tried."""
         near = 1 % self.tilts.phases
         sides = {side: SideBoxes(self._gaps(side), ()) for side in self.steps}
-        right = elements(sides["right"], RIGHT, 0)
-        left = elements(sides["left"], LEFT, near)
+        right = neighbour_elements(sides["right"], RIGHT, 0)
+        left = neighbour_elements(sides["left"], LEFT, near)
         return max(joined(left.table, right.table, joint, floor) for joint in self._joints())
 
     def upper(self, rounds: int, floor: float = 0.0) -> float:
@@ -169,8 +169,8 @@ class Bracketing:
             side: side_boxes(step, self.tilts, rounds, merge, self.longest)
             for side, step in self.steps.items()
         }
-        right = elements(sides["right"], RIGHT, 0)
-        left = elements(sides["left"], LEFT, near)
+        right = neighbour_elements(sides["right"], RIGHT, 0)
+        left = neighbour_elements(sides["left"], LEFT, near)
         best = max(floor, self._beside(sides["left"], right, near))
         for joint in self._joints():
             best = max(best, joined(left.table, right.table, joint, best))
@@ -179,23 +179,23 @@ class Bracketing:
     def _beside(self, left: SideBoxes, right: NeighbourElements, near: int) -> float:
         """Return the bound where the left neighbour is known: the sides multiply."""
         own = self.tilts.own
-        found = []
+        bounds = []
         for known in (0, 1):
             boxes = left.boxes[near][known]
             value = float((boxes[:, 1] / boxes[:, 2]).max()) * right.beside[known]
-            found.append(own + math.log(value) + joint_pad(own, math.log(value)))
-        return max(found)
+            bounds.append(own + math.log(value) + joint_pad(own, math.log(value)))
+        return max(bounds)
 
     def _joints(self) -> list[Joint]:
         """Return the join for each output of the left neighbour, where it is unknown."""
         ratio = self.law[1] / self.law[0]  # pi(1, x) / pi(0, x)
-        found = []
+        joints = []
         for tilt in self.tilts.near[1 % self.tilts.phases]:
             seen = math.exp(tilt)
             one, zero = float(ratio[1]), float(ratio[0])
             pad = joint_pad(self.tilts.own, 100.0)
-            found.append(Joint(self.tilts.own, (seen * one, zero, seen * zero, one), pad))
-        return found
+            joints.append(Joint(self.tilts.own, (seen * one, zero, seen * zero, one), pad))
+        return joints
 
     def _gaps(self, side: str) -> tuple[PhaseGaps, ...]:
         return tuple(
@@ -238,14 +238,14 @@ def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Patt
         envelope(side_gaps(_on_pairs(step), np.ones(4), 0.0, theta), theta)
         for step in (back, chain.transition)
     )
-    one, two = envelope_elements(left, LEFT_ORDER), envelope_elements(right)
+    one, two = elements(left, LEFT_ORDER), elements(right)
     ratio, seen = law[1] / law[0], math.exp(theta)  # pi(1, x) / pi(0, x), weight of a = 1
     factors: Factors = (
         seen * float(ratio[1]), float(ratio[0]), seen * float(ratio[0]), float(ratio[1]),
     )  # fmt: skip
     upper, i, j = worst_pair(one, two, theta, factors)
     worst = (
-        upper, (~0, *_envelopes_codes(left, one, i)), _envelopes_codes(right, two, j)
+        upper, (~0, *_element_codes(left, one, i)), _element_codes(right, two, j)
     )  # fmt: skip
     # the left neighbour is known to be v: R(v, 1) / R(v, 0), seen over plain
     mu, _, _, g, h = two.table.T
@@ -257,11 +257,11 @@ def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Patt
             known = left.traced(value, int(best.argmax()), MOST_KNOWN)
             codes = pattern_codes((tuple(known), left.gaps.longest), 1)
             place = int(beside.argmax())
-            worst = total, (value, *codes), _envelopes_codes(right, two, place)
+            worst = total, (value, *codes), _element_codes(right, two, place)
     return worst[0], Pattern(worst[0], (1, 0), ~0, worst[1], worst[2])
 
 
-def _envelopes_codes(side: Envelope, table: Elements, place: int) -> Codes:
+def _element_codes(side: Envelope, table: Elements, place: int) -> Codes:
     """Return the pattern of an element."""
     known, gap, cell = table.origin[place].tolist()
     if known < 0:
@@ -348,10 +348,10 @@ def law_of(chain: SecondOrderChain) -> Law | None:
     >>> law_of(SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]]))
     'attractive'
     """
-    found = is_attractive(chain)
-    if found:
+    attractiveness = is_attractive(chain)
+    if attractiveness:
         return "attractive"
-    return "relabelled" if found.relabelled else None
+    return "relabelled" if attractiveness.relabelled else None
 
 
 def swapped(chain: SecondOrderChain) -> SecondOrderChain:
@@ -387,19 +387,19 @@ def _worst_case(
     short = chain.length is not None and chain.length <= few
     both = [(chain, ratios), (swapped(chain), ratios.swapped)]
     if against == "ignorant":
-        found = [_ignorant(one, each.tilts(law)) for one, each in both]
+        brackets = [_ignorant(one, each.tilts(law)) for one, each in both]
     elif isinstance(against, Adversary):
-        found = [_explicit(one, each.tilts(law), against) for one, each in both]
+        brackets = [_explicit(one, each.tilts(law), against) for one, each in both]
     elif short:
-        found = [_all_attacks(one, each.tilts(law)) for one, each in both]
+        brackets = [_all_attacks(one, each.tilts(law)) for one, each in both]
     else:
-        found = _brackets([(one, each.tilts(law)) for one, each in both], law, effort)
-    found[1] = replace(
-        found[1], value=0, weights=found[1].weights[:, ::-1],
-        known=tuple((record, 1 - value) for record, value in found[1].known),
+        brackets = _brackets([(one, each.tilts(law)) for one, each in both], law, effort)
+    brackets[1] = replace(
+        brackets[1], value=0, weights=brackets[1].weights[:, ::-1],
+        known=tuple((record, 1 - value) for record, value in brackets[1].known),
     )  # fmt: skip
-    best = max(found, key=lambda each: each.lower)
-    return replace(best, upper=max(each.upper for each in found))
+    best = max(brackets, key=lambda each: each.lower)
+    return replace(best, upper=max(each.upper for each in brackets))
 
 
 def _brackets(
@@ -586,16 +586,16 @@ def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Atta
     table = np.array([tilts.shown(phase)[0] for phase in range(tilts.phases)])  # (phases, values)
     rows = (table / table.max(axis=1, keepdims=True))[:, law.symbols]
     plain = np.ones((1, law.size))
-    found = []
+    cases = []
     for length in {records, chain.length}:
         sums = [chain_sums(law, each, target, known, length) for each in (rows, plain)]
         best = best_case(sums[0], sums[1], (1, 0), (2,) * len(known))
         if best is None:
             raise NotSupported("a case of a positive law cannot be impossible")
-        found.append((best, length))
-    shown = next(best for best, length in found if length == records)
+        cases.append((best, length))
+    shown = next(best for best, length in cases if length == records)
     pairs = tuple(zip(known, shown.known, strict=True))
-    upper = max(best.upper for best, _ in found)
+    upper = max(best.upper for best, _ in cases)
     weights = _all_weights(tilts, min(records, last + LONG), target)
     return AttainedBracket(shown.lower, upper, 1, weights, pairs, target)
 
@@ -648,7 +648,7 @@ def pattern_guide(
 
 
 def _worst_pattern(chain: SecondOrderChain, tilts: Tilts, law: Law) -> Pattern:
-    """Return the worst pattern of 1 against 0 that is found."""
+    """Return the worst pattern of 1 against 0 that the search finds."""
     if law == "attractive" and tilts.own >= LEAST_THETA:
         return envelope_bracket(chain, tilts.own)[1]
     return Bracketing(chain, tilts).attack()
