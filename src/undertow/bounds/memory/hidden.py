@@ -69,6 +69,9 @@ __all__ = [
 ]
 
 
+MOST_LEVEL = 300.0
+"""Largest level of an attack (lower side)."""
+
 FAR = 2048
 """Records beyond all known ones, on either side, that an attack looks at (cost; others ignored)."""
 
@@ -511,7 +514,8 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
         counted = {place for place, state in enumerate(model.states) if state in named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
     inside = np.isin(np.arange(model.size), list(wanted))
-    return np.asarray(np.exp((one.attained or 0.0) * inside))
+    # an attack on a lower level is one on the level itself, and its exponentials are floats
+    return np.asarray(np.exp(min(one.attained or 0.0, MOST_LEVEL) * inside))
 
 
 def _pattern_witness(
