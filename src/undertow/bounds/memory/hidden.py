@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.channels.flips import chain_leakage
+from undertow.bounds.core.attacks import MOST_LEVEL
 from undertow.bounds.core.patterns import (
     Codes,
     Pattern,
@@ -68,9 +69,6 @@ __all__ = [
     "local",
 ]
 
-
-MOST_LEVEL = 300.0
-"""Largest level of an attack (lower side)."""
 
 FAR = 2048
 """Records beyond all known ones, on either side, that an attack looks at (cost; others ignored)."""
