@@ -160,8 +160,19 @@ def test_refusals():
     plain = LoweredLaw(np.array([[[0.9, 0.1], [0.5, 0.5]]]), np.arange(2), np.array([0.5, 0.5]))
     with pytest.raises(NotSupported, match="not told apart"):
         chain_sums(plain, np.array([[1.0, 1e-30]]), 0, (), 3)
-    with pytest.raises(NotSupported, match="not told apart"):
-        ut.leakage(ut.PureDP(70.0), chain, ut.Adversary(3))
+
+
+@pytest.mark.parametrize("level", [70.0, 800.0])
+def test_upper_ends_hold_at_levels_whose_exponentials_overflow(level):
+    chain = ut.HiddenChain(
+        [[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1), length=40
+    )
+    # beyond some level the leakage grows with it one by one
+    against = ut.Adversary(3, [1, 6])
+    reference = ut.leakage(ut.PureDP(50.0), chain, against)
+    leak = ut.leakage(ut.PureDP(level), chain, against)
+    assert leak.upper == pytest.approx(reference.upper + level - 50.0, rel=1e-9)
+    assert leak.upper >= reference.lower + level - 50.0
 
 
 def test_cases_that_cannot_occur_are_left_out():

@@ -15,7 +15,16 @@ import numpy.typing as npt
 from undertow.errors import NotSupported
 from undertow.numerics import ROUNDOFF, Array
 
-__all__ = ["FAINT", "LIBM", "STEP", "PositiveArray", "add_upper", "exp_upper", "log_upper_of"]
+__all__ = [
+    "FAINT",
+    "LIBM",
+    "STEP",
+    "PositiveArray",
+    "add_upper",
+    "exp_upper",
+    "log_upper_of",
+    "rescale",
+]
 
 STEP = ROUNDOFF * (1 + 2.0**-10)
 """-ln(1 - u), and room for the additions that count the errors themselves (upper side)."""
@@ -73,17 +82,30 @@ class PositiveArray:
         """The shape of the values."""
         return self.values.shape
 
-    def scaled(self, *axes: int) -> "PositiveArray":
+    def scaled(self, *axes: int, faint: float = FAINT) -> "PositiveArray":
         """Return the same numbers with the largest along some axes between a half and one.
 
-        Without axes one power of two is used for all. Powers of two are exact.
+        See `rescale`: powers of two are exact, and an entry below ``faint`` is refused.
         """
-        along = axes or tuple(range(self.values.ndim))
-        power = np.frexp(self.values.max(axis=along, keepdims=True))[1].astype(np.int64)
-        values = np.ldexp(self.values, -power)
-        if ((values > 0) & (values < FAINT)).any():
-            raise NotSupported("likelihoods of the values of some records lie too far apart")
+        values, power = rescale(self.values, *axes, faint=faint)
         return PositiveArray(values, self.exponent + power, self.error)
+
+    def power(self, exponent: int, faint: float = FAINT) -> "PositiveArray":
+        """Return a power of each matrix by repeated squaring; ``exponent`` is at least 1.
+
+        >>> PositiveArray.of([[.5, .5], [.25, .75]]).power(2).log_upper().round(3)[0]
+        array([-0.981, -0.47 ])
+        """
+        power: PositiveArray | None = None
+        square = self
+        while True:
+            if exponent % 2:
+                power = square if power is None else (power @ square).scaled(-2, -1, faint=faint)
+            exponent //= 2
+            if not exponent:
+                break
+            square = (square @ square).scaled(-2, -1, faint=faint)
+        return self if power is None else power
 
     def __getitem__(self, key: Any) -> "PositiveArray":
         """Return some of the numbers; keys keep all axes (slices and arrays of places)."""
@@ -146,7 +168,8 @@ class PositiveArray:
         """Return the logarithms, -inf of 0, and bounds of their absolute errors."""
         with np.errstate(divide="ignore"):
             parts, scale = np.log(self.values), self.exponent * _LN2
-        size = np.where(np.isfinite(parts), np.abs(parts), 0.0) + 2 * np.abs(scale)
+        # the log, ln 2, its multiple and their sum each lose a rounding or two of their size
+        size = np.where(np.isfinite(parts), np.abs(parts), 0.0) + np.abs(scale)
         return np.asarray(parts + scale), np.asarray(self.error + (1 + size) * 2 * LIBM)
 
     def log_upper(self) -> Array:
@@ -158,6 +181,26 @@ class PositiveArray:
         """Return the logarithms, rounded down."""
         logs, errors = self.log()
         return np.asarray(logs - errors)
+
+
+def rescale(values: Array, *axes: int, faint: float = FAINT) -> tuple[Array, npt.NDArray[np.int64]]:
+    """Return numbers divided by powers of two, the largest in [1/2, 1), and these powers.
+
+    One power for all numbers along ``axes`` (by default all of them), which are kept with size 1.
+    Division by a power of two is exact; a positive entry below ``faint`` is refused, so that no
+    later product underflows.
+
+    >>> rescale(np.array([[6.0, 1.5], [.25, 0.0]]), 1)
+    (array([[0.75  , 0.1875],
+           [0.5   , 0.    ]]), array([[ 3],
+           [-1]]))
+    """
+    along = axes or tuple(range(values.ndim))
+    power = np.frexp(values.max(axis=along, keepdims=True))[1].astype(np.int64)
+    scaled = np.ldexp(values, -power)
+    if faint and ((scaled > 0) & (scaled < faint)).any():
+        raise NotSupported("likelihoods of the values of some records lie too far apart")
+    return np.asarray(scaled), power
 
 
 def _shift(values: Array, power: npt.NDArray[np.int64]) -> Array:

@@ -20,7 +20,7 @@ from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
 from undertow.queries import State, as_numbers
 
-__all__ = ["Choices", "FoundAttack", "choices", "search_attack"]
+__all__ = ["MOST_LEVEL", "Choices", "FoundAttack", "choices", "search_attack"]
 
 PASSES = 8
 """Passes over all records at most (cost)."""

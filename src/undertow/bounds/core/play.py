@@ -126,7 +126,7 @@ def _forward(
             )  # fmt: skip
             if not factor.values.any(axis=(1, 2)).all():
                 return None
-            power = _power(factor.scaled(1, 2), length)
+            power = factor.scaled(1, 2).power(length)
             message = PositiveArray(
                 np.einsum("rs,rsz->rz", message.values, power.values),
                 message.exponent + power.exponent[:, 0],
@@ -140,20 +140,6 @@ def _forward(
         )  # fmt: skip
         record += 1
     return message.sum(axis=1)
-
-
-def _power(matrix: PositiveArray, exponent: int) -> PositiveArray:
-    """Return a power of matrices, each with its own scale."""
-    power: PositiveArray | None = None
-    square = matrix
-    while True:
-        if exponent % 2:
-            power = square if power is None else (power @ square).scaled(1, 2)
-        exponent //= 2
-        if not exponent:
-            break
-        square = (square @ square).scaled(1, 2)
-    return power if power is not None else matrix
 
 
 def play_many(

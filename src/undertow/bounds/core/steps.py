@@ -40,6 +40,10 @@ MOST_VARIABLES = 32
 MOST_PIVOTS = 40
 """Pivots for each hidden state before the search takes the plan it has (cost)."""
 
+LARGEST_LOG = 350.0
+"""Largest level and largest ln mu of a sweep: no product of both overflows, every sum has a
+sign."""
+
 HALVINGS = 100
 """Halvings of a bracket of ln mu in a sweep at most (cost)."""
 
@@ -393,14 +397,17 @@ def signed_sweep(
         middle = np.where(possible, np.log(above) - np.log(below), 0.0)
     finite = np.where(np.isfinite(distance), distance, 0.0).max(initial=0.0)
     low, high = middle - 1e-9, middle + level * (len(kernels) - 1) + finite + 1e-6
+    shape = np.broadcast_shapes(low.shape, (*distance.shape[:-2], 1))
+    if level > LARGEST_LOG:
+        return np.full(shape, math.inf)
+    high = np.minimum(high, LARGEST_LOG)
     span = exp_upper(np.asarray(level))
     slack = (len(shows[0]) + 6) * STEP + 2 * error
     grow = 1 + 2 * (w.error + 2 * STEP)
 
     def holds(log_mu: Array) -> npt.NDArray[np.bool_]:
-        """Tell whether e^log_mu is certainly an upper end, by sums rounded up."""
-        with np.errstate(over="ignore"):
-            mu = np.exp(log_mu)[..., None] * (1 - 8 * STEP)
+        """Return whether e^log_mu is certainly an upper end, by sums rounded up."""
+        mu = np.exp(log_mu)[..., None] * (1 - 8 * STEP)
         one, two = kernels[0][first], mu * kernels[0][second]
         c = one - two + (4 * STEP + 2 * error) * (one + two)  # (..., pairs, y)
         for kernel in kernels[1:]:
@@ -415,7 +422,6 @@ def signed_sweep(
         value, _, _ = local_program(positive, negative, distance[..., None, :, :])
         return np.asarray(value <= 1)
 
-    shape = np.broadcast_shapes(low.shape, (*distance.shape[:-2], 1))
     low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
     high = np.where(possible & holds(high), high, math.inf)
     for _ in range(HALVINGS):

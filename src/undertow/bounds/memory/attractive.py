@@ -15,11 +15,9 @@ bound. Here N for all values of target and known records at once: `Sums`; of cha
 of matrices between these records (`chain_sums`), of networks by one elimination
 (`undertow.bounds.memory.attractive_networks`).
 
-**Rounding.** N is a sum of products of non-negative numbers, so its error is relative: with
-u = 2^-53 a step over m hidden states takes m products and sums, a weight and a scale, at most m + 8
-roundings, a weight e^-a has an error of 4 a u of its own. Scales are powers of two and
-exact. Nothing vanishes: an entry below 2^-500 of the largest is refused, and a product of two
-others is an ordinary number.
+**Rounding.** N is a sum of products of non-negative numbers, so its error is relative and travels
+with it (`PositiveArray`); a weight e^-a brings 4 a u of its own, u = 2^-53. Nothing vanishes: an
+entry below 2^-500 of the largest is refused, and a product of two others is an ordinary number.
 """
 
 import math
@@ -32,6 +30,8 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.core.arrays import PositiveArray, rescale
+from undertow.bounds.core.sides import start_error
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
 from undertow.mechanisms import MetricDP, Scaled
@@ -244,37 +244,33 @@ def chain_sums(
     >>> round(best.value, 6), best.error < 1e-12  # half of 4.499453 + 1, a target at an end
     (2.749727, True)
     """
-    depth = check_range(law, weights)
+    check_range(law, weights)
+    error = _step_error(weights)
     anchors = sorted((target, *known))
     hidden, states = law.size, int(law.symbols[-1]) + 1
     inside = law.symbols == np.arange(states)[:, None]  # (values, m)
-    message, scale = law.start[None], np.zeros(1, dtype=np.int64)  # (cases, m), (cases,)
+    message = PositiveArray.of(law.start[None], start_error(law))  # (cases, m)
     before = 0
     for number, anchor in enumerate(anchors):
         way = _way(law, weights, target, before, anchor, first=number == 0)
-        message, scale = _scaled(message @ way.matrix, scale + way.scale)
+        message = (message @ way).scaled(1, faint=FAINT)
         masks = inside * weights[0] if anchor == target else inside
         # each case in turn with every value of this record: (cases, values, m)
-        message = (message[:, None] * masks).reshape(-1, hidden)
-        scale, before = np.repeat(scale, states), anchor
-    end, slack = _end(law, weights, target, before, records)
-    message, scale = _scaled(message * end.matrix, scale + end.scale)
-    with np.errstate(divide="ignore"):
-        logs = np.log(message.sum(axis=1)) + scale * math.log(2.0)
+        message = PositiveArray(
+            (message.values[:, None] * masks).reshape(-1, hidden),
+            np.repeat(message.exponent, states, axis=0), message.error + error,
+        )  # fmt: skip
+        before = anchor
+    message = (message * _end(law, weights, target, before, records)).scaled(1, faint=FAINT)
+    logs, errors = message.sum(axis=1).log()
     table = logs.reshape((states,) * len(anchors))
     table = np.moveaxis(table, anchors.index(target), 0).reshape(states, -1)
-    steps = (before if records is None else records) + 2 * len(anchors) + 8
-    roundings = steps * (hidden + 8 + 4 * depth) + 8.0 * hidden**2  # the start: its elimination
-    finite = np.abs(table[np.isfinite(table)]).max(initial=1.0)
-    return Sums(table, 2 * ROUNDOFF * (roundings + float(finite)) + slack)
+    return Sums(table, float(errors.max()))
 
 
-@dataclass(frozen=True, slots=True, eq=False)
-class _ScaledMatrix:
-    """A matrix or a message times 2^scale; its largest entry lies in [1/2, 1)."""
-
-    matrix: Array
-    scale: int = 0
+def _step_error(weights: Array) -> float:
+    """Return the relative error of weight times step, whose weights e^-a have one of 4 a u."""
+    return 2 * ROUNDOFF * (8 - 4 * math.log(float(weights.min())))
 
 
 def check_range(law: LoweredLaw, weights: Array) -> float:
@@ -287,98 +283,62 @@ def check_range(law: LoweredLaw, weights: Array) -> float:
     return depth
 
 
-def _scaled(
-    message: Array, scale: "npt.NDArray[np.int64]"
-) -> tuple[Array, "npt.NDArray[np.int64]"]:
-    """Return messages, one a row, with their largest entries between a half and one."""
-    powers = np.frexp(message.max(axis=1))[1].astype(np.int64)  # (cases,); 0 of an empty row
-    message = np.ldexp(message, -powers[:, None])
-    _faint(message)
-    return message, scale + powers
+def _times(first: PositiveArray, second: PositiveArray) -> PositiveArray:
+    """Return a product of two matrices, or of a matrix and a message, on one power of two."""
+    return (first @ second).scaled(faint=FAINT)
 
 
-def _faint(message: Array) -> None:
-    if ((message > 0) & (message < FAINT)).any():
-        raise NotSupported("likelihoods of the values of some records lie too far apart")
-
-
-def _times(first: _ScaledMatrix, second: _ScaledMatrix) -> _ScaledMatrix:
-    """Return a product of two matrices, or of a matrix and a message."""
-    product = first.matrix @ second.matrix
-    power = int(np.frexp(product.max())[1])
-    product = np.ldexp(product, -power)
-    _faint(product)
-    return _ScaledMatrix(product, first.scale + second.scale + power)
-
-
-def _power(matrix: _ScaledMatrix, exponent: int) -> _ScaledMatrix:
-    power, square = _ScaledMatrix(np.eye(len(matrix.matrix))), matrix
-    while exponent:
-        if exponent % 2:
-            power = _times(power, square)
-        exponent //= 2
-        if exponent:
-            square = _times(square, square)
-    return power
-
-
-def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> _ScaledMatrix:
+def _unknown(law: LoweredLaw, weights: Array, target: int, places: range) -> PositiveArray:
     """Return the product of weight and step, over unknown records in order: diag(w_t) T_t."""
+    error = _step_error(weights)
 
-    def factor(place: int) -> _ScaledMatrix:
+    def factor(place: int) -> PositiveArray:
         row = weights[abs(place - target) % len(weights)]  # (m,)
-        return _ScaledMatrix(row[:, None] * law.kernel(place))
+        return PositiveArray.of(row[:, None] * law.kernel(place), error)
 
-    product = _ScaledMatrix(np.eye(law.size))
-    if len(law.kernels) > 1:
-        for place in places:
-            product = _times(product, factor(place))
-        return product
+    product = PositiveArray.of(np.eye(law.size))
     turns = len(weights)
-    period = _ScaledMatrix(np.eye(law.size))
-    for place in places[:turns]:
-        period = _times(period, factor(place))
-    product = _power(period, len(places) // turns) if len(places) >= turns else product
-    for place in places[len(places) - len(places) % turns :]:
-        product = _times(product, factor(place))
-    return product
+    rest = places
+    if len(law.kernels) == 1 and len(places) >= turns:
+        period = reduce(_times, map(factor, places[:turns])).scaled(faint=FAINT)
+        product = period.power(len(places) // turns, faint=FAINT)
+        rest = places[len(places) - len(places) % turns :]
+    return reduce(_times, map(factor, rest), product)
 
 
 def _way(
     law: LoweredLaw, weights: Array, target: int, before: int, anchor: int, *, first: bool
-) -> _ScaledMatrix:
+) -> PositiveArray:
     """Return what leads from a record, or from the start, to the next one that matters."""
     if first:
         return _unknown(law, weights, target, range(anchor))
     # on one side of the target distances rise or fall by one: the phases alternate either way
-    step = _ScaledMatrix(law.kernel(before))
+    step = PositiveArray.of(law.kernel(before), _step_error(weights))
     return _times(step, _unknown(law, weights, target, range(before + 1, anchor)))
 
 
 def _end(
     law: LoweredLaw, weights: Array, target: int, last: int, records: int | None
-) -> tuple[_ScaledMatrix, float]:
-    """Return the message of all records after the last one that matters, and its own error."""
+) -> PositiveArray:
+    """Return the message of all records after the last one that matters."""
     hidden = law.size
     plain = bool((weights == 1.0).all())
+    if plain or last + 1 == records:
+        return PositiveArray.of(np.ones(hidden))
     if records is None:
-        if plain:
-            return _ScaledMatrix(np.ones(hidden)), 0.0
         period = np.eye(hidden)
         for more in range(len(weights)):
             row = weights[abs(last + 1 + more - target) % len(weights)]
             period = period @ (law.kernels[0] * row)  # T diag(w)
         vector, width = perron(period, len(weights))
-        _faint(vector)
-        return _ScaledMatrix(vector), width
-    if plain or last == records - 1:
-        return _ScaledMatrix(np.ones(hidden)), 0.0
+        return PositiveArray.of(vector, width).scaled(faint=FAINT)
+    error = _step_error(weights)
     final = weights[abs(records - 1 - target) % len(weights)]
     steps = _times(
-        _ScaledMatrix(law.kernel(last)),
+        PositiveArray.of(law.kernel(last), error),
         _unknown(law, weights, target, range(last + 1, records - 1)),
     )
-    return _times(steps, _ScaledMatrix(final)), 0.0
+    return _times(steps, PositiveArray.of(final, error))
 
 
 SETTLED = 1e-13
@@ -421,13 +381,6 @@ def _quotients(matrix: Array) -> Array:
         return np.asarray(logs[:, None, :] - logs[None, :, :])
 
 
-def _scaled_side(matrix: Array) -> Array:
-    values = np.ldexp(matrix, -int(np.frexp(matrix.max())[1]))
-    if ((values > 0) & (values < FAINT)).any():
-        raise NotSupported("likelihoods of the values of some records lie too far apart")
-    return np.asarray(values)
-
-
 def side_table(
     law: LoweredLaw, weights: Array, *, left: bool, known: bool, reach: int, length: int | None
 ) -> SideGains:
@@ -450,14 +403,12 @@ def side_table(
     while records < reach:
         records += 1
         last = seen @ step  # a record known at this distance is not weighed
-        seen, plain = _scaled_side(last * weights), _scaled_side(plain @ step)
+        # one power of two for all rows: it cancels in their quotients
+        seen, _ = rescale(last * weights, faint=FAINT)
+        plain, _ = rescale(plain @ step, faint=FAINT)
+        message, _ = rescale(step @ (weights * message), faint=FAINT)
         if left:
-            message, prior = (
-                _scaled_side(step @ (weights * message)),
-                _scaled_side(step @ prior),
-            )
-        else:
-            message = _scaled_side(step @ (weights * message))
+            prior, _ = rescale(step @ prior, faint=FAINT)
         gain = _quotients(message[:, None])[..., 0]  # (u, u')
         if left:
             with np.errstate(invalid="ignore"):

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 
 import numpy as np
 
+from undertow.bounds.core.arrays import rescale
 from undertow.errors import NotSupported
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import ROUNDOFF, Array
@@ -24,6 +25,7 @@ __all__ = [
     "Rows",
     "SideBoxes",
     "Tilts",
+    "balanced",
     "binary_laws",
     "by_phase",
     "far_box",
@@ -156,9 +158,9 @@ def _on_pairs(step: Array) -> Array:
     return matrix.reshape(4, 4)
 
 
-def _scaled(matrices: Array) -> Array:
-    """Return matrices divided by their largest entries."""
-    return np.asarray(matrices / matrices.max(axis=(-2, -1), keepdims=True))
+def balanced(matrices: Array) -> Array:
+    """Return matrices divided by powers of two, the largest entry of each in [1/2, 1)."""
+    return rescale(matrices, -2, -1, faint=0.0)[0]
 
 
 def _weights(tilt: float) -> Array:
@@ -177,9 +179,9 @@ def longest_gap(step: Array, tilts: Tilts) -> int:
     pairs = _on_pairs(step)
     plain, seen = np.eye(4), np.eye(4)
     for length in range(1, most):
-        plain = _scaled(pairs @ plain)
+        plain = balanced(pairs @ plain)
         # one after the other from the inside, the phases in turn; a constant word stands for all
-        seen = _scaled((pairs * _weights(tilts.near[length % tilts.phases][0])) @ seen)
+        seen = balanced((pairs * _weights(tilts.near[length % tilts.phases][0])) @ seen)
         if length > 2 and max(_width(plain), _width(seen)) < settled:
             return length
     return most
@@ -200,16 +202,16 @@ def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> PhaseGaps:
     seen, plain, ends, gap, word = [], [], [], [], []
     bare = np.eye(4)
     for length in range(longest):
-        seen.append(_scaled(inner @ pairs))
+        seen.append(balanced(inner @ pairs))
         ends.append(inner.sum(axis=2))
-        plain.append(_scaled(bare @ pairs))
+        plain.append(balanced(bare @ pairs))
         gap += [length] * len(words)
         word += words
         nexts = tilts.near[(phase + length + 1) % phases]
         # the new record is the outermost: multiplied from the right, every output in turn
-        inner = np.concatenate([_scaled(inner @ (pairs * _weights(tilt))) for tilt in nexts])
+        inner = np.concatenate([balanced(inner @ (pairs * _weights(tilt))) for tilt in nexts])
         words = [(*before, place) for place in range(len(nexts)) for before in words]
-        bare = _scaled(bare @ pairs)
+        bare = balanced(bare @ pairs)
     tables = np.concatenate(seen), np.stack(plain), np.concatenate(ends), inner, bare
     if min(float(table[table > 0].min()) for table in tables) < SMALLEST or not (
         (inner > 0).all() and (bare > 0).all()

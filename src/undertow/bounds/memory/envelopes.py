@@ -24,7 +24,7 @@ from undertow.bounds.core.patterns import (
 )
 from undertow.bounds.core.play import Attack
 from undertow.bounds.memory.attractive import perron
-from undertow.bounds.memory.boxes import Joint, grouped, joint_pad, worst_of
+from undertow.bounds.memory.boxes import Joint, balanced, grouped, joint_pad, worst_of
 from undertow.errors import NotSupported
 from undertow.models.attractive import kernel_margin
 from undertow.models.base import Model
@@ -95,24 +95,20 @@ class Gaps:
         return len(self.seen)
 
 
-def _scaled(matrices: Array) -> Array:
-    return np.asarray(matrices / matrices.max(axis=(-2, -1), keepdims=True))
-
-
 def powers(matrix: Array, count: int) -> Array:
     """Return the powers 0, 1, .. of a positive matrix, each up to a factor: (count, m, m).
 
     Twice as many with each product: cost O(count m^3), in log(count) steps.
 
     >>> table = powers(np.array([[.5, .5], [.25, .75]]), 4)
-    >>> bool(np.allclose(table[2], np.array([[.375, .625], [.3125, .6875]]) / .6875))
+    >>> bool(np.allclose(table[2], np.array([[.375, .625], [.3125, .6875]])))
     True
     """
-    one = _scaled(matrix)
+    one = balanced(matrix)
     table = np.eye(len(matrix))[None]
     while len(table) < count:
-        further = _scaled(table[-1] @ one)  # the power len(table)
-        table = np.concatenate([table, _scaled(further @ table)])
+        further = balanced(table[-1] @ one)  # the power len(table)
+        table = np.concatenate([table, balanced(further @ table)])
     return np.asarray(table[:count])
 
 
@@ -126,11 +122,11 @@ def _width(matrix: Array) -> float:
 
 def _longest(step: Array, tilted: Array, goal: float) -> int:
     """Return the longest gap considered: beyond it all messages agree to the tolerance."""
-    half = [_scaled(step), _scaled(tilted)]
+    half = [balanced(step), balanced(tilted)]
     records = 1
     while True:
-        whole = [_scaled(matrix @ matrix) for matrix in half]
-        between = [_scaled(one @ two) for one, two in zip(half, whole, strict=True)]
+        whole = [balanced(matrix @ matrix) for matrix in half]
+        between = [balanced(one @ two) for one, two in zip(half, whole, strict=True)]
         for count, matrices in ((2 * records, whole), (3 * records, between)):
             if (count >= 8 and max(map(_width, matrices)) < goal) or count >= MOST_GAP:
                 return min(count, MOST_GAP)
@@ -148,7 +144,7 @@ def side_gaps(step: Array, end: Array, end_error: float, theta: float) -> Gaps:
     longest = _longest(step, tilted, max(SETTLED * min(theta, 1.0), LEAST_SETTLED))
     seen, plain = powers(tilted, longest + 1), powers(step, longest + 1)
     gaps = Gaps(
-        _scaled(seen[:-1] @ step), _scaled(plain[:-1] @ step), seen[:-1] @ end, end,
+        balanced(seen[:-1] @ step), balanced(plain[:-1] @ step), seen[:-1] @ end, end,
         seen[-1], plain[-1], 64 * (longest + 8) * ROUNDOFF, end_error,
     )  # fmt: skip
     tables = (gaps.seen, gaps.plain, gaps.ends, gaps.far, gaps.far_plain)

@@ -14,6 +14,7 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.channels.flips import chain_leakage
+from undertow.bounds.core.attacks import MOST_LEVEL
 from undertow.bounds.core.patterns import (
     Codes,
     Pattern,
@@ -511,7 +512,8 @@ def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMec
         counted = {place for place, state in enumerate(model.states) if state in named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
     inside = np.isin(np.arange(model.size), list(wanted))
-    return np.asarray(np.exp((one.attained or 0.0) * inside))
+    # an attack on a lower level is one on the level itself, and its exponentials are floats
+    return np.asarray(np.exp(min(one.attained or 0.0, MOST_LEVEL) * inside))
 
 
 def _pattern_witness(
