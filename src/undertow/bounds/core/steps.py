@@ -47,6 +47,10 @@ NARROW = 1e-11
 """Width at which a bracket of ln mu is not halved further, relative (upper side)."""
 
 
+MOST_LOG = 300.0
+"""Largest ln mu that a sweep tries (upper side: beyond, no bound is claimed); no product overflows."""
+
+
 def local_program(
     alpha: PositiveArray | Array, beta: PositiveArray | Array, distance: Array
 ) -> tuple[Array, Array, Array]:
@@ -393,6 +397,7 @@ def signed_sweep(
         middle = np.where(possible, np.log(above) - np.log(below), 0.0)
     finite = np.where(np.isfinite(distance), distance, 0.0).max(initial=0.0)
     low, high = middle - 1e-9, middle + level * (len(kernels) - 1) + finite + 1e-6
+    high = np.minimum(high, MOST_LOG)
     span = exp_upper(np.asarray(level))
     slack = (len(shows[0]) + 6) * STEP + 2 * error
     grow = 1 + 2 * (w.error + 2 * STEP)
