@@ -66,7 +66,7 @@ _MARKUP = re.compile(r"(``.*?``|`[^`]+`)|([*|])")
 
 
 class _KeyLabels(BaseLabelStyle):
-    """Label an entry with its key, so that a page reads as its source does."""
+    """Labels of entries: their keys, as pages cite them."""
 
     def format_labels(self, sorted_entries: list[Any]) -> list[str]:
         return [entry.key for entry in sorted_entries]
@@ -89,7 +89,7 @@ def _link_citations_in_page(app: Sphinx, page: str, source: list[str]) -> None:
 def _read_docstring_as_prose(
     app: Sphinx, what: str, name: str, obj: object, options: object, lines: list[str]
 ) -> None:
-    """Keep mathematics in a docstring from being read as markup, and link its citations.
+    """Escape mathematics in a docstring, and link its citations.
 
     Where a docstring has sections, its closing example is made one: a section ends only where the
     next begins.
@@ -100,11 +100,11 @@ def _read_docstring_as_prose(
     for number, line in enumerate(lines):
         if line.lstrip().startswith((">>>", "...")):
             continue
-        plain = _MARKUP.sub(lambda found: found[1] or "\\" + found[2], line)
+        plain = _MARKUP.sub(lambda match: match[1] or "\\" + match[2], line)
         lines[number] = _CITATION.sub(r":cite:p:`\1`", plain)
 
 
 def setup(app: Sphinx) -> None:
-    """Connect the two rewriters."""
+    """Connect the rewriters of pages and docstrings."""
     app.connect("source-read", _link_citations_in_page)
     app.connect("autodoc-process-docstring", _read_docstring_as_prose, priority=400)

@@ -61,7 +61,7 @@ def chain(length: int | None = None) -> ut.MarkovChain:
 
 
 def bars() -> "Figure":
-    """What one epsilon-1 count says about a record, by several accounts."""
+    """Draw bounds on what an epsilon-1 count reveals about a record."""
     from undertow.bounds.published import lange_constant, zhao_constant
 
     exact = ut.leakage(ut.PureDP(1.0), chain()).upper
@@ -89,7 +89,7 @@ def bars() -> "Figure":
 
 
 def growth() -> "Figure":
-    """Leakage of all 1-DP algorithms against the number of records that depend on each other."""
+    """Draw the leakage of all 1-DP algorithms against the length of the series."""
     lengths = list(range(1, 16))
     alone = [1.0]  # a single record has no neighbour to tell on it
     values = alone + [ut.leakage(ut.PureDP(1.0), chain(n)).upper for n in lengths[1:]]
@@ -112,7 +112,7 @@ def growth() -> "Figure":
 
 
 def adversaries() -> "Figure":
-    """Three attackers on one series: which records they know, and what they can learn."""
+    """Draw three attackers on one series: the records they know, and their leakages."""
     rows = [
         ("informed", "knows all others", lambda place: place != 8),
         ("ignorant", "knows none", lambda place: False),
@@ -142,7 +142,7 @@ def adversaries() -> "Figure":
 
 
 def exchange() -> "Figure":
-    """Leakage against DP level, with the two ways to read it."""
+    """Draw the leakage against the DP level, with the two ways to read it."""
     from undertow.figures.curves import Mark, draw_leakage, leakage_curves
 
     curves = leakage_curves(chain(), [0.01, 0.125, *np.linspace(0.25, 3, 12)])
@@ -156,7 +156,7 @@ def exchange() -> "Figure":
 
 
 def certificates() -> "Figure":
-    """Certified intervals: attained from below, proved from above."""
+    """Draw certified intervals: attained from below, proved from above."""
     rng = np.random.default_rng(7)
     edges = [(int(rng.integers(max(0, i - 20), i)), i) for i in range(1, 200)]
     tables = {i: [[0.9, 0.1], [0.3, 0.7]] for i in range(1, 200)}
@@ -191,7 +191,7 @@ def certificates() -> "Figure":
 
 
 def odds() -> "Figure":
-    """How far a belief can move: probability after a release against probability before."""
+    """Draw the largest probability after a release against the probability before."""
     before = np.linspace(0, 1, 101)
     with canvas((8.6, 4.2)) as figure:
         axes = figure.add_axes((0.075, 0.14, 0.5, 0.76))
@@ -213,7 +213,7 @@ def odds() -> "Figure":
 
 
 def units() -> "Figure":
-    """DP budget against the number of records in a row that are protected."""
+    """Draw the DP budget against the number of protected records."""
     from undertow.diagnostics.windows import budget_by_window
     from undertow.figures.costs import draw_windows
 
@@ -221,7 +221,7 @@ def units() -> "Figure":
 
 
 def weeks() -> "Figure":
-    """What records have spent after a year of weekly releases and one about a quarter."""
+    """Draw what records have spent after weekly releases and one about a quarter."""
     days = np.arange(364)
     spent = 0.2 + 0.05 * (days < 90)
     budget = ut.dp_budget(chain(), limit=1.0)
@@ -243,7 +243,7 @@ def weeks() -> "Figure":
 
 
 def renewals() -> "Figure":
-    """What a budget that renews leaks, by how long a trait lasts."""
+    """Draw the leakage of a renewing budget, by persistence."""
     from undertow.diagnostics.windows import by_persistence
     from undertow.figures.costs import draw_renewals
 
@@ -252,7 +252,7 @@ def renewals() -> "Figure":
 
 
 def sleep() -> "Figure":
-    """A night of sleep stages, and how much a stage says about the next."""
+    """Draw a simulated night of sleep stages."""
     stages = ("wake", "N1", "N2", "N3", "REM")
     kept = ut.MarkovChain(SLEEP, states=stages)
     night = [stages.index(stage) for stage in kept.simulate(960, seed=3)]
@@ -268,7 +268,7 @@ def sleep() -> "Figure":
 
 
 def meters() -> "Figure":
-    """Two days of hourly readings, and the three states they become."""
+    """Draw two days of hourly readings, coloured by their states."""
     rng = np.random.default_rng(5)
     hours = np.arange(48)
     usual = 0.35 + 0.9 * np.exp(-(((hours % 24) - 19) ** 2) / 8)
@@ -292,7 +292,7 @@ def meters() -> "Figure":
 
 
 def family() -> "Figure":
-    """Leakage of a count in a family against the number of its children."""
+    """Draw the leakage of a count in a family against the number of children."""
     sizes = (0, 1, 2, 3, 4)
     values = []
     for children in sizes:
@@ -321,7 +321,7 @@ def family() -> "Figure":
 
 
 def flips() -> "Figure":
-    """A series and what a device shows of it."""
+    """Draw a series and its flipped output."""
     home = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], states=("rest", "move"), length=1000)
     plan = ut.calibrate(ut.Series(), home, limit=4.0)
     truth = home.simulate(60, seed=11)
@@ -344,7 +344,7 @@ def flips() -> "Figure":
 
 
 def audits() -> "Figure":
-    """Two audits: the planned noise, and noise for independent records."""
+    """Draw two audits: the planned noise, and noise for independent records."""
     from dataclasses import replace
 
     plan = ut.calibrate(ut.Count("active"), chain(), limit=1.0)
@@ -391,7 +391,7 @@ def _up(share: float) -> str:
 
 
 def _bare(axes: "Axes", keep_y: bool = False) -> None:
-    """Take away what only frames."""
+    """Remove the frame of the axes."""
     for spine in axes.spines.values():
         spine.set_visible(False)
     axes.set_xticks([])
@@ -411,7 +411,7 @@ def in_colours(drawing: str, dark: bool) -> str:
 
 
 def draw_all(app: Sphinx) -> None:
-    """Draw what is missing or was drawn by other code."""
+    """Draw the figures that are missing or were drawn by other code."""
     code = Path(__file__).read_bytes() + ut.__version__.encode()
     stamp = hashlib.sha256(code).hexdigest()
     kept = DRAWN / "stamp"
@@ -426,7 +426,7 @@ def draw_all(app: Sphinx) -> None:
 
 
 class Drawn(SphinxDirective):
-    """A figure of this file by name, with words for those who cannot see it and a caption."""
+    """A figure of this file by name, with an alternative text and a caption."""
 
     required_arguments = 1
     has_content = True

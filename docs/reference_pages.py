@@ -46,22 +46,22 @@ class Entry:
     def sentence(self) -> str:
         """The first sentence of the docstring."""
         if self.kind == "module":
-            found: object = importlib.import_module(self.name)
+            value: object = importlib.import_module(self.name)
         elif "." in self.name:
             home, short = self.name.rsplit(".", 1)
-            found = getattr(importlib.import_module(home), short)
+            value = getattr(importlib.import_module(home), short)
         else:
-            found = getattr(ut, self.name)
-        first = (found.__doc__ or "").strip().split("\n\n")[0]
+            value = getattr(ut, self.name)
+        first = (value.__doc__ or "").strip().split("\n\n")[0]
         return " ".join(first.split()).replace("|", r"\|").replace("*", r"\*")
 
 
 def entries(text: str) -> Iterator[tuple[str, list[Entry]]]:
     """Yield the groups of ``api.md`` with their objects; no two pages differ in case only."""
-    found = _BLOCK.search(text)
-    if found is None:
+    directives = _BLOCK.search(text)
+    if directives is None:
         raise ValueError("docs/api.md has no block of directives")
-    block, taken = found[1], set()
+    block, taken = directives[1], set()
     titles = list(_GROUP.finditer(block))
     for title, after in zip(titles, [*titles[1:], None], strict=True):
         group = []
@@ -87,7 +87,7 @@ def _functions(block: str) -> set[str]:
 
 
 def write_pages(app: Sphinx) -> None:
-    """Write the page of each object and of each notebook, where it is not what it should be."""
+    """Write the pages of objects and notebooks that are missing or out of date."""
     wanted = {}
     for _, group in entries((HERE / "api.md").read_text("utf-8")):
         for entry in group:

@@ -67,18 +67,18 @@ def blocks(text):
     """Return the fenced blocks of a page in order, with the line of the first line of each."""
     return [
         Block(
-            found["language"],
-            found["body"],
-            text.count("\n", 0, found.start("body")) + 1,
-            bool(found["reason"]),
+            fence["language"],
+            fence["body"],
+            text.count("\n", 0, fence.start("body")) + 1,
+            bool(fence["reason"]),
         )
-        for found in FENCE.finditer(text)
+        for fence in FENCE.finditer(text)
     ]
 
 
 def commands(block):
     """Return (line, arguments, exit code, wanted output) for each ``$`` line of a console block."""
-    found = []
+    lines_run = []
     lines = block.body.splitlines()
     number = 0
     while number < len(lines):
@@ -96,8 +96,9 @@ def commands(block):
             output.append(lines[number] + "\n")
             number += 1
         arguments = shlex.split(EXIT.sub("", text))
-        found.append((block.line + start, arguments, int(code[1]) if code else 0, "".join(output)))
-    return found
+        expected = int(code[1]) if code else 0
+        lines_run.append((block.line + start, arguments, expected, "".join(output)))
+    return lines_run
 
 
 def comments(source):
@@ -112,12 +113,12 @@ def comments(source):
 
 def comments_below(source, line):
     """Return the comment lines that follow a line at once, None if there are none."""
-    found = []
+    below = []
     for text in source.splitlines()[line:]:
         if not text.startswith("#"):
             break
-        found.append(text.lstrip("#").strip())
-    return "\n".join(found) or None
+        below.append(text.lstrip("#").strip())
+    return "\n".join(below) or None
 
 
 def matches(wanted, got):
@@ -126,7 +127,7 @@ def matches(wanted, got):
 
 def run_python(block, namespace, page):
     """Execute a block statement by statement and compare what each prints with its comment."""
-    said = comments(block.body)
+    stated = comments(block.body)
     for statement in ast.parse(block.body).body:
         printed = io.StringIO()
         line = block.line + statement.lineno - 1
@@ -134,7 +135,7 @@ def run_python(block, namespace, page):
         with contextlib.redirect_stdout(printed):
             exec(code, namespace)
         last = statement.end_lineno or statement.lineno
-        wanted = said.get(last, comments_below(block.body, last))
+        wanted = stated.get(last, comments_below(block.body, last))
         if printed.getvalue() and wanted is not None:
             got = printed.getvalue()
             assert matches(wanted, got), f"{page}:{line}: says {wanted!r}, prints {got!r}"
@@ -153,10 +154,10 @@ def run_console(block, page):
 
 def calls_of(block, page):
     """Return the arguments of each call of undertow in a block of R."""
-    made = [QUOTED.findall(found["given"]) for found in CALLED.finditer(block.body)]
+    calls = [QUOTED.findall(one["given"]) for one in CALLED.finditer(block.body)]
     whole = block.body.count('"undertow"')
-    assert len(made) == whole, f"{page}:{block.line}: a call of undertow that cannot be read"
-    return made
+    assert len(calls) == whole, f"{page}:{block.line}: a call of undertow that cannot be read"
+    return calls
 
 
 def run_r(block, page):
@@ -192,8 +193,8 @@ def test_every_block_is_run_or_exempt_for_a_reason():
                 command = shlex.join(arguments)
                 assert command.startswith(EXEMPT_COMMANDS), f"{where}: {command} must run"
         elif not block.language.startswith("{"):
-            known = {"python", "console", "r"} | SHOWN
-            assert block.language in known, f"{where}: say the language of this block"
+            languages = {"python", "console", "r"} | SHOWN
+            assert block.language in languages, f"{where}: say the language of this block"
 
 
 def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed():
@@ -201,9 +202,9 @@ def test_a_wrong_comment_and_a_wrong_exit_code_are_noticed():
         run_python(Block("python", "print(1 + 1)  # 3\n", 1, False), {}, "page")
     with pytest.raises(AssertionError, match="exit 2"):
         run_console(Block("console", "$ undertow no-such-command\n", 1, False), "page")
-    made = 'x <- system2("undertow", c("leakage", "--no-such-option"), stdout = TRUE)\n'
+    source = 'x <- system2("undertow", c("leakage", "--no-such-option"), stdout = TRUE)\n'
     with pytest.raises(AssertionError, match="exit 2"):
-        run_r(Block("r", made, 1, False), "page")
+        run_r(Block("r", source, 1, False), "page")
     with pytest.raises(AssertionError, match="cannot be read"):
         run_r(Block("r", 'system2("undertow", arguments)\n', 1, False), "page")
     run_python(Block("python", "print(1 / 3)  # 0.3333...\n", 1, False), {}, "page")

@@ -59,8 +59,8 @@ def exported(path):
 def absolute_paths():
     for path in text_files():
         text = path.read_text("utf-8")
-        for found in ABSOLUTE.finditer(text):
-            number = text.count("\n", 0, found.start()) + 1
+        for place in ABSOLUTE.finditer(text):
+            number = text.count("\n", 0, place.start()) + 1
             yield f"{path.relative_to(ROOT)}:{number}: an absolute path"
 
 
@@ -156,8 +156,8 @@ def wrong_citations():
         for pattern in ("*.md", "docs/**/*.md", "**/src/**/*.py")
         for page in ROOT.glob(pattern)
         if not {"_build", ".venv", "build"} & {*page.relative_to(ROOT).parts}
-        for found in CITATION.finditer(page.read_text("utf-8"))
-        for key in re.findall(KEY, found[1])
+        for citation in CITATION.finditer(page.read_text("utf-8"))
+        for key in re.findall(KEY, citation[1])
     }
     yield from (f"{cited[key]} cites {key}" for key in sorted(set(cited) - set(entries)))
     yield from (f"nobody cites {key}" for key in sorted(set(entries) - set(cited)))
@@ -177,8 +177,8 @@ def undocumented():
 
 
 def test_the_files_keep_the_rules():
-    found = [*unsorted_names(), *missing_places(), *wrong_order()]
-    assert not [*found, *wrong_citations(), *absolute_paths()]
+    places = [*missing_places(), *wrong_order()]
+    assert not [*unsorted_names(), *places, *wrong_citations(), *absolute_paths()]
     assert MODULES
     assert any(map(exported, MODULES))
     for folder in ("home/someone", "tmp/x", "root/.cache"):  # would be found

@@ -1,13 +1,13 @@
-"""Who attacks: how much of the other records the attacker knows.
+"""Adversaries: the records that an attacker knows beside the target.
 
 ``"any"`` knows any set of other records (Bayesian differential privacy), ``"ignorant"`` none
 (Pufferfish as in [wang2016]), ``"informed"`` all of them (plain differential privacy). An
-`Adversary` is one explicit target and set of known records. What it must not learn is a
-`undertow.secrets.Secret`.
+`Adversary` is one explicit target and set of known records; `undertow.secrets` has the secrets.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import combinations
 from typing import Literal
 
 from undertow.errors import InvalidInput
@@ -19,6 +19,7 @@ __all__ = [
     "Against",
     "check_against",
     "check_window",
+    "every_adversary",
     "words",
 ]
 
@@ -129,6 +130,25 @@ def within(against: Against, records: Sequence[int]) -> Against:
     place = {record: number for number, record in enumerate(records)}
     known = [place[record] for record in against.known if record in place]
     return Adversary(place[against.target], known)
+
+
+def every_adversary(against: Against, length: int) -> Iterator[Adversary]:
+    """Yield the adversaries of some records that ``against`` stands for, least knowing first.
+
+    ``any`` stands for length * 2^(length - 1) of them.
+
+    >>> [(each.target, each.known) for each in every_adversary("any", 2)]
+    [(0, ()), (1, ()), (0, (1,)), (1, (0,))]
+    """
+    if isinstance(against, Adversary):
+        yield against
+        return
+    sizes = {"any": range(length), "ignorant": range(1), "informed": range(length - 1, length)}
+    for size in sizes[against]:
+        for target in range(length):
+            others = [record for record in range(length) if record != target]
+            for known in combinations(others, size):
+                yield Adversary(target, known)
 
 
 def words(against: Against, window: int = 1) -> str:

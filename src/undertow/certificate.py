@@ -62,7 +62,7 @@ def check_valid_for(valid_for: object) -> ValidFor:
     'windows'
     """
     wanted = check_choice(valid_for, "valid_for", WIDTHS)
-    return next(known for known in WIDTHS if known == wanted)
+    return next(width for width in WIDTHS if width == wanted)
 
 
 @dataclass(frozen=True, slots=True)

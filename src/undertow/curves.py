@@ -1,10 +1,8 @@
-"""What an algorithm guarantees for one replaced record, as a curve: delta as a function of epsilon.
+"""Privacy curves: the least delta of a guarantee for each epsilon, for one replaced record.
 
 An algorithm is (epsilon, delta)-DP if Pr[S | x] <= e^epsilon Pr[S | x'] + delta for every set S of
-outputs and all x, x' that differ in one record. Most algorithms keep many such pairs at once: the
-curve is the least delta for each epsilon. Pure DP is the curve that is 0 from its epsilon on.
-
-Every curve here is rounded up: a delta that is returned is one that the guarantee implies.
+outputs and all x, x' that differ in one record. Pure DP is the curve that is 0 from its epsilon on.
+Every curve is rounded up: a delta that is returned is one that the guarantee implies.
 """
 
 import math

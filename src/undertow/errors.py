@@ -3,30 +3,30 @@
 The tree::
 
     UndertowError
-    ├── InvalidInput (ValueError)      an argument is not what it must be
+    ├── InvalidInput (ValueError)      an argument has a wrong type or value
     │   ├── InvalidModel               a correlation model is malformed
     │   ├── UnknownState               a state that the model does not have
-    │   ├── RecordsDiffer              the records at hand are of another kind than the model's
+    │   ├── RecordsDiffer              the records differ from those the model describes
     │   ├── InvalidPlan                a plan file is foreign, damaged or from another version
     │   └── InvalidCertificate         a certificate is malformed, or claims more than it proves
     ├── NotSupported                   a valid question that no certified method answers
-    │   ├── MethodRefused              the named method does not prove what was asked
+    │   ├── MethodRefused              the named method does not prove the requested leakage
     │   │   ├── Infeasible             it would prove it for a larger epsilon only
     │   │   └── IncompleteSeries       its proof needs all values, and some may be missing
     │   ├── SameRecords                the records to be protected are those that were fitted
     │   ├── EffortSpent                the search needs more work than was allowed
-    │   ├── NoPublicForm               it discloses something of private records: the curator's
+    │   ├── NoPublicForm               a result of a fit without noise has no public form
     │   └── NothingToProtect           every record is certain under the model
-    ├── FailedChecks                   the records speak against the model, and nobody accepted it
+    ├── FailedChecks                   checks of the model failed and were not accepted
     ├── LedgerError                    the account of what was released
-    │   ├── BudgetExceeded             what is asked for no longer fits; says what would
-    │   ├── LedgerConflict             entries that must not stand beside each other
+    │   ├── BudgetExceeded             the release exceeds the limit; names what fits
+    │   ├── LedgerConflict             entries that exclude each other
     │   ├── LedgerDamaged              the ledger is not what was written, or no ledger
     │   └── LedgerUnavailable          the database cannot be reached, or the disk is full
     └── Contradiction                  two certified bounds disagree: a defect, never a user error
 
     AccountWarning (UserWarning)       something about the account that a curator should look at
-    EffortWarning (UserWarning)        a search ended with its effort spent: what it says is proved
+    EffortWarning (UserWarning)        a search ended with its effort spent: its result is proved
     DisclosureWarning (UserWarning)    a model fitted to private data is itself a disclosure
 
 A message says what is required, what was found and where, and what to do. It never contains a

@@ -1,11 +1,8 @@
-"""The labels of data frames and series that are given as tables of a model.
+"""Labels of data frames and series that are given as tables of a model.
 
-A transition matrix, a covariance, a start law with names on its axes is read by its names: they are
-adopted where the model has no names yet, put in the order of the model where they are the same, and
-refused where they are not. pandas has labels on both axes; its default numbering 0, 1, .. counts as
-none. Polars and Arrow name columns only, and the rows follow their order; column_0, column_1 and so
-on are the names that Polars gives where there are none. Constructors call `square`, `along` or
-`axes` before they read numbers; `undertow.numerics.freeze` refuses what still bears labels.
+A table with names on its axes is read by them: they are adopted if the model has no names, put in
+the order of the model if they are the same, and refused otherwise. The default numbering of pandas
+(0, 1, ..) and the default column names of Polars (column_0, ..) count as no labels.
 """
 
 from collections.abc import Hashable, Mapping, Sequence

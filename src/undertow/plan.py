@@ -56,7 +56,7 @@ from undertow.models.fitting.checks import (
 )
 from undertow.models.records import CURATORS, Audience, Origin, audience_of, weakest
 from undertow.models.registry import law_to_dict
-from undertow.models.sets import AnyModel, model_from_dict
+from undertow.models.sets import AnyModel, ModelSet, model_from_dict
 from undertow.models.validation import fields, names, number, numbers, text, whole
 from undertow.numerics import check_epsilon, up
 from undertow.queries import (
@@ -114,7 +114,13 @@ UNBOUNDED = "not bounded: no bound covers all that the records suggest instead o
 
 def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return the clauses that weaken the guarantee of a plan, the weightiest first."""
-    parts = (_checks, _origin, _missing, _values, _records)
+    parts = (
+        _check_conditions,
+        _origin_conditions,
+        _missing_conditions,
+        _value_conditions,
+        _record_conditions,
+    )
     return tuple(clause for part in parts for clause in part(plan))
 
 
@@ -234,17 +240,17 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
     return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
 
 
-def _checks(plan: "Plan[Any]") -> tuple[str, ...]:
+def _check_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return which checks failed and were accepted, and which were not tested."""
     return checked(plan.checks, plan.accepted) if plan.unit == "record" else ()
 
 
-def _origin(plan: "Plan[Any]") -> tuple[str, ...]:
+def _origin_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return the clause on the records that the model was fitted to."""
     return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
 
 
-def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
+def _missing_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return the assumption of the proof about missing records."""
     if plan.missing == "any":
         return ("assumes that which values are missing depends on no record",)
@@ -254,7 +260,7 @@ def _missing(plan: "Plan[Any]") -> tuple[str, ...]:
     return (f"assumes that no value is missing{unlike}",)
 
 
-def _values(plan: "Plan[Any]") -> tuple[str, ...]:
+def _value_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return the clause on the number of a state and its distance from readings."""
     query: Any = plan.query
     error = reading_error(plan)
@@ -301,7 +307,7 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
     return f"rounding readings to their state's number moves the answer by at most {moved}"
 
 
-def _records(plan: "Plan[Any]") -> tuple[str, ...]:
+def _record_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
     """Return the clauses on the records of the model."""
     records = str(plan.model.records)
     accepted = "the model may be fitted to the very records that are released, which was accepted"
@@ -315,7 +321,7 @@ VERSION = 2
 _LARGEST = 64 * 2**20
 """Characters of a plan file, at most."""
 
-_LOUDEST = 1e300
+_LARGEST_NOISE = 1e300
 """Largest noise scale, and one over the least, whose error bars are floats."""
 
 MEASURES = {
@@ -343,7 +349,8 @@ def parse(content: object) -> dict[str, Any]:
     try:
         body = json.loads(
             content,  # type: ignore[arg-type]
-            object_pairs_hook=_once, parse_float=_finite, parse_constant=_finite,
+            object_pairs_hook=_unique_fields, parse_float=_finite_number,
+            parse_constant=_finite_number,
         )  # fmt: skip
     except InvalidPlan:
         raise
@@ -378,14 +385,14 @@ def checksum(body: dict[str, Any]) -> str:
     return hashlib.sha256(canonical.encode()).hexdigest()
 
 
-def _once(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+def _unique_fields(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
     entries = dict(pairs)
     if len(entries) < len(pairs):
         raise InvalidPlan("the plan file names a field twice, so that it means two things")
     return entries
 
 
-def _finite(digits: str) -> float:
+def _finite_number(digits: str) -> float:
     value = float(digits)
     if not math.isfinite(value):
         raise InvalidPlan("the plan file holds a number that JSON does not have, or none that fits")
@@ -425,7 +432,7 @@ def mechanism_from_dict(body: dict[str, Any]) -> Noise | LocalMechanism:
                 f"this question is answered with {noisy(query, 1.0).kind} noise, found another kind"
             )
         amount = number(body[kind.measure], f"noise {kind.measure}")
-        if not 1 / _LOUDEST <= amount <= _LOUDEST:
+        if not 1 / _LARGEST_NOISE <= amount <= _LARGEST_NOISE:
             raise InvalidPlan(
                 f"noise of that {kind.measure} has no finite error bars; measure in other units"
             )
@@ -485,7 +492,7 @@ def _read_total(description: Any) -> Sum | Mean:
 def _read_linear(description: Any) -> Linear:
     fields(description, "a linear query", ("kind", "weights", "spread", "lower", "values"))
     spread = number(description["spread"], "spread")
-    least = _maybe(description["lower"], "lower")
+    least = _optional_number(description["lower"], "lower")
     return Linear(numbers(description["weights"]), spread, least, _values_from_list(description))
 
 
@@ -530,7 +537,7 @@ def _values_from_list(description: dict[str, Any]) -> list[tuple[State, float]] 
     return list(zip(states or (), map(float, numbers_), strict=True))
 
 
-def _maybe(value: Any, name: str) -> float | None:
+def _optional_number(value: Any, name: str) -> float | None:
     return None if value is None else number(value, name)
 
 
@@ -593,18 +600,18 @@ def leakage_from_dict(description: Any) -> Leakage:
         lower=lower,
         upper=upper,
         method=text(read["method"], "the method of a leakage"),
-        against=_against(read["against"]),
-        witness=None if read["witness"] is None else _witness(read["witness"]),
+        against=_against_from_dict(read["against"]),
+        witness=None if read["witness"] is None else _witness_from_dict(read["witness"]),
         assumptions=tuple(text(note, "an assumption") for note in read["assumptions"]),
         citation=None if citation is None else text(citation, "a citation"),
-        secret=_secret(read["secret"]),
+        secret=_secret_from_entry(read["secret"]),
         valid_for=_valid_for(read["valid_for"]),
         delta=check_delta(number(read.get("delta", 0.0), "delta")),
-        curve=_curve(read.get("curve", [])),
+        curve=_curve_from_list(read.get("curve", [])),
     )
 
 
-def _curve(pairs: Any) -> tuple[tuple[float, float], ...]:
+def _curve_from_list(pairs: Any) -> tuple[tuple[float, float], ...]:
     """Return pairs of an epsilon and a delta, each number finite and not below 0."""
     if not isinstance(pairs, list) or not all(isinstance(p, list) and len(p) == 2 for p in pairs):
         raise InvalidPlan("a curve is a list of pairs of an epsilon and a delta")
@@ -614,7 +621,7 @@ def _curve(pairs: Any) -> tuple[tuple[float, float], ...]:
     return points
 
 
-def _against(named: Any) -> Against:
+def _against_from_dict(named: Any) -> Against:
     if isinstance(named, dict):
         fields(named, "an adversary", ("target", "known"))
         target = whole(named["target"], "target")
@@ -624,7 +631,7 @@ def _against(named: Any) -> Against:
     raise InvalidPlan("against must be 'any', 'ignorant', 'informed' or an adversary")
 
 
-def _secret(description: Any) -> Secret:
+def _secret_from_entry(description: Any) -> Secret:
     """Return the secret of a certificate, its records and states in the form that files have."""
     read = fields(description, "a secret", ("kind",), ("records", "pairs"))
     records, pairs = read.get("records"), read.get("pairs")
@@ -660,7 +667,7 @@ def _places_from_list(listed: Any, name: str) -> list[int]:
     return listed
 
 
-def _witness(description: Any) -> Witness:
+def _witness_from_dict(description: Any) -> Witness:
     """Return the attack described by ``Witness.to_dict``, its records within its series."""
     keys = ("target", "length", "known", "value", "other", "sets", "output", "outputs")
     read = fields(description, "a witness", keys, ("window", "histories"))
@@ -682,7 +689,7 @@ def _witness(description: Any) -> Witness:
             raise InvalidPlan("the window of a witness must lie within its series")
     lived = read.get("histories")
     if lived is not None:
-        places.append(read["target"] + _history(lived) - 1)
+        places.append(read["target"] + _history_length(lived) - 1)
     if max(places) >= length:
         raise InvalidPlan("a witness names a record beyond its series")
     if read["target"] in (record for record, _ in read["known"]):
@@ -693,11 +700,11 @@ def _witness(description: Any) -> Witness:
     output = read["output"]
     if output is not None:
         number(output, "the output of a witness")
-    names(list(_named(read)), "the values of a witness")
+    names(list(_witness_states(read)), "the values of a witness")
     return Witness.from_dict(read)
 
 
-def _history(lived: Any) -> int:
+def _history_length(lived: Any) -> int:
     """Return how many records the two histories of a witness have, or refuse what is none."""
     if (
         not isinstance(lived, list)
@@ -710,7 +717,7 @@ def _history(lived: Any) -> int:
     return len(lived[0])
 
 
-def _named(read: dict[str, Any]) -> Iterator[State]:
+def _witness_states(read: dict[str, Any]) -> Iterator[State]:
     """Yield every value that a witness names."""
     yield from (value for each in read.get("histories") or () for value in each)
     yield from (read["value"], read["other"])
@@ -725,7 +732,7 @@ _PRIME = 2**255 - 19
 _EIGHTH = 0x05FC536D880238B13933C6D305ACDFD5F098EFF289F4C345B027B2C28F95E826
 _SMALL_ORDER = {1, _PRIME - 1, 0, _EIGHTH, _PRIME - _EIGHTH}
 """The y of the points whose order divides 8: under such a key anybody can sign anything."""
-_WHAT = b"undertow plan, version 2, sha256 of its content: "
+_SIGNED_CONTEXT = b"undertow plan, version 2, sha256 of its content: "
 
 
 def new_key(path: str | Path) -> str:
@@ -768,8 +775,8 @@ def public_key(text: str) -> str:
     'URo='
     """
     key = text.strip()
-    raw = _bytes(key.removeprefix(PREFIX))
-    if not key.startswith(PREFIX) or len(raw) != 32 or key != _text(raw):
+    raw = _from_base64(key.removeprefix(PREFIX))
+    if not key.startswith(PREFIX) or len(raw) != 32 or key != _base64(raw):
         raise InvalidInput(
             "a public key is one line such as ed25519:..., as 'undertow keys new' writes it"
         )
@@ -833,8 +840,8 @@ def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
     except InvalidInput as error:
         raise InvalidPlan(f"the plan's signature says nothing: {error}") from error
     try:
-        public = Ed25519PublicKey.from_public_bytes(_bytes(key.removeprefix(PREFIX)))
-        public.verify(_bytes(signature["signature"]), _message(body))
+        public = Ed25519PublicKey.from_public_bytes(_from_base64(key.removeprefix(PREFIX)))
+        public.verify(_from_base64(signature["signature"]), _message(body))
     except (InvalidSignature, ValueError) as error:
         raise InvalidPlan(
             "the plan's signature does not match its content: it was edited after it was signed; "
@@ -849,17 +856,17 @@ def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
 
 
 def _message(body: dict[str, Any]) -> bytes:
-    return _WHAT + checksum(body).encode()
+    return _SIGNED_CONTEXT + checksum(body).encode()
 
 
 def _public_text(private: "Ed25519PrivateKey") -> str:
     from cryptography.hazmat.primitives.serialization import Encoding, PublicFormat
 
     raw = private.public_key().public_bytes(Encoding.Raw, PublicFormat.Raw)
-    return _text(raw)
+    return _base64(raw)
 
 
-def _text(raw: bytes) -> str:
+def _base64(raw: bytes) -> str:
     return PREFIX + base64.b64encode(raw).decode()
 
 
@@ -890,7 +897,7 @@ def _write(path: Path, content: bytes, mode: int) -> None:
         raise InvalidInput(f"cannot write {path}: {error.strerror}") from error
 
 
-def _bytes(text: str) -> bytes:
+def _from_base64(text: str) -> bytes:
     """Return the bytes of a base64 text, b'' if it is none."""
     try:
         return base64.b64decode(text, validate=True)
@@ -1158,7 +1165,7 @@ class Plan(Generic[M]):
             ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
-            ("protects", _protected(self)),
+            ("protects", _secret_words(self)),
             ("model", self.model.describe()),
             *(("checked", check.summary()) for check in self.checks),
         ]
@@ -1188,9 +1195,10 @@ class Plan(Generic[M]):
             **({"measures": dict(self.measures)} if "channel" in described else {}),
             **({"checks": [check.to_dict() for check in self.checks]} if self.checks else {}),
             **({"accepted": list(self.accepted)} if self.accepted else {}),
-            **({} if self.missing == _UNSAID[self.task] else {"missing": self.missing}),
+            **({} if self.missing == _DEFAULT_MISSING[self.task] else {"missing": self.missing}),
         }
-        for assumption in (*self.leakage.assumptions, getattr(self.model, "note", None) or ""):
+        note = self.model.note if isinstance(self.model, ModelSet) else None
+        for assumption in (*self.leakage.assumptions, note or ""):
             text(assumption, "the note of a model set, like every assumption,")
         for state in (*self.states, *_named_states(self)):
             if not isinstance(state, str | int | float):
@@ -1235,7 +1243,7 @@ class Plan(Generic[M]):
         if trusted is not None or "signature" in body:
             verified(body, trusted)
         try:
-            return _read(body)
+            return _plan_from_dict(body)
         except FailedChecks:
             raise
         except UndertowError as error:
@@ -1257,7 +1265,7 @@ _UNITS = {
 }
 
 
-def _protected(plan: Plan[Any]) -> str:
+def _secret_words(plan: Plan[Any]) -> str:
     """Describe the secret in words."""
     window = plan.leakage.secret.window
     if window == 1:
@@ -1287,19 +1295,19 @@ def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
     yield "error", error if moved is None else f"{error}; {moved}"
 
 
-_UNSAID: dict[Task, str] = {"answer": "any", "flip": "none", "redact": "none"}
+_DEFAULT_MISSING: dict[Task, str] = {"answer": "any", "flip": "none", "redact": "none"}
 """What a file that says nothing of missing records has: flips and erasures need their state."""
 
-_ALWAYS = ("format", "version", "model", "limit", "method", "leakage", "checksum")
-_MORE = ("signature", "audience", "delta", "releases", "checks", "accepted", "missing")
+_REQUIRED = ("format", "version", "model", "limit", "method", "leakage", "checksum")
+_OPTIONAL = ("signature", "audience", "delta", "releases", "checks", "accepted", "missing")
 
 
-def _read(body: dict[str, Any]) -> Plan[Any]:
+def _plan_from_dict(body: dict[str, Any]) -> Plan[Any]:
     """Return the plan of a file whose checksum is right, if its parts fit together."""
     local = "channel" in body
     amount = next((name for name in ("sigma", "table") if name in body), "scale")
     own = ("channel", "measures") if local else ("query", "noise", amount)
-    fields(body, "a plan", (*_ALWAYS, *own), _MORE)
+    fields(body, "a plan", (*_REQUIRED, *own), _OPTIONAL)
     mechanism = mechanism_from_dict(body)
     checks = checks_from_list(body.get("checks", []))
     model = model_from_dict(body["model"])
@@ -1316,7 +1324,7 @@ def _read(body: dict[str, Any]) -> Plan[Any]:
         releases=whole(body.get("releases", 1), "releases", 10**9),
         checks=checks,
         accepted=tuple(names(body.get("accepted", []), "accepted checks")),
-        missing=body.get("missing", _UNSAID[mechanism.task]),
+        missing=body.get("missing", _DEFAULT_MISSING[mechanism.task]),
     )
     accepted(plan.checks, plan.accepted, all_of=plan.unit == "record")
     if body.get("audience", "public") != plan.audience:

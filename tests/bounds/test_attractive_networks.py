@@ -12,7 +12,7 @@ import undertow as ut
 from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakage, network_finding
-from undertow.bounds.networks.counts import count_finding
+from undertow.bounds.networks.counts import count_loss
 from undertow.bounds.networks.leakages import tally_of
 from undertow.errors import NotSupported
 from undertow.models.networks import eliminate
@@ -110,7 +110,7 @@ def test_counts_agree_with_all_outputs(seed):
     tally = tally_of(ut.Count(1), network, network.length)
     ratios = Ratios.level(1 / scale)
     for against in ("any", "ignorant", ut.Adversary(places[seed % 6], [places[(seed + 2) % 6]])):
-        exact = count_finding(network, tally, 1 / scale, against)
+        exact = count_loss(network, tally, 1 / scale, against)
         found = network_finding(network, ratios, against)
         assert found.alike
         assert found.lower <= exact.value + exact.pad

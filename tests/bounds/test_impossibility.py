@@ -13,9 +13,13 @@ import numpy as np
 import pytest
 from scipy.optimize import linprog
 
-from undertow.accuracy import failure_floor, impossible_alpha
 from undertow.testing.enumeration import mechanism_leakage
-from undertow_papers.definitions import free_lunch_law, free_lunch_level
+from undertow_papers.definitions import (
+    failure_floor,
+    free_lunch_law,
+    free_lunch_level,
+    impossible_alpha,
+)
 
 EPSILONS = pytest.mark.parametrize("epsilon", [0.1, 1.0, 2.0, 4.0])
 

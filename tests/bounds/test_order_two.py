@@ -7,13 +7,13 @@ import pytest
 
 import undertow as ut
 from tests.bounds.test_attractive import fitted
+from undertow.bounds.core.patterns import pattern_attack
+from undertow.bounds.core.play import play
 from undertow.bounds.memory.second_order import second_order_leakage
 from undertow.bounds.memory.two_states import (
     Bracketing,
     MoveBounds,
-    attack_arrays,
     law_of,
-    played,
     worst_case,
 )
 from undertow.errors import NotSupported
@@ -68,9 +68,9 @@ def test_the_price_of_the_second_record_back(name, scale, flips):
 def test_what_an_attack_is_said_to_be_worth_is_what_it_is_worth(ones):
     model = chain(ones)
     tilts = MoveBounds(1.2, 0.7).tilts(law_of(model) or "words")
-    attack = Bracketing(model, tilts).attack()
-    weights, known, target = attack_arrays(attack, tilts)
-    assert played(model, weights, known, target).lower == pytest.approx(attack.value, abs=1e-9)
+    pattern = Bracketing(model, tilts).attack()
+    value = play(model.lowered(), pattern_attack(pattern, tilts.weights))
+    assert value.lower == pytest.approx(pattern.value, abs=1e-9)
 
 
 def test_one_adversary_whatever_the_length():

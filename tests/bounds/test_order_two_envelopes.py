@@ -8,12 +8,12 @@ import pytest
 import undertow as ut
 from tests.contracts.test_memory import seeds
 from tests.oracles import memory as oracle
+from undertow.bounds.core.patterns import pattern_attack
+from undertow.bounds.core.play import play
 from undertow.bounds.memory.two_states import (
     MoveBounds,
-    attack_arrays,
     envelope_bracket,
     law_of,
-    played,
     swapped,
 )
 
@@ -43,7 +43,7 @@ def test_envelopes_enclose_enumeration(numbers):
         for values, one in zip(zip(*exact, strict=True), (chain, swapped(chain)), strict=True):
             upper, attack = envelope_bracket(one, theta)
             assert max(values) <= upper + 1e-11
-            lower = played(one, *attack_arrays(attack, tilts)).lower
+            lower = play(one.lowered(), pattern_attack(attack, tilts.weights)).lower
             assert lower <= upper <= 1.02 * lower
 
 

@@ -16,9 +16,9 @@ import tempfile
 os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
 os.environ.setdefault("OMP_NUM_THREADS", "1")
 
-from tests.golden.baseline import Baseline, entry_of, read, timed, write  # noqa: E402
-from tests.golden.cases import CASES  # noqa: E402
-from tests.golden.relation import CHANGED, wrong  # noqa: E402
+from tests.golden.baseline import Baseline, entry_of, read, timed, write
+from tests.golden.cases import CASES
+from tests.golden.relation import CHANGED, wrong
 
 MILLISECONDS = 5
 """Cases that took less are summed in their group only: their time is that of the clock."""

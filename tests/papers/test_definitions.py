@@ -2,6 +2,7 @@
 
 import itertools
 import math
+from typing import Any, cast
 
 import numpy as np
 import pytest
@@ -17,9 +18,14 @@ from undertow.testing.enumeration import (
 )
 from undertow_papers.definitions import (
     dp_level,
+    failure_floor,
     free_lunch_law,
     free_lunch_level,
+    group_accuracy,
+    half_range_failure,
     hamming,
+    impossible_alpha,
+    largest_ratio,
     metric_level,
 )
 
@@ -230,3 +236,42 @@ def test_data_sets_of_different_lengths_are_refused(first, second):
         free_lunch_law(first, second)
     with pytest.raises(InvalidInput, match="same number of records"):
         hamming(first, second)
+
+
+def test_floors_at_both_ends():
+    assert failure_floor(1e-12) == pytest.approx(0.5)
+    assert failure_floor(800.0) == 0.0
+    assert failure_floor(700.0) == pytest.approx(math.exp(-700), rel=1e-12)
+
+
+def test_what_no_algorithm_can_do():
+    floor = failure_floor(1.0)
+    assert impossible_alpha(10, 1.0, 0) == 5.0
+    assert impossible_alpha(10, 1.0, math.nextafter(floor, 0)) == 5.0
+    assert impossible_alpha(10, 1.0, floor) == 0.0
+    assert impossible_alpha(10, 1.0, 1) == 0.0
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: group_accuracy(0.0, 2), "alpha must be positive"),
+        (lambda: group_accuracy(math.inf, 2), "alpha must be positive"),
+        (lambda: group_accuracy(1.0, 0), "records must be at least 1"),
+        (lambda: group_accuracy(1.0, cast(Any, 1.5)), "records must be a whole number"),
+        (lambda: half_range_failure(0), "epsilon must be positive"),
+        (lambda: largest_ratio(-1.0, 2.0), "epsilon must be positive"),
+        (lambda: largest_ratio(1.0, 1.0), "factor must be above 1, found 1.0"),
+        (lambda: largest_ratio(1.0, 0.5), "factor must be above 1, found 0.5"),
+        (lambda: largest_ratio(1.0, math.nan), "factor must be positive"),
+        (lambda: failure_floor(math.inf), "epsilon must be positive"),
+        (lambda: impossible_alpha(0, 1.0, 0.1), "spread must be positive"),
+        (lambda: impossible_alpha(1, 0, 0.1), "epsilon must be positive"),
+        (lambda: impossible_alpha(1, 1.0, -0.1), "beta must lie between 0 and 1, found -0.1"),
+        (lambda: impossible_alpha(1, 1.0, 1.1), "beta must lie between 0 and 1"),
+        (lambda: impossible_alpha(1, 1.0, math.nan), "beta must lie between 0 and 1"),
+    ],
+)
+def test_bad_limits_are_refused(call, message):
+    with pytest.raises(InvalidInput, match=message):
+        call()

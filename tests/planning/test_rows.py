@@ -9,8 +9,9 @@ import undertow as ut
 from undertow.errors import MethodRefused
 from undertow.methods import METHODS, methods_for
 from undertow.planning import compare as rows
-from undertow.planning.compare import optimal, quilt, wasserstein
+from undertow.planning.chains import quilt_effort, wasserstein_effort
 from undertow.planning.questions import check_question
+from undertow.planning.tables import optimal_effort
 
 CHAIN = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=6)
 ACTIVE = ut.Count(1)
@@ -73,13 +74,17 @@ def test_efforts_are_those_of_the_model():
 
     slow = ut.MarkovChain([[0.98, 0.02], [0.02, 0.98]])
     many = ut.MarkovChain([[0.1] * 10] * 10)
-    assert wasserstein(asked(slow)) > 100 * wasserstein(asked(CHAIN))
-    assert wasserstein(asked(CHAIN, ut.Histogram())) == 0
-    assert quilt(asked(slow)) > quilt(asked(CHAIN))
-    assert optimal(asked(many)) > rows.EFFORT > optimal(asked(CHAIN))
-    assert optimal(asked(many, against="ignorant")) == optimal(asked(many, ut.Histogram())) == 0
-    assert optimal(asked(CHAIN, limit=0.1)) > optimal(asked(CHAIN))
+    assert wasserstein_effort(asked(slow)) > 100 * wasserstein_effort(asked(CHAIN))
+    assert wasserstein_effort(asked(CHAIN, ut.Histogram())) == 0
+    assert quilt_effort(asked(slow)) > quilt_effort(asked(CHAIN))
+    assert optimal_effort(asked(many)) > rows.EFFORT > optimal_effort(asked(CHAIN))
+    assert (
+        optimal_effort(asked(many, against="ignorant"))
+        == optimal_effort(asked(many, ut.Histogram()))
+        == 0
+    )
+    assert optimal_effort(asked(CHAIN, limit=0.1)) > optimal_effort(asked(CHAIN))
     ends = ut.MarkovChain([[0, 1], [1, 0]])
-    assert wasserstein(asked(ends)) < rows.EFFORT
+    assert wasserstein_effort(asked(ends)) < rows.EFFORT
     with pytest.raises(MethodRefused, match="could not bound"):
         ut.calibrate(ACTIVE, ends, 1.0, "ignorant", method="wasserstein")

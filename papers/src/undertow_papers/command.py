@@ -20,18 +20,20 @@ def reproduce(
     wanted: Annotated[
         list[str] | None,
         typer.Argument(
-            metavar="RESULTS", help="'all', a paper, or results such as wang2016:fig2a."
+            metavar="RESULTS", help="Results: 'all', a paper, or names such as wang2016:fig2a."
         ),
     ] = None,
-    listed: bool = option(None, "Only say which results there are.", False, name="--list"),
-    quick: bool = option(None, "Fewer points and draws: minutes instead of an hour.", False),
-    data: Path | None = option("DIR", "The papers' data sets; else stand-ins."),
-    seed: int = option("N", "Of simulations.", 1),
-    output: Path = option("DIR", "Where pages and figures go.", Path("reproduction")),
-    fresh: bool = option(None, "Compute again what the folder already has.", False),
+    listed: bool = option(None, "List of the results, nothing computed.", False, name="--list"),
+    quick: bool = option(None, "Fewer points and draws (minutes instead of an hour).", False),
+    data: Path | None = option(
+        "DIR", "Folder of the papers' data sets (default: synthetic stand-ins)."
+    ),
+    seed: int = option("N", "Seed of simulations.", 1),
+    output: Path = option("DIR", "Folder for pages and figures.", Path("reproduction")),
+    fresh: bool = option(None, "Stored results computed again.", False),
     as_json: JsonOption = False,
 ) -> None:
-    """Recompute what the papers print, and say what agrees, what does not, and why.
+    """Recompute the results of the papers and compare them with the printed values.
 
     Writes a page (index.html, index.md), a manifest (manifest.json) and the figures. Results are
     kept in the folder, and computed once for each version, setting and seed.

@@ -1,10 +1,8 @@
-"""Attackers on flipped and erased series, from the simple to the all-knowing.
+"""Attackers on randomised series and on noisy answers, and the bounds that guarantees give.
 
-Each takes a `Scenario` and returns a `Guess` of every record. *prior* sees nothing. *single-bit*
-looks at one output at a time and knows no model. *correlation-aware* takes the likeliest state of
-each record given all outputs, which no other guess beats on average. *viterbi* takes the
-likeliest series as a whole. *informed* knows all other records. The first four of them, but for
-the prior, are those of section 4 of [chakrabarti2022].
+On series each takes a `Scenario` and returns a `Guess`: *prior*, *single-bit* (one output, no
+model), *correlation-aware* (the posterior mode of each record), *viterbi* (the likeliest series),
+*informed* (all other records known); section 4 of [chakrabarti2022]. `Answered` attacks answers.
 """
 
 import math
@@ -327,8 +325,8 @@ def given_others(chain: Model, truth: Codes, ends: npt.NDArray[np.int64]) -> Arr
         # before[t](s) = Pr[S_t = s | records before], after[t](s) ~ Pr[records after | S_t = s]
         before[first] = law.start
         for t in range(first + 1, end):
-            seen = before[t - 1] * shows[truth[t - 1]]
-            before[t] = seen @ law.kernel(t - 1 - first) / seen.sum()
+            evidence = before[t - 1] * shows[truth[t - 1]]
+            before[t] = evidence @ law.kernel(t - 1 - first) / evidence.sum()
         for t in range(end - 2, first - 1, -1):
             message = law.kernel(t - first) @ (shows[truth[t + 1]] * after[t + 1])
             after[t] = message / message.max()
@@ -759,13 +757,13 @@ class Answered:
         """Return the law of every record given its answer and what is known."""
         laws = np.empty((self.true.codes.size, len(self.chain.states)))  # (records, states)
         for answer, lengths, part in self.parts():
-            known = {
+            facts = {
                 int(place - part.start): self.chain.states[self.true.codes[place]]
                 for place in self.known
                 if part.start <= place < part.stop
             }
             laws[part] = answer_posteriors(
-                answer, self.plan.noise, self.chain, lengths, known=known
+                answer, self.plan.noise, self.chain, lengths, known=facts
             )[0]
         return laws
 

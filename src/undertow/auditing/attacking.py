@@ -586,9 +586,9 @@ def _named(
         elif one in ATTACKERS:
             chosen[one] = ATTACKERS[one]
         else:
-            known = ", ".join(map(repr, ATTACKERS))
+            names = ", ".join(map(repr, ATTACKERS))
             raise InvalidInput(
-                f"attackers on series are {known}, or functions such as "
+                f"attackers on series are {names}, or functions such as "
                 f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
             )
     if not chosen:

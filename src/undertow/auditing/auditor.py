@@ -351,7 +351,7 @@ def _attacks(
     """Yield attacks on one record, each once; a partner is known in different states."""
     if not _secret(plan, target):
         return
-    seen = set()
+    keys = set()
     by_pair = [
         [(known, pair) for known in _known(plan, drawn, target, partner, pair)]
         for pair in islice(secret_pairs(plan, drawn), _MOST_PER_RECORD)
@@ -359,8 +359,8 @@ def _attacks(
     for known, (value, other) in (one for row in zip_longest(*by_pair) for one in row if one):
         attack = Witness(target, drawn.length, tuple(sorted(known.items())), value, other)
         key = attack.known, value, other
-        if key not in seen:
-            seen.add(key)
+        if key not in keys:
+            keys.add(key)
             yield attack
 
 
@@ -711,39 +711,39 @@ class _Halves:
 
     def chosen(self, half: int, place: int, draws: int, error: float) -> Choice:
         """Return the most promising event of an attack in a half."""
-        seen = self._drawn(half, place, draws)
+        sample = self._drawn(half, place, draws)
         best = choose_event(
-            np.concatenate(seen.scores[0]), np.concatenate(seen.scores[1]), error,
+            np.concatenate(sample.scores[0]), np.concatenate(sample.scores[1]), error,
             delta=self.delta,
         )  # fmt: skip
         other = choose_labels(
-            np.concatenate(seen.labels[0]), np.concatenate(seen.labels[1]), error,
+            np.concatenate(sample.labels[0]), np.concatenate(sample.labels[1]), error,
             delta=self.delta,
         )  # fmt: skip
         return best if other is None or other.guess <= best.guess else other
 
     def tested(self, half: int, place: int, event: Event, error: float) -> Confirmation:
         """Return the confirmed bound of an event from all draws of a half."""
-        seen = self._drawn(half, place, self.draws)
-        blanks = Blanks(self.delta, np.concatenate(seen.levels)) if self.delta else NO_BLANKS
-        return try_event(event, *seen.parts(event), error, blanks)
+        sample = self._drawn(half, place, self.draws)
+        blanks = Blanks(self.delta, np.concatenate(sample.levels)) if self.delta else NO_BLANKS
+        return try_event(event, *sample.parts(event), error, blanks)
 
     def _drawn(self, half: int, place: int, draws: int) -> _Seen:
         """Return the draws of an attack in a half, so many for each value, drawn as needed."""
-        seen = self._seen.setdefault((half, place), _Seen(([], []), ([], []), []))
+        sample = self._seen.setdefault((half, place), _Seen(([], []), ([], []), []))
         values = 3 if self.delta else 2  # the third one is blank
-        missing = values * draws - seen.had
+        missing = values * draws - sample.had
         if missing > 0:  # a coin chooses the value of each series
             first = int(self._generator.binomial(missing, 1 / values))
             rest = missing - first
             second = int(self._generator.binomial(rest, 0.5)) if self.delta else rest
             for value, size in enumerate((first, second)):
-                self._answered(self.trials[place], value, size, seen)
+                self._answered(self.trials[place], value, size, sample)
             if self.delta:
                 below = int(self._generator.binomial(rest - second, self.delta))
-                seen.levels.append(self.delta * self._generator.random(below))
-            seen.had += missing
-        return seen
+                sample.levels.append(self.delta * self._generator.random(below))
+            sample.had += missing
+        return sample
 
     def _answered(self, trial: Trial, value: int, draws: int, seen: _Seen) -> None:
         for size in _batches(draws, trial.length):
@@ -788,7 +788,7 @@ def _chosen(
     choice = choices(list(range(len(halves.trials))), halves.few)
     order = sorted(choice, key=rank)
     if halves.few < halves.draws:
-        kept = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
-        choice = choices(list(kept), halves.draws)
+        finalists = dict.fromkeys([*order[:_FINALISTS], *([0] if witness is not None else [])])
+        choice = choices(list(finalists), halves.draws)
         order = sorted(choice, key=rank)
     return order[0], choice[order[0]]

@@ -1,9 +1,8 @@
-"""The code on trial: by default what a release uses, many series at once.
+"""The audited code as a black box, by default that of a release, for many series at once.
 
-An audit sees nothing of it but answers. Records go in as numbers of states (in the order of the
-plan's states) or as real values, a row for each series. Answers come out with a row for each
-series: a released number (for a histogram one for each state), or the numbers of the outputs shown
-(after all states, one more number stands for an erased record).
+Input: states as numbers (in the order of the plan's states) or real values, a row for each series.
+Output: a row for each series with the released numbers (a histogram has one for each state), or the
+numbers of the outputs (one more number stands for an erased record).
 """
 
 from collections.abc import Callable

@@ -360,16 +360,17 @@ class ChainSource:
         Shapes (hidden,) and (records - 1, hidden, hidden).
         """
         law = self.law
-        seen = np.ones((self.length, law.size))  # (records, hidden): 0 where a fixed value differs
+        # (records, hidden): 0 where a fixed value differs
+        evidence = np.ones((self.length, law.size))
         for record, state in fixed.items():
             if not 0 <= record < self.length:
                 raise InvalidInput(f"record {record} is outside the {self.length} records drawn")
-            seen[record] = law.symbols == state
-        ahead = seen[-1].copy()  # h of the last record, its own indicator included
+            evidence[record] = law.symbols == state
+        ahead = evidence[-1].copy()  # h of the last record, its own indicator included
         weights = np.empty((self.length - 1, law.size, law.size))  # (records, from, to)
         for record in reversed(range(self.length - 1)):
             weights[record] = law.kernel(self.first + record) * ahead  # P(s, s') h(s')
-            ahead = seen[record] * weights[record].sum(axis=1)  # (from,): h_t(s)
+            ahead = evidence[record] * weights[record].sum(axis=1)  # (from,): h_t(s)
             most = ahead.max()
             if most <= 0:
                 raise InvalidInput(_IMPOSSIBLE)
@@ -489,6 +490,6 @@ def _listed(
     probabilities = law.ravel()
     if probabilities.sum() <= 0:
         raise InvalidInput(_IMPOSSIBLE)
-    kept = np.flatnonzero(probabilities)  # (configurations,): those that can occur
-    states = np.stack(np.unravel_index(kept, joint.shape), axis=1).astype(np.uint8)
-    return states, np.cumsum(probabilities[kept] / probabilities[kept].sum())
+    possible = np.flatnonzero(probabilities)  # (configurations,): those that can occur
+    states = np.stack(np.unravel_index(possible, joint.shape), axis=1).astype(np.uint8)
+    return states, np.cumsum(probabilities[possible] / probabilities[possible].sum())

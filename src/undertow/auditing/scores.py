@@ -1,9 +1,8 @@
-"""What an audit makes of an answer: how much it speaks for one value of the target.
+"""Scores and labels of answers: how strongly an answer favours one value of the target.
 
-A score is any function of the answer; audits are sound for every one of them, and sharp for the
-likelihood ratio. It is computed here from the plan's description, by sums of this module's own:
-forwards and backwards through a hidden chain for series, by convolution for counts. Where the law
-of the answer is not at hand the answer itself is the score.
+Audits are sound for every score, and sharp for the likelihood ratio, which is computed here from
+the plan's description, independently of `undertow.bounds`: forwards and backwards through a hidden
+chain for series, by convolution for counts. Without a law the answer itself is the score.
 """
 
 import math

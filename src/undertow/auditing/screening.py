@@ -1,9 +1,8 @@
-"""Where code on trial behaves oddly: records that weigh more, records and calls that share noise.
+"""Screening of the audited code: influential records, and records or calls with shared noise.
 
-A screening answers nothing. It runs the code on series of its own, looks for correlations that
-noise of the plan's kind does not have, and names the records, pairs of records and distances
-between calls that an audit should attack beside its ordinary attacks. What it names by mistake
-costs time, and no false alarm: an attack is tested on draws that neither it nor the screening saw.
+The code is run on series of its own, and correlations that noise of the plan's kind does not have
+name the records, pairs and distances to attack. A false finding costs time and no false alarm:
+attacks are tested on draws that the screening has not seen.
 """
 
 import math
@@ -277,10 +276,10 @@ def _odd_rates(
     wrong, scores = outputs != codes, np.zeros(codes.shape[1])
     for state in range(states):
         has = codes == state
-        seen = np.maximum(has.sum(axis=0), 1)
-        rate = (wrong & has).sum(axis=0) / seen  # (records,)
+        counts = np.maximum(has.sum(axis=0), 1)
+        rate = (wrong & has).sum(axis=0) / counts  # (records,)
         usual = float(np.median(rate))
-        deviation = np.sqrt(max(usual * (1 - usual), 1 / len(codes)) / seen)
+        deviation = np.sqrt(max(usual * (1 - usual), 1 / len(codes)) / counts)
         scores = np.maximum(scores, np.abs(rate - usual) / deviation)
     return _strongest(scores, _level(2 * states * codes.shape[1]))
 
@@ -302,9 +301,9 @@ def _shared(outputs: Batch, codes: Batch, states: int) -> tuple[tuple[int, int],
             # what happens together this seldom has no score
             often = len(codes) * np.outer(variance, variance) > _LEAST_EXPECTED
             together = np.where(often, np.triu(rest.T @ rest), 0.0)
-            kept = np.where(len(codes) * variance > _MOST_STATES * _LEAST_EXPECTED, rest, 0.0)
+            residuals = np.where(len(codes) * variance > _MOST_STATES * _LEAST_EXPECTED, rest, 0.0)
             # (record, other): whether the output of the other depends on the record
-            for products in (together, *(indicator.T @ kept for indicator in indicators)):
+            for products in (together, *(indicator.T @ residuals for indicator in indicators)):
                 _note(best, np.where(far, np.abs(products) / root, 0.0), block)
                 looks += products.size
     return _pairs(best, _level(looks))

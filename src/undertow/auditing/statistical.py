@@ -1,17 +1,8 @@
-"""How an audit decides: an event chosen on one half of the draws, tested on the other.
+"""Statistical tests of audits: an event chosen on one half of the draws, tested on the other.
 
-Nothing is assumed about the randomisation. An event has some probability p under one value of the
-target and q under the other, and ln(p / q) never exceeds the leakage. Every series is drawn under a
-value that a fair coin chooses; so, among the series in which the event happened, each had the one
-value with probability p / (p + q), independently, and the interval of Clopper and Pearson for that
-probability is exact, whatever p and q are. What is looked at in the first half costs nothing: the
-second half has not been seen.
-
-An approximate guarantee allows p <= e^epsilon q + delta, that is p <= e^epsilon (q + blank) with
-blank = delta e^-epsilon. So a third value joins the coin: a *blank* draw, without any series, in
-which the event happens with exactly that probability. Among all draws in which it happened each had
-the one value with probability p / (p + q + blank), and the same interval is exact again: the
-guarantee is refuted where that exceeds e^epsilon / (1 + e^epsilon). No error is split.
+Each series is drawn under a value that a fair coin chooses, so given the event each value has
+probability p / (p + q), and the interval of Clopper and Pearson is exact. With a delta a third
+value, a *blank* draw, joins the coin. The proofs are in docs/audits.md, "How it decides".
 """
 
 import math
@@ -246,8 +237,8 @@ def _best_threshold(
         thresholds = np.unique(others[others.size - ranks])
         # how many draws are at or beyond each threshold
         against = others.size - np.searchsorted(others, thresholds, side="left")
-        seen = scores.size - np.searchsorted(scores, thresholds, side="left")
-        guesses = _guesses(seen, against, others.size * delta, error)
+        counts = scores.size - np.searchsorted(scores, thresholds, side="left")
+        guesses = _guesses(counts, against, others.size * delta, error)
         place = int(np.argmax(guesses))
         tried.append((float(guesses[place]), float(thresholds[place])))
     beyond = float(np.nextafter(others[-1], math.inf)) if others.size else -math.inf

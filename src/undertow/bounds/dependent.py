@@ -448,6 +448,7 @@ def weak_pair(ratio: float) -> Array:
 
 
 def _table(joint: Any) -> Array:
+    """Check a joint table of probabilities."""
     law = freeze(joint)
     if law.ndim < 2 or len(set(law.shape)) != 1 or not law.size:
         raise InvalidInput(f"a joint table of n >= 2 records has shape (k,) * n, found {law.shape}")
@@ -469,6 +470,7 @@ def pair_table(law: Array, i: int, j: int) -> Array:
 
 
 def _contributions(values: Any, law: Array) -> list[Array]:
+    """Return the numbers of the states of each record."""
     size = law.shape[0]
     table = freeze(np.arange(size) if values is None else values)
     if table.shape not in ((size,), (law.ndim, size)) or not np.isfinite(table).all():
@@ -520,7 +522,7 @@ class Parts:
 
 
 def parts_of(query: AnyQuery, states: tuple[Any, ...], length: int | None) -> Parts:
-    """Return what each record contributes: a count's states are 0 or 1, the rest is a range.
+    """Return each record's contribution: 0 or 1 for a count's states, else a range.
 
     >>> parts_of(Linear([1.0, -2.0], spread=3.0), (0, 1), length=2).spans
     array([3., 6.])

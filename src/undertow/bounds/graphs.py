@@ -185,7 +185,7 @@ def _completed(
 def informed_level(
     network: BayesianNetwork, epsilon: float
 ) -> tuple[float, Witness | None]:  # fmt: skip
-    """Return what an algorithm of a DP level tells one who knows all other records."""
+    """Return the leakage of a DP level to an attacker who knows all other records."""
     amount, witness = informed_attack(
         network, dict.fromkeys(permutations(range(network.size), 2), epsilon)
     )
@@ -232,6 +232,7 @@ def _support(table: Array, axes: tuple[int, ...], facts: Mapping[int, int]) -> F
 
 
 def _children(network: BayesianNetwork) -> list[list[int]]:
+    """Return the children of every node."""
     children: list[list[int]] = [[] for _ in network.nodes]
     for child, parents in enumerate(network.parents):
         for parent in parents:

@@ -55,7 +55,7 @@ def leakage(mechanism: Levelled | MetricDP, model: Groups, against: Against) -> 
 
 
 def window_leakage(level: float, model: Groups, against: Against, window: int) -> Leakage:
-    """Return what all algorithms of a DP level leak about ``window`` records: w * size * epsilon.
+    """Compute the leakage of a DP level about ``window`` records: w * size * epsilon.
 
     The records lie in at most w groups, which have at most w * size records. Given the known
     records the others are independent of them: averaged over those an output's likelihood still
@@ -73,7 +73,7 @@ def window_leakage(level: float, model: Groups, against: Against, window: int) -
 
 
 def _touched(window: int) -> str:
-    """Return what is assumed of where the records of a window lie."""
+    """Return the assumption about the groups of a window's records."""
     return f"the {window} records of a window may lie in as many groups"
 
 
@@ -126,7 +126,7 @@ def person_records(model: Model) -> int:
 
 
 def person_leakage(mechanism: Levelled, model: Model, against: Against) -> Leakage:
-    """Return what replacing all records of a person reveals: group privacy, for any dependence.
+    """Compute the leakage of replacing all records of a person: group privacy, any dependence.
 
     The level of m replaced records, or how far m records move the answer over the scale.
 

@@ -18,7 +18,7 @@ from undertow.bounds.core.sides import Side, side
 from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction, InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, PureDP
+from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
 from undertow.queries import State
@@ -55,8 +55,9 @@ class OneAdversary:
         """Tell whether the adversary is explicit, the model a chain and the mechanism pure."""
         if not isinstance(problem.against, Adversary) or problem.delta or problem.about_persons:
             return False
-        wide = problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP)
-        if wide or problem.about_parts or problem.model.lowered() is None:
+        level = isinstance(problem.mechanism, TabulatedNoise)  # its limits are those of its level
+        level = level or (problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP))
+        if level or problem.about_parts or problem.model.lowered() is None:
             return False
         try:
             limits(problem.mechanism, tuple(problem.model.states), problem.model.length)

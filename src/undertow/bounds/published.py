@@ -352,7 +352,7 @@ def influence_curve(chain: MarkovChain, b: float, widest: int = WIDEST) -> int |
 
 
 def influence_leakage(chain: MarkovChain, level: float) -> float:
-    """Return min over b of a(b) level + b, what an algorithm of a DP level leaks as published.
+    """Compute min over b of a(b) level + b: the published leakage of a DP level.
 
     The bound of the influence curves of [bai2026] in the notation of its abstract. The text could
     not be had; a(b) is read here as `influence_curve`, by Markov quilts, for which the bound is

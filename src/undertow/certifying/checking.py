@@ -1,17 +1,8 @@
 """The check of a certificate: one sweep for every ratio that it names, rounded up.
 
-For a pair of values x, x', a side and a ratio mu, let c_1 = K(x, .) - mu K(x', .) and
-c_{t+1} = m(c_t) K, where m leaves positive entries as they are and multiplies negative ones by
-e^-epsilon (for flips of two states by the least ratio of two likelihoods). By the exchange-rate
-theorem (docs, "The exchange rate") no algorithm of the level tells x from x' by more than mu
-
-- through t - 1 records and v known at distance t, if c_t(v) <= 0;
-- through t records with nothing known behind them, if the entries of m(c_t), weighed, sum to at
-  most 0;
-- through more than t records, whatever is known there, if c_t is nowhere positive.
-
-The gain s is proved for an option where also mu Pr[option | x'] <= e^s Pr[option | x]. Nothing is
-searched here: the certificate names the mus.
+No search happens here: the certificate names the ratios mu, and a gain s is proved for an option
+if some sweep c_1 = K(x, .) - mu K(x', .), c_{t+1} = m(c_t) K ends as docs/certificates.md, "The
+mathematics of the check", requires, and mu Pr[option | x'] <= e^s Pr[option | x].
 """
 
 import math

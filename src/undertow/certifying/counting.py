@@ -1,15 +1,8 @@
-"""What a noisy count tells of the target, recomputed window by window and rounded up.
+"""Upper end of the leakage of a noisy count, recomputed window by window and rounded up.
 
-On a side with an option (v known at distance d, or d records and nothing known behind them) let
-l(j | x) be the probability of the option and of j counted among the unknown records. With the noise
-e^-|s - j| / b the side tells at most
-
-    max over whole s of  sum_j l(j | x) e^(-|s-j|/b) / sum_j l(j | x') e^(-|s-j|/b)
-
-over Pr[option | x] / Pr[option | x'] (between whole numbers the ratio is Moebius in e^(2s/b)). Two
-sides and the target's own record tell at most the product of the three; where that is too much, the
-window is computed as a whole. What lies beyond the last step is a mixture of windows with a value
-known there: the largest of their ratios, over the least prior there, bounds it.
+The leakage is at most the product of the ratios of the two sides and the target's own record;
+windows for which that does not suffice are computed as a whole, and what lies beyond the last step
+is bounded as a mixture (docs/certificates.md, "The mathematics of the check", counts).
 """
 
 import math

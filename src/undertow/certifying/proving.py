@@ -1,10 +1,8 @@
-"""The search for the gains and ratios of a certificate: plain floats, nothing is certified here.
+"""The search for the gains and ratios of a certificate, in plain floats; nothing is certified here.
 
-For every option (a known value at some distance, or nothing known) the sweep of
-`undertow.certifying.checking` turns from positive to negative at one ratio, its root. The gain
-of a pair of values is the largest ln root - ln prior; a ratio mu proves it for every option whose
-root lies below mu and whose prior allows mu. So the roots are bracketed only as well as the largest
-needs, and the fewest mus are chosen that lie in all the intervals between roots and priors.
+The sweep of `undertow.certifying.checking` for an option changes its sign at one ratio, its root.
+Roots are bracketed as well as the largest ln root - ln prior needs, and the fewest ratios are
+chosen that lie in all intervals between roots and priors.
 """
 
 import math

@@ -1,10 +1,7 @@
-"""What a plan leaks if its model is not the true one.
+"""Robustness of a plan: the leakage of its mechanism under other models than its own.
 
-A plan guarantees a leakage under one model. `robustness` computes what the same mechanism leaks
-under others: a grid of chains around the planned one, the chains that the fit leaves plausible,
-a chain of order two, and whatever else the checks of the fit suggest. Each is compared with the
-guarantee: *kept* where a bound proves it, *broken* where an attack exceeds it, *open* where neither
-is known.
+A grid of chains around the planned one, the chains that the fit leaves plausible, a chain of order
+two, and what the checks suggest. The limit is *kept* by a proof, *broken* by an attack, or *open*.
 """
 
 import math

@@ -1,17 +1,8 @@
-"""Attractive laws: records that pull each other the same way, whatever the others are.
+"""Attractive laws (log-supermodular, MTP2 [karlin1980]): chains, hidden chains and networks.
 
-A law p > 0 of ordered values is *attractive* (log-supermodular, MTP2 [karlin1980]) if for every two
-records i, j and all values of the others the second difference
-
-    ln p(high, high, ..) + ln p(low, low, ..) - ln p(high, low, ..) - ln p(low, high, ..)
-
-is at least 0 for neighbouring values low < high. For such laws the worst likelihood of any
-algorithm is known (docs, theory-memory): no search over outputs is needed. The least second
-difference is the *margin*. Records that are not neighbours have 0, so the margin is about those
-that are.
-
-Logarithms are rounded down, and a margin of all but 0 is decided in exact arithmetic: whether a law
-is attractive is never a matter of rounding. The entries count as given.
+The *margin* is the least second difference of ln p in two records given all others; a law is
+attractive if it is at least 0. Logarithms are rounded down, and margins near 0 are decided in exact
+arithmetic. Theorems and the check are in docs/theory-memory.md, "Attractive laws".
 """
 
 import math
@@ -96,14 +87,14 @@ def is_attractive(model: Model) -> Attractiveness:
     """
     if not isinstance(model, Model):
         raise InvalidInput(f"a model is required, found {type(model).__name__}")
-    known: dict[str, Callable[[Any], Attractiveness]] = {
+    margins: dict[str, Callable[[Any], Attractiveness]] = {
         "markov-chain": _chain,
         "second-order-chain": _second_order,
         "hidden-chain": _hidden,
         "network": _network,
     }
-    if model.kind in known:
-        return known[model.kind](model)
+    if model.kind in margins:
+        return margins[model.kind](model)
     return Attractiveness(-math.inf, reason=f"not known for {model.describe()}")
 
 

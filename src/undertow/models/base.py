@@ -313,8 +313,8 @@ class Model:
                 return place
         if state in self.states:
             return self.states.index(state)
-        known = ", ".join(map(repr, self.states[:12]))
-        raise UnknownState(f"the model has no state {state!r}; its states are {known}")
+        names = ", ".join(map(repr, self.states[:12]))
+        raise UnknownState(f"the model has no state {state!r}; its states are {names}")
 
 
 def _restored(

@@ -542,13 +542,13 @@ class MarkovChain(Keyed, Model):
             return self
         if len(members) < 2:
             return None
-        kept = MarkovChain(
+        part = MarkovChain(
             self.transition[np.ix_(members, members)],
             [self.states[member] for member in members],
             self.start if isinstance(self.start, str) else self.start[members],
             self.length,
         )
-        return self.derived(kept)
+        return self.derived(part)
 
     def dependent_records(self) -> int | None:
         """Return the longest stretch of records without an independent step.
@@ -1122,16 +1122,18 @@ def fit_by_context(
     [[0.33, 0.67], [1.0, 0.0]]
     """
     read, about = encode(sequences, states), encode(context)
-    codes, known, places, labels = read.codes, read.states, about.codes, about.states
+    codes, state_labels, places, labels = read.codes, read.states, about.codes, about.states
     ends, public_ends = np.diff(read.series) != 0, np.diff(about.series) != 0
     if len(codes) != len(places) or not np.array_equal(ends, public_ends):
         raise InvalidInput(
             "records and contexts must be of the same lengths, sequence by sequence; found "
             f"{len(codes)} and {len(places)} entries, or sequences that end elsewhere"
         )
-    if len(known) < 2:
-        raise InvalidModel(f"a chain needs records of at least two states, found {len(known)}")
-    weight, size = check_prior(prior), len(known)
+    if len(state_labels) < 2:
+        raise InvalidModel(
+            f"a chain needs records of at least two states, found {len(state_labels)}"
+        )
+    weight, size = check_prior(prior), len(state_labels)
     # a step belongs to the context of the record that it leaves
     there = (codes[:-1] != MISSING) & (codes[1:] != MISSING) & (places[:-1] != MISSING)
     there &= read.series[:-1] == read.series[1:]  # no step leads from one series to the next
@@ -1142,7 +1144,7 @@ def fit_by_context(
     for label, count in zip(labels, table, strict=True):
         totals = (count + weight).sum(axis=1, keepdims=True)
         if not (totals > 0).all():
-            state = known[int(np.flatnonzero(totals[:, 0] <= 0)[0])]
+            state = state_labels[int(np.flatnonzero(totals[:, 0] <= 0)[0])]
             raise InvalidModel(
                 f"no step leaves state {state!r} at {name} {label!r}: the context has no row for "
                 "it; pass a prior (pseudo-counts, such as prior=0.5), or join contexts"
@@ -1150,7 +1152,7 @@ def fit_by_context(
         count.setflags(write=False)
         matrices[label], counts[label] = freeze((count + weight) / totals), count
     warn_fitted(public, stacklevel=3)
-    named = state_names(known, size)
+    named = state_names(state_labels, size)
     return FittedContexts(matrices, counts, named, name, public, read.described)
 
 

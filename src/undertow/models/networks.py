@@ -75,7 +75,7 @@ def eliminate(
     >>> eliminate([(law, (0,)), (kernel, (0, 1))], keep=[1], sizes={0: 2, 1: 2})
     array([0.55, 0.45])
     """
-    kept = set(keep)
+    variables = set(keep)
     live = dict(enumerate(factors))
     places: dict[int, set[int]] = {}
     for name, (_, scope) in live.items():
@@ -84,7 +84,7 @@ def eliminate(
     queue = [
         (_cost(variable, live, names, sizes), variable)
         for variable, names in places.items()
-        if variable not in kept
+        if variable not in variables
     ]
     heapq.heapify(queue)
     fresh = len(live)
@@ -105,7 +105,7 @@ def eliminate(
         live[fresh] = (table, rest)
         for axis in rest:
             places[axis] = (places[axis] - names) | {fresh}
-            if axis not in kept:
+            if axis not in variables:
                 heapq.heappush(queue, (_cost(axis, live, places[axis], sizes), axis))
         fresh += 1
     _check(tuple(keep), sizes, limit)
@@ -587,13 +587,13 @@ def _tables(
     order: tuple[Node, ...], parents: tuple[tuple[int, ...], ...], cpds: Mapping[Node, Any]
 ) -> tuple[Array, ...]:
     """Return the checked tables; the same array given to many nodes is checked once."""
-    known: dict[int, Array] = {}
+    checked: dict[int, Array] = {}
     tables: list[Array] = []
     for node, above in zip(order, parents, strict=True):
         given = cpds[node]
-        table = known.get(id(given))
+        table = checked.get(id(given))
         if table is None:
-            table = known[id(given)] = _table(given, node)
+            table = checked[id(given)] = _table(given, node)
         shape = tuple(tables[parent].shape[-1] for parent in above)
         if table.shape[:-1] != shape:
             raise InvalidModel(

@@ -81,29 +81,29 @@ def check_sexes(
     >>> check_sexes({"kim": ("bob", None)}, {"bob": 1, "kim": 0}, {"kim", "bob"})
     {'bob': 'male'}
     """
-    given: dict[Node, str] = {}
+    sex_of: dict[Node, str] = {}
     for person, code in sexes.items():
         if person not in everyone:
             raise InvalidModel(f"the sex of {person!r} is given, who is not in the pedigree")
         sex = _SEXES.get(str(code).strip().lower())
         if sex is not None:
-            given[person] = sex
+            sex_of[person] = sex
     roles: dict[Node, str] = {}
     for child, (father, mother) in parents.items():
         for parent, role in ((father, _MALE), (mother, _FEMALE)):
             if parent is None:
                 continue
             name = "father" if role == _MALE else "mother"
-            if given.get(parent, role) != role:
+            if sex_of.get(parent, role) != role:
                 raise InvalidModel(
-                    f"person {parent!r} is the {name} of {child!r} and {given[parent]}; correct "
+                    f"person {parent!r} is the {name} of {child!r} and {sex_of[parent]}; correct "
                     "the sex or the parents"
                 )
             if roles.setdefault(parent, role) != role:
                 raise InvalidModel(
                     f"person {parent!r} is the father of one person and the mother of another"
                 )
-    return given
+    return sex_of
 
 
 def check_descent(parents: Mapping[Node, tuple[Node | None, Node | None]]) -> None:
@@ -587,7 +587,7 @@ def read_pedigree(
         raise InvalidInput(f"the pedigree file {Path(path).name} names nobody")
     persons = [person for _, _, person, *_ in rows]
     unique = len(set(persons)) == len(persons)
-    seen: dict[tuple[str, str], int] = {}
+    line_of: dict[tuple[str, str], int] = {}
 
     def name(family: str, person: str) -> str:
         return person if unique else f"{family}/{person}"
@@ -596,12 +596,12 @@ def read_pedigree(
     parents: dict[Node, tuple[str | None, str | None]] = {}
     sexes: dict[Node, str] = {}
     for line, family, person, father, mother, sex in rows:
-        if (family, person) in seen:
+        if (family, person) in line_of:
             raise InvalidModel(
                 f"line {line}: person {person!r} of family {family!r} is listed twice, first in "
-                f"line {seen[family, person]}; list everyone once"
+                f"line {line_of[family, person]}; list everyone once"
             )
-        seen[family, person] = line
+        line_of[family, person] = line
         child = name(family, person)
         people.append(child)
         sexes[child] = sex

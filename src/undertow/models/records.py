@@ -1,9 +1,8 @@
 """The description of a model's records: their step, their states, their series and their context.
 
-A model is about one kind of record: five-minute steps are not half hours, and ``steps > 0`` is not
-``steps > 100``. `undertow.fit` writes the description, a model written by hand may state it, and
-whatever reads data compares it with the records at hand before anything is spent. What was never
-stated is None, and the promise says so.
+`undertow.fit` writes the description, a model written by hand may state it, and readers of data
+compare it with their records before a budget is spent. None stands for what is not stated, and the
+promise says so.
 """
 
 import re
@@ -467,9 +466,9 @@ def check_origin(origin: Any) -> Origin:
     >>> check_origin("public")
     'public'
     """
-    for known in get_args(Origin):
-        if isinstance(origin, str) and origin == known:
-            return known  # type: ignore[no-any-return]
+    for origin_name in get_args(Origin):
+        if isinstance(origin, str) and origin == origin_name:
+            return origin_name  # type: ignore[no-any-return]
     raise InvalidModel(
         f"the origin of a model is {', '.join(map(repr, get_args(Origin)))}; found another"
     )

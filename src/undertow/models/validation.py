@@ -170,11 +170,11 @@ def fields(
     for key in needed:
         if key not in description:
             raise InvalidModel(f"{what} needs {key!r}; none was found")
-    known = (*needed, *more)
+    allowed = (*needed, *more)
     for key in description:
-        if key not in known:
+        if key not in allowed:
             raise InvalidModel(
-                f"{what} has no field {str(key)[:40]!r}; its fields are {', '.join(known)}"
+                f"{what} has no field {str(key)[:40]!r}; its fields are {', '.join(allowed)}"
             )
     return description
 

@@ -18,7 +18,7 @@ from undertow.bounds.memory.envelopes import regime_guide
 from undertow.bounds.memory.two_states import pattern_guide
 from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
-from undertow.errors import EffortSpent, EffortWarning, NotSupported
+from undertow.errors import EffortSpent, EffortWarning, InvalidInput, NotSupported
 from undertow.mechanisms import PureDP
 from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
@@ -203,8 +203,8 @@ def dp_budget(
     >>> round(budget.epsilon, 8), round(budget.delta * 1e7, 8), round(budget.sigma, 4)
     (0.25032579, 1.65539669, 16.9133)
     """
-    if isinstance(model, Model):  # else refused below
-        admit(model, accept, lambda: level_trial(model, limit, against, delta, secret))
+    _check_model(model)
+    admit(model, accept, lambda: level_trial(model, limit, against, delta, secret))
     return budget_for(model, limit, against, secret, delta=delta, effort=effort)
 
 
@@ -230,11 +230,10 @@ def budget_for(
     >>> round(budget_for(Groups(2), limit=1.0), 6)
     0.5
     """
+    _check_model(model)
     limit, against = check_epsilon(limit, "limit"), check_against(against)
     delta, hidden = check_delta(delta), whole_secret(secret)
-    if isinstance(model, Model):  # else the leakage refuses it
-        model = stands_for(model)
-
+    model = stands_for(model)
     unfinished, alone = False, not progress.granted()
 
     def measure(level: float) -> Leakage:
@@ -265,6 +264,15 @@ def budget_for(
         largest_parameter(curve, level, small) for curve in (ConcentratedCurve, GaussianCurve)
     )
     return Budget(level, small, rho, mu)
+
+
+def _check_model(model: object) -> None:
+    """Refuse what is no model."""
+    if not isinstance(model, Model):
+        raise InvalidInput(
+            "the first argument must be a model such as MarkovChain(...), found "
+            f"{type(model).__name__}"
+        )
 
 
 def level_trial(
@@ -430,7 +438,7 @@ def _focused(guide: Guide, level: float, limit: float, precision: float) -> floa
 
 def _mixed(model: AnyModel) -> bool:
     """Return whether chains with brackets are among several models, which are wider."""
-    members = model.members() if hasattr(model, "members") else []  # else refused when measured
+    members = model.members()
     kinds = {"second-order-chain", "hidden-chain"}
     return len(members) > 1 and any(each.kind in kinds for each in members)
 

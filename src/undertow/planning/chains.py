@@ -71,7 +71,8 @@ from undertow.secrets import Secret
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
     "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP", "by_distance", "by_level", "by_quilts", "by_rate",
-    "distance_leakage", "quilt_effort", "quilt_leakage", "withstood", "worst_of_level",
+    "distance_leakage", "quilt_effort", "quilt_leakage", "wasserstein_effort", "withstood",
+    "worst_of_level",
 ]  # fmt: skip
 
 
@@ -516,22 +517,76 @@ def prove_published(question: Question, noise: Scaled) -> Leakage:
     return leakage(noise, question.model, question.against)
 
 
-def quilt_effort(model: AnyModel) -> float:
+def quilt_effort(question: Question) -> float:
     """Return how long a search for quilts takes, in units of some 30 microseconds.
 
     Quilts are as wide as dependence reaches, 1 / gap with the gap of the transition matrix; all
     widths on both sides are tried, and each position where the law of a record changes.
     """
     work = 0.0
-    for chain in chains_of(model):
+    for chain in chains_of(question.model):
         if not chain.homogeneous:
             work += 150.0 * (chain.length or math.inf)
             continue
-        second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
-        width = 1 / max(1 - float(second), 1e-9)
+        width = _width(chain)
         positions = 1.0 if isinstance(chain.start, str) else 50 * width
         work += chain.size / 2 * width**2 * positions
     return work
+
+
+_MICROSECOND = 1 / 30
+_DIRECT, _SHALLOW, _DEEPEST = 128, 16, 512
+"""Records up to which a Wasserstein distance looks at every window, and the cuts of longer ones."""
+
+_NEVER = 1e6
+"""Records after which a chain counts as one that does not forget."""
+
+
+def wasserstein_effort(question: Question) -> float:
+    """Return the effort of a Wasserstein distance of a count.
+
+    Short series compare every record and pair of values, O(n^2 k^2). Long ones are cut where the
+    chain has forgotten, and match all pairs of states there.
+
+    >>> from undertow.planning.questions import check_question
+    >>> quick = MarkovChain([[.882, .118], [.305, .695]], length=15264)
+    >>> slow = MarkovChain([[.98, .02], [.02, .98]])
+    >>> [wasserstein_effort(check_question(Count(1), c, 1.0, "any")) > 1e5 for c in (quick, slow)]
+    [False, True]
+    """
+    if question.query.kind != "count":
+        return 0.0  # all series are enumerated where these are few, and refused otherwise
+    return sum(_distance_effort(chain, question) for chain in chains_of(question.model))
+
+
+def _distance_effort(chain: MarkovChain, question: Question) -> float:
+    """Return the effort of a Wasserstein distance of a count on one chain."""
+    pairs = chain.size * (chain.size - 1) / 2
+    records, length = question.secret.targets, chain.length
+    if length is not None and length <= _DIRECT:
+        targets = length if records is None else len(records)
+        return targets * pairs * (200 + 6 * length) * _MICROSECOND
+    if not chain.homogeneous:
+        return 0.0  # refused
+    depth, needed = _SHALLOW, 8 * _width(chain)
+    while depth < min(needed, _DEEPEST):
+        depth *= 2
+    labels = chain.size**2
+    sides = 4 * pairs * 200 * labels
+    if needed > 2 * _DEEPEST:  # windows in boxes; a chain that never forgets is refused
+        windows = 0.0 if needed > _NEVER else (1.5e6 if length is None else 2e5) * labels
+        return (sides + windows) * _MICROSECOND
+    # windows of a series of any length have any number of records on either side; most are
+    # dismissed by what is known of their sides
+    rooms = 0.3 * depth**2 if length is None else 2.0 * depth * min(pairs, 2)
+    windows = rooms * (16 * depth + 60 * labels)
+    return (sides + windows) * _MICROSECOND
+
+
+def _width(chain: MarkovChain) -> float:
+    """Return how many records a chain takes to forget, 1 / gap."""
+    second = sorted(abs(np.linalg.eigvals(chain.transition)))[-2]
+    return 1 / max(1 - float(second), 1e-9)
 
 
 EXACT = noise_solver(solve_exact, prove_exact)

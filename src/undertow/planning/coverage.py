@@ -1,9 +1,8 @@
 """Which proof covers a release: the plan's own, or another that its noise allows.
 
-A proof is about data of some shape. Whole series with one answer are what `exact` proofs are
-about; a count of a window is not post-processing of the count of the whole series, an attacker
-may know records outside the window, and several groups of one series are several answers. What
-all algorithms of a DP level leak on the series of the model covers all of these.
+`exact` proofs are about one answer on whole series. A count of a window, whose attacker may know
+records outside it, and several groups of one series are covered by the leakage of all algorithms
+of the DP level.
 """
 
 import math

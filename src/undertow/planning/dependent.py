@@ -1,9 +1,8 @@
 """The dependent perturbation mechanism, used only where a leakage confirms it.
 
-[liu2016] adds up what every other record gives away about the target, pair by pair, and calls the
-sum a sensitivity. Pairs do not tell all, so here the sum proposes a scale and the leakage of that
-noise decides. Where it does not confirm the guarantee, the noise is that of the paper's baseline,
-which treats all dependent records as one, and the plan says why.
+[liu2016] adds up the dependence of the target on every other record, pair by pair, and calls the
+sum a sensitivity. Here the sum proposes a scale, and the leakage of that noise decides; else the
+noise is that of the paper's baseline, which treats all dependent records as one.
 """
 
 from dataclasses import replace

@@ -693,8 +693,15 @@ def refine_same(sides: Pair, curves: tuple[SideCurve, SideCurve], limit: float) 
     return None if rest is None else (redaction, rest)
 
 
-MANY = 40
-"""Most values shown at times for which a local search is worth its time."""
+DEPTH, MANY = 6, 40
+"""Records next to what is always shown in which a pattern shows values at times, and most values
+shown at times for which a local search is worth its time."""
+
+TRIES = ((3, 100, MANY), (4, 12, 24), (6, 4, 12), (10**9, 0, 0))
+"""Up to how many states, how many patterns are tried, with how many values shown at times."""
+
+SHARES = (0.5, 0.25, 0.75)
+"""Shares of the limit that the left side of a target may take."""
 
 PROGRAMS, TOUCH = 20, 1e-11
 """Rounds of a program, and the violation of a constraint at which the next one takes it in."""
@@ -933,6 +940,121 @@ How = Literal["relaxed", "constant", "individual"]
 FLAT = 1e-14
 """Log-ratio below which a record counts as saying nothing in the search for windows."""
 
+
+def likely_patterns(
+    chain: MarkovChain,
+    targets: tuple[int, ...],
+    against: Against,
+    limit: float,
+    windows: list[Bools],
+) -> Iterator[Pattern]:
+    """Yield patterns around given windows, and around the first of them a little wider.
+
+    Whatever is offered fits limit as long as nothing is shown at times too often: values that
+    do not fit are taken back, the most telling first, or each side keeps to its share. Only the
+    outermost values are kept.
+    """
+    length, size = len(windows[0]), chain.size
+    losses = [_alone(chain, target, against, length) for target in targets]
+    possible = chain.marginals(length) > 0  # (records, states)
+    possible[list(targets)] = False
+    offers = [(erased, possible.copy()) for erased in (*_wider(windows[0]), *windows[1:])]
+    for share in SHARES:
+        fits = possible.copy()
+        for target, loss in zip(targets, losses, strict=True):
+            # (records, states): over the pairs of target values
+            top = loss.max(axis=2, initial=0.0)
+            fits[:target] &= top[:target] <= share * limit
+            fits[target + 1 :] &= top[target + 1 :] <= (1 - share) * limit
+        shown = np.asarray((fits | ~possible).all(axis=1))
+        shown[list(targets)] = False
+        offers += [(erased, fits) for erased in list(_wider(~shown))[:4]]
+    looks, most = next((looks, most) for states, looks, most in TRIES if size <= states)
+    for erased, values in offers[:looks]:
+        offered = values & erased[:, None]  # (records, states)
+        depth = _depths(erased)  # (records)
+        offered[depth > DEPTH] = False
+        if not _take_back(offered, erased, targets, losses, limit):
+            continue
+        for nearest in range(DEPTH, 0, -1):
+            if offered.sum() > most:
+                offered[depth > nearest] = False
+        if 0 < offered.sum() <= most:
+            fixed = np.where(erased[:, None], np.ones((length, size)), 0.0)
+            start = np.full(int(offered.sum()), 0.05)
+            yield Pattern(chain, targets, against, fixed, offered, start)
+
+
+def _depths(erased: Bools) -> Ints:
+    """Return how far each record is from the next one that is always shown."""
+    far, places = len(erased), np.arange(len(erased))
+    # from the last one shown to the left
+    before = places - np.maximum.accumulate(np.where(erased, -far, places))
+    # from the next to the right
+    after = np.minimum.accumulate(np.where(erased, 2 * far, places)[::-1])[::-1] - places
+    return np.minimum(far, np.minimum(before, after))
+
+
+def _wider(inside: Bools) -> Iterator[Bools]:
+    """Yield windows, and windows wider by one or two records to the left, the right, or both."""
+    for left, right in ((0, 0), (1, 0), (0, 1), (1, 1), (2, 0), (0, 2)):
+        wider = inside.copy()
+        for shift in range(1, left + 1):
+            wider[:-shift] |= inside[shift:]
+        for shift in range(1, right + 1):
+            wider[shift:] |= inside[:-shift]
+        yield wider
+
+
+def _take_back(
+    offered: Bools, erased: Bools, targets: tuple[int, ...], losses: list[Array], limit: float
+) -> bool:
+    """Withdraw offers until the rest fits limit; return whether it does."""
+    shown = np.flatnonzero(~erased)
+    spans = []
+    for target in targets:
+        below, above = shown[shown < target], shown[shown > target]
+        low = int(below[-1]) if below.size else 0
+        high = int(above[0]) if above.size else len(erased) - 1
+        spans.append((slice(low, target), slice(target + 1, high + 1)))
+    while True:
+        open_ = offered | ~erased[:, None]  # (records, states)
+        worst = (limit, -1, -1)
+        for number, loss in enumerate(losses):
+            if not loss.shape[2]:  # the target is certain
+                continue
+            tops = [
+                np.where(open_[span][..., None], loss[span], 0.0).max(axis=(0, 1), initial=0.0)
+                for span in spans[number]
+            ]
+            pair = int((tops[0] + tops[1]).argmax())
+            worst = max(worst, (float(tops[0][pair] + tops[1][pair]), number, pair))
+        if worst[1] < 0:
+            return True
+        _, number, pair = worst
+        loss = np.where(offered, losses[number][..., pair], -1.0)  # (records, states)
+        near = np.zeros(len(erased), dtype=bool)
+        for span in spans[number]:
+            near[span] = True
+        loss[~near] = -1.0
+        record, state = np.unravel_index(int(loss.argmax()), loss.shape)
+        if loss[record, state] <= 0:
+            return False
+        offered[record, state] = False
+
+
+def _alone(chain: MarkovChain, target: int, against: Against, length: int) -> Array:
+    """Return the loss of showing each value of each record alone, by pair of target values."""
+    reach = None if against == "any" else 0
+    left, right = (
+        # (distances, states, pairs)
+        lone_losses(chain, target, side, length, against, reach)[0].transpose(0, 2, 1)
+        for side in (False, True)
+    )
+    # (records, states, pairs)
+    return np.concatenate([left[::-1], np.zeros((1, *left.shape[1:])), right])
+
+
 ZOOMS, CELL_ENDS = 7, 257
 """Rounds and points of the search for a constant probability: each round narrows it 256-fold."""
 
@@ -1032,24 +1154,35 @@ def window_table(task: ErasureTask) -> Array:
     knows only two splits of the budget.) For several the windows of each are joined, and then
     records are shown again as long as every leakage allows it.
     """
+    table = np.zeros((task.length, task.chains[0].size))
+    table[window_choices(task)[0]] = 1.0
+    return table
+
+
+def window_choices(task: ErasureTask, more: int = 0) -> list[Bools]:
+    """Return which records the best windows erase, and up to ``more`` that erase little more."""
     costs = {
         target: [_window_costs(chain, task, target) for chain in task.chains]
         for target in task.targets
     }
-    erased: Bools = np.zeros(task.length, dtype=np.bool_)
-    erased[list(task.protect)] = True
-    for target, windows in costs.items():
-        left, right = _narrowest(windows, task.limit)
-        erased[target - left : target + right + 1] = True
-    if len(costs) > 1:
+    ranked = {target: _narrowest(windows, task.limit) for target, windows in costs.items()}
+    several = len(costs) > 1
+    choices: list[Bools] = []
+    for place in range(1 if several else 1 + more):
+        erased: Bools = np.zeros(task.length, dtype=np.bool_)
+        erased[list(task.protect)] = True
+        for target, windows in ranked.items():
+            if place < len(windows):
+                left, right = windows[place]
+                erased[target - left : target + right + 1] = True
+                choices.append(erased)
+    if several:
         _shrink(erased, task, costs)
-    table = np.zeros((task.length, task.chains[0].size))
-    table[erased] = 1.0
-    return table
+    return choices
 
 
-def _narrowest(costs: Costs, limit: float) -> tuple[int, int]:
-    """Return the widths left and right of the least sum; of equals, those that leak least."""
+def _narrowest(costs: Costs, limit: float) -> list[tuple[int, int]]:
+    """Return widths left and right, the least sum first; of equals, those that leak least."""
     rooms = len(costs[0][0]) - 1, len(costs[0][1]) - 1
     candidates = [(sum(rooms), 0.0, *rooms)]
     right = rooms[1]
@@ -1060,8 +1193,7 @@ def _narrowest(costs: Costs, limit: float) -> tuple[int, int]:
         while right and (less := _loss(costs, left, right - 1)) <= limit:
             right, cost = right - 1, less
         candidates.append((left + right, cost, left, right))
-    _, _, left, right = min(candidates)
-    return left, right
+    return [(left, right) for _, _, left, right in sorted(candidates)]
 
 
 def _shrink(erased: Bools, task: ErasureTask, costs: dict[int, Costs]) -> None:
@@ -1247,6 +1379,9 @@ tried in turn until the proof succeeds."""
 SILENT = 1e-18
 """Log-ratio, up to a factor, below which a record says nothing."""
 
+CHOICES = 6
+"""Windows besides the best around which a local search looks."""
+
 NEAR = 1e-9
 """By how much the leakage of an optimum may exceed limit, relative to max(1, limit), to count
 as rounding, which a margin makes good."""
@@ -1361,7 +1496,7 @@ def _measures(task: ErasureTask, proposal: Proposal) -> Iterator[tuple[str, floa
 
 
 def _optimal(task: ErasureTask) -> Proposal:
-    """Return the erasures that show most, or the best of the search."""
+    """Return the erasures that show most, or the best of a local search."""
     chain = task.chain("optimal")
     if task.against == "informed":
         note = "whoever knows the neighbours of a record learns nothing from a redaction"
@@ -1377,7 +1512,11 @@ def _optimal(task: ErasureTask) -> Proposal:
         )  # fmt: skip
     if len(task.protect) == 1 and has_recursion(chain):
         return _nearby(task, chain, task.protect[0])
-    return Proposal(window_table(task), (FOUND,))
+    best = window_table(task)
+    windows = window_choices(task, CHOICES)
+    for pattern in likely_patterns(chain, task.protect, task.against, task.limit, windows):
+        best = _better(task, chain, best, pattern)
+    return Proposal(best, (FOUND,))
 
 
 def _nearby(task: ErasureTask, chain: MarkovChain, target: int) -> Proposal:

@@ -27,7 +27,7 @@ from undertow.models.sets import ModelSet
 from undertow.numerics import Array
 from undertow.planning.budget import aim
 from undertow.planning.calibrate import solve
-from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Solver
+from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Solver, chains_of
 
 __all__ = [
     "LARGE",
@@ -36,6 +36,7 @@ __all__ = [
     "Loss",
     "Table",
     "least_table",
+    "optimal_effort",
     "solve_optimal",
 ]
 
@@ -478,8 +479,27 @@ def prove_optimal(question: Question, noise: TabulatedNoise) -> Leakage:
         ]
     except NotSupported as reason:
         raise MethodRefused(str(reason)) from reason
-    note = getattr(question.model, "note", None)
-    return worst(bounds, note) if isinstance(question.model, ModelSet) else bounds[0]
+    model = question.model
+    return worst(bounds, model.note) if isinstance(model, ModelSet) else bounds[0]
+
+
+def optimal_effort(question: Question) -> float:
+    """Return the least effort that the program of the least noise takes on a chain.
+
+    Every round multiplies the laws of all windows by the table of the noise: pairs x counts x
+    answers, with no fewer windows than those of eight records a side, and a table of 16 scales.
+    """
+    if question.query.kind != "count" or question.against == "ignorant":
+        return 0.0
+    reach, most = 8, 0.0
+    for chain in chains_of(question.model):
+        if chain.length is not None:
+            reach = min(reach, chain.length - 1)
+        options = reach * (chain.size + 1) + 1
+        counts = 2 * reach + 2
+        answers = 32 / question.limit + counts
+        most += options**2 * chain.size * (chain.size - 1) * counts * answers
+    return most / 3000
 
 
 OPTIMAL = Solver(solve_optimal, prove_optimal)

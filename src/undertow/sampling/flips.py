@@ -1,9 +1,8 @@
 """Flips, erasures and noise chains with exactly the planned probabilities, many records at once.
 
-Every record has a uniform 64-bit number U, of which only the first byte is drawn unless it leaves
-the output open; then the other seven follow. An output has the numbers from its threshold of the
-row up to the next one, so its probability is a whole multiple of 2^-64, exactly the planned one.
-The rule is spelled out for other languages in docs/vectors/README.md.
+Every record has a uniform 64-bit number; its first byte is drawn, and the other seven only if it
+leaves the output open. An output has the numbers between two thresholds of its row, so its
+probability is a multiple of 2^-64. docs/vectors/README.md has the rule for other languages.
 """
 
 from collections.abc import Iterable, Sequence

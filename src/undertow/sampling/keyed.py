@@ -1,10 +1,8 @@
-"""Flips, erasures and noise chains whose bits have addresses: one secret key, a series, a place.
+"""Flips, erasures and noise chains with addressed bits: one secret key, a series, a place.
 
-The output of a record depends on the key, the label of its series, its place in the series and its
-state, and on nothing else. So it is the same however records are cut into pieces, in whatever
-order and on whichever machine they are handled, and however often: a task that is repeated gives
-no second draw. Thresholds and rule are those of `undertow.sampling.flips`; the addresses are
-spelled out for other languages in docs/vectors/README.md.
+An output depends on the key, the label of its series, its place and its state only, so it is the
+same for any pieces, order, machine or repetition. Thresholds as in `undertow.sampling.flips`;
+docs/vectors/README.md has the addresses for other languages.
 """
 
 import os

@@ -1,12 +1,8 @@
 """Exact Gaussian noise in whole numbers, on the operating system's random bits.
 
-Two kinds. *Rounded normal*: a normal variable rounded to the nearest whole number, which is
-post-processing of a continuous answer, so whatever is true of Gaussian noise (GDP) is true of it.
-*Discrete Gaussian*: Pr[z] ~ exp(-z^2 / 2 sigma^2), whose own curve is another one.
-
-A real number is known by as many bits as a decision needs: every comparison is made on intervals
-of whole numbers, and where they overlap more bits are drawn. So there is no rounding in the noise,
-no floating-point number, and no state between calls.
+*Rounded normal*: a normal variable rounded to the nearest whole number (post-processing, so GDP
+holds). *Discrete Gaussian*: Pr[z] ~ exp(-z^2 / 2 sigma^2). Real numbers are drawn bit by bit and
+compared as intervals of whole numbers, so there is no rounding and no state between calls.
 """
 
 import os

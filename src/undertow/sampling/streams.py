@@ -1,8 +1,7 @@
-"""Random bytes in bulk: a cipher keyed by the operating system, or, for experiments, a seed.
+"""Random bytes in bulk: a cipher keyed by the operating system, or a seed for experiments.
 
-Randomising a series takes two streams of bytes. Every record takes one byte of ``first``; the few
-that it does not decide take seven bytes each of ``further``. Both are read strictly in order, so
-what comes out does not depend on the size of the pieces in which records are handled.
+Every record takes one byte of ``first``; those that it does not decide take seven bytes of
+``further``. Both are read in order, so outputs do not depend on the sizes of pieces.
 `undertow.sampling.keyed` has bytes by address instead, in any order.
 """
 

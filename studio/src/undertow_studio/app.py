@@ -55,7 +55,7 @@ async def _pending(request: Request, error: Exception) -> Response:
 
 
 async def _refused(request: Request, error: Exception) -> Response:
-    """Say why the work that a page needs was not done."""
+    """Show the refusal of the work that a page needs."""
     job = error.job  # type: ignore[attr-defined]
     status = 422 if job.status == "refused" else 500 if job.status == "failed" else 200
     again = request.url.path if job.status != "refused" else ""
@@ -83,7 +83,7 @@ async def _http(request: Request, error: Exception) -> Response:
 
 
 async def _failed(request: Request, error: Exception) -> Response:
-    """Say that something failed; its words may quote the data, so only its kind is told."""
+    """Show that a request failed, with the kind of the error only: its words may quote the data."""
     words = f"the studio failed in a way that it should not ({type(error).__name__})"
     return studio_of(request).page("refused", 500, reason=words, again="", path="")
 

@@ -13,25 +13,25 @@ __all__ = ["studio"]
 
 FileArgument = Annotated[
     Path | None,
-    typer.Argument(metavar="FILE", help="A table: .csv, .csv.gz or .parquet."),
+    typer.Argument(metavar="FILE", help="Table of records (.csv, .csv.gz or .parquet)."),
 ]
 
 
 @command
 def studio(
     data: FileArgument = None,
-    demo: bool = option(None, "Open a simulated week of activity.", False),
-    ledger: str | None = option("LEDGER", "The account that releases spend from: a file or URL"),
-    dataset: str | None = option("NAME", "... and the data set in it."),
+    demo: bool = option(None, "Simulated week of activity to begin with.", False),
+    ledger: str | None = option("LEDGER", "Ledger of releases: a file or a URL.", group="Ledger"),
+    dataset: str | None = option("NAME", "Data set in the ledger.", group="Ledger"),
     key: KeyOption = None,
-    port: int = option("N", "The port of this machine; 0 takes any that is free.", 0, min=0),
-    read_only: bool = option(None, "Plan and look, but release nothing.", False),
-    no_browser: bool = option(None, "Print the address, and open no browser.", False),
+    port: int = option("N", "Port of this machine (0: any free port).", 0, min=0),
+    read_only: bool = option(None, "Pages without releases.", False),
+    no_browser: bool = option(None, "Address printed, no browser opened.", False),
 ) -> None:
-    """The whole path from data to a release as pages, for the person who would rather look.
+    """Serve local pages from a table to a release.
 
-    Serves pages to the browser of this machine, and to nobody else. The address that is printed
-    is good for one browser. Without a ledger nothing is released but simulated records.
+    Only the browser of this machine is served, and the printed address is valid for one browser.
+    Without a ledger only simulated records are released.
 
     \b
     Examples:

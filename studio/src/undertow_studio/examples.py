@@ -43,7 +43,7 @@ class Example:
     every: str = ""
 
     def source(self, folder: Folder) -> PrivateTable:
-        """Return its simulated records as a table; nobody's, and the same on every machine."""
+        """Return its simulated records as a table, the same on every machine."""
         return folder.write(self.file, self.records(random.Random(_SEED)), simulated=True)
 
 

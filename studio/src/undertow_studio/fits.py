@@ -141,7 +141,7 @@ class CheckOutcome:
 
 @dataclass(frozen=True, slots=True)
 class Persons:
-    """Persons whose own chain would need more noise than the one chain for all; no one is named.
+    """Persons whose own chain needs more noise than the one chain for all, without names.
 
     ``median`` and ``worst`` are the DP levels that their own chains allow for the ``limit``,
     ``pooled`` is that of the chain for all, and ``leaks`` what the latter leaks in the worst case.

@@ -68,7 +68,7 @@ class Job:
                 self._worker.kill()
 
     def run(self, worker: "_Worker") -> None:
-        """Have a worker do it, and take what it says until the end."""
+        """Run the call in a worker, and receive its messages until the end."""
         with self._lock:
             if self.ended:
                 return
@@ -130,14 +130,14 @@ class Jobs:
             return self._jobs.get(job)
 
     def known(self, key: Hashable) -> Job | None:
-        """Return the work with that key, if somebody has asked for it."""
+        """Return the work with that key, None if it was never begun."""
         with self._lock:
             return self._jobs.get(self._keys.get(key, ""))
 
     def ask(
         self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False
     ) -> Job:
-        """Return the work with that key, begun now unless somebody has asked for it before.
+        """Return the work with that key, begun now unless it was begun before.
 
         ``call`` is a function of a module, ``arguments`` can be sent to another process. What was
         cancelled, or has failed, is begun again.
@@ -157,7 +157,7 @@ class Jobs:
         return job
 
     def forget(self, key: Hashable) -> None:
-        """Let the work with that key be begun again."""
+        """Forget the work with that key, so that it can be begun again."""
         with self._lock:
             self._keys.pop(key, None)
 
@@ -241,7 +241,7 @@ def work(wire: Connection) -> None:
 
 
 def _end_with_the_studio() -> None:
-    """End this process when the studio is gone, killed ones included: nobody reads its answer.
+    """End this process when the studio has ended, also if it was killed.
 
     What a release has reserved by then is finished by the next run, as after any crash.
     """

@@ -31,7 +31,7 @@ KINDS: dict[str, tuple[str, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """A question as it was filled in: what, whose secret, against whom, and how much may leak.
+    """The question of a form: query, secret, adversary and limit on leakage.
 
     >>> question = Question("count", ("active",), limit=1.0, against="ignorant")
     >>> print(question.options())

@@ -195,7 +195,7 @@ class Studio:
     def need(
         self, key: Hashable, call: Callable[..., Any], *arguments: Any, later: bool = False
     ) -> Any:
-        """Return the result of work, which is begun if nobody has; else raise what it is at.
+        """Return the result of work, begun if necessary; raise `Pending` until it has ended.
 
         ``later`` says that it is a part of a page that can be read without it.
         """
@@ -208,12 +208,12 @@ class Studio:
         raise Pending(job)
 
     def done(self, key: Hashable) -> Any:
-        """Return the result of work that somebody has asked for and that has ended, else None."""
+        """Return the result of work that has ended, None if it was not begun or has not ended."""
         job = self.jobs.known(key)
         return None if job is None or job.status != "done" else job.result
 
     def fail(self, job: Job) -> None:
-        """Say why work was not done."""
+        """Raise the refusal of a job."""
         raise JobRefused(job)
 
     def fit(self, work: Work) -> "Fit | None":

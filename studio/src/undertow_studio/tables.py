@@ -43,7 +43,7 @@ __all__ = [
 class PrivateTable:
     """A table of private records: where it lies, and what it is called.
 
-    ``simulated`` records are nobody's: they come from a random number generator.
+    ``simulated`` records come from a random number generator.
     """
 
     path: Path
@@ -53,7 +53,7 @@ class PrivateTable:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """Which columns are whose record, when, and what it is; and what the states are called.
+    """The columns of a table: record, person and time; the rule for states and their names.
 
     >>> reading = Reading(value="steps", state="steps > 0", states=("idle", "active"))
     >>> print(reading.options("fit"))
@@ -105,7 +105,7 @@ class Reading:
 
 @contextmanager
 def naming(source: PrivateTable) -> Iterator[None]:
-    """Have refusals call a table by its name: where an uploaded one lies is nobody's business."""
+    """Replace the path of a table by its name in errors: the folder of uploads is not shown."""
     try:
         yield
     except UndertowError as error:
@@ -200,7 +200,7 @@ _LONGEST = 120
 
 
 class Folder:
-    """A folder of mode 0700 whose files have mode 0600; `remove` takes all of it away."""
+    """A folder of mode 0700 whose files have mode 0600; `remove` deletes it."""
 
     def __init__(self) -> None:
         # locked before it has the name by which it could be swept

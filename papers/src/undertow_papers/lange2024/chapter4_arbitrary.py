@@ -6,17 +6,18 @@ import math
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import (
-    accuracy,
+from undertow.accuracy import accuracy
+from undertow.numerics import Array
+from undertow.testing.enumeration import mechanism_leakage, pure_dp_leakage
+from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.definitions import (
     failure_floor,
+    free_lunch_law,
+    free_lunch_level,
     group_accuracy,
     half_range_failure,
     impossible_alpha,
 )
-from undertow.numerics import Array
-from undertow.testing.enumeration import mechanism_leakage, pure_dp_leakage
-from undertow_papers.charts import Chart, Panel, Trace
-from undertow_papers.definitions import free_lunch_law, free_lunch_level
 from undertow_papers.findings import Claim, Compared, Improved, Parts, WorstCase
 from undertow_papers.lange2024.common import KEY, grid, shown_values
 from undertow_papers.registry import Setting, result

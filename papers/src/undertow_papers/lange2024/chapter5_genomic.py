@@ -6,10 +6,10 @@ import math
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import failure_floor, impossible_alpha
 from undertow.models.pedigrees import MENDEL, hardy_weinberg
 from undertow.testing.enumeration import mechanism_leakage
 from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.definitions import failure_floor, impossible_alpha
 from undertow_papers.findings import Claim, Compared, Improved, Listing, Parts
 from undertow_papers.lange2024.common import KEY, grid, shown, shown_values
 from undertow_papers.registry import Setting, result

@@ -6,10 +6,10 @@ import math
 import numpy as np
 
 import undertow as ut
-from undertow.accuracy import largest_ratio
 from undertow.bounds.published import lange_constant, ratio_constant, zhao_constant
 from undertow.testing.enumeration import chain_joint
 from undertow_papers.charts import Chart, Panel, Trace
+from undertow_papers.definitions import largest_ratio
 from undertow_papers.findings import Claim, Compared, Improved, Parts
 from undertow_papers.lange2024.common import ACTIVITY, KEY, grid, shown_values
 from undertow_papers.registry import Setting, result

@@ -140,6 +140,7 @@ class _Differing(_Rows):
     """Steps or channels differ: a row for each target, read as far as any of them needs."""
 
     def solve(self) -> Solved:
+        """Return the worst attack over all targets."""
         length = self.observed.length or 2
         seen = supports(self.observed.chain, length)
         targets = np.arange(length) if self.wanted is None else self.wanted
@@ -232,7 +233,7 @@ class _Alike(_Rows):
         ]
 
     def _totals(self) -> tuple[Ints, Array, Array, int]:
-        """Return the targets, what each attack on them tells (N, O, D), upper ends, and records."""
+        """Return targets, losses of each attack on them (N, O, D), upper ends, and records."""
         observed, length = self.observed, self.observed.length
         self.given = not isinstance(observed.chain.start, str)
         self.tables = {-1: self._read(-1)}
@@ -391,12 +392,13 @@ class _Alike(_Rows):
         return np.asarray(result)
 
     def _masked(self, known: Array, targets: Ints, reach: Ints) -> Array:
-        result = np.full((len(targets), *known.shape[1:3]), -np.inf)
+        """Return the largest gain of each target over possible known values within its reach."""
+        gains = np.full((len(targets), *known.shape[1:3]), -np.inf)
         for row, (target, far) in enumerate(zip(targets, reach, strict=True)):
             # (t, 1, 1, V), nearest record first, like the distances of `known`
             back = self.seen[target - far : target][::-1][:, None, None]
-            result[row] = np.where(back, known[:far], -np.inf).max(axis=(0, 3), initial=-np.inf)
-        return result
+            gains[row] = np.where(back, known[:far], -np.inf).max(axis=(0, 3), initial=-np.inf)
+        return gains
 
     def _option(self, side: int, target: int, room: int, own: int, pair: int) -> Option:
         """Return the nearest option that attains the best gain of a side."""
@@ -511,6 +513,7 @@ def _leakage_of(
     names: Sequence[State],
     effort: int,
 ) -> Leakage:  # fmt: skip
+    """Return the certified leakage of observed records."""
     against = check_against(against)
     wanted = _wanted(observed, against, targets)
     check_count(effort, "effort", 0)
@@ -532,6 +535,7 @@ def _leakage_of(
 
 
 def _solve(observed: ObservedChain, against: Against, wanted: Ints | None, effort: int) -> Solved:
+    """Return the bracket of the worst attack on observed records."""
     if observed.size == 2:
         return join(observed, TwoStates(observed), against, wanted)
     reader = _reader(observed, against, effort)
@@ -576,7 +580,7 @@ def worst_attacks(
 
 
 def _ceiling(observed: ObservedChain, against: Against) -> float:
-    """Return what no algorithm of the channels' DP level exceeds."""
+    """Return the bound for all algorithms of the channels' DP level."""
     channels = observed.channels
     level = float(np.nanmax(log_ratio(channels[:, :, None], channels[:, None])))
     if math.isinf(level):
@@ -656,7 +660,7 @@ def _solve_informed(observed: ObservedChain, wanted: Ints | None) -> Solved:
 def _conclude(
     observed: ObservedChain, solved: Solved, against: Against, names: Sequence[State]
 ) -> Leakage:
-    """Replay the attack, round outwards, and name what it looks at."""
+    """Replay the attack, round outwards, and name the assumptions."""
     more = (SPENT,) if solved.unfinished else ()
     if solved.attack is None or solved.outputs is None:
         return _leakage(0.0, solved.upper, against, None).with_assumptions(more)
@@ -673,6 +677,7 @@ def _witness(
     observed: ObservedChain, attack: SeriesAttack, shown: dict[int, int], names: Sequence[State],
     against: Against,
 ) -> Witness:  # fmt: skip
+    """Return the attack on a series with its outputs."""
     known = attack.known()
     if against == "informed":
         known = complete(observed.chain, known, attack.target, attack.length)

@@ -34,7 +34,7 @@ __all__ = [
 ]
 
 
-TWINS = 64 * ROUNDOFF
+SAME = 64 * ROUNDOFF
 """Messages that differ by no more than this in every logarithm are one (charged to the upper)."""
 
 INSIDE = 1e-12
@@ -52,7 +52,7 @@ MOST = 1024
 APART = (1e-7, 1e-6, 1e-5, 1e-4, 1e-3, 3e-3, 1e-2, 3e-2, 1e-1)
 """Distances, in logarithms, at which messages are thinned out until few enough are left."""
 
-SPARED = 8
+KEPT_SHARE = 8
 """The share of the messages, one in so many, that stay where thinning out would cost most."""
 
 DEPTH, STRINGS = 12, 1024
@@ -136,7 +136,7 @@ class MessageHull:
         return len(self.points)
 
     def bare(self) -> "MessageHull":
-        """Return the messages without what only the next step needs."""
+        """Return the messages without the tables of the next step."""
         return replace(self, cover=None)
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
@@ -257,7 +257,7 @@ def _prune_positive(points: Array) -> tuple[Ints, float, Cover | None]:
     size = points.shape[1]
     if size == 1:
         return np.zeros(1, dtype=np.int64), 0.0, None
-    kept, delta = _without_twins(points)
+    kept, delta = _without_duplicates(points)
     if len(kept) <= size:
         return kept, delta, None
     scaled = _scaled(points)
@@ -294,7 +294,7 @@ def thin(points: Array, keep: Ints, most: int) -> tuple[Ints, float, None]:
     if cover is None:
         return keep[chosen], math.inf, None
     deltas = _deltas(scaled, flat, cover)
-    worst = np.argsort(-deltas, kind="stable")[: most // SPARED]
+    worst = np.argsort(-deltas, kind="stable")[: most // KEPT_SHARE]
     worst = worst[np.isfinite(deltas[worst])]  # those that the others stand for worst stay as well
     spared = np.unique(np.concatenate([cover.keep, cover.rest[worst]]))
     return spared, float(np.delete(deltas, worst).max(initial=0.0)), None
@@ -315,15 +315,15 @@ def _flattened(scaled: Array) -> Array:
     return np.asarray(flat / np.abs(flat).max(axis=0))
 
 
-def _without_twins(points: Array) -> tuple[Ints, float]:
-    """Return one of each group of equal messages, and how far its twins are away."""
+def _without_duplicates(points: Array) -> tuple[Ints, float]:
+    """Return one of each group of equal messages, and how far the others are away."""
     logs = np.log(points / points.sum(axis=1, keepdims=True))  # (p, k)
-    order = np.lexsort(np.round(logs / (4 * TWINS)).T)
+    order = np.lexsort(np.round(logs / (4 * SAME)).T)
     near = np.abs(np.diff(logs[order], axis=0)).max(axis=1, initial=0.0)
-    fresh = np.concatenate([[True], near > TWINS])
+    fresh = np.concatenate([[True], near > SAME])
     first = np.maximum.accumulate(np.where(fresh, np.arange(len(order)), 0))
     apart = np.abs(logs[order] - logs[order[first]]).max(axis=1)  # (p,)
-    if apart.max() > 4 * TWINS:  # a drifting row of near twins
+    if apart.max() > 4 * SAME:  # a drifting row of near duplicates
         return np.arange(len(points)), 0.0
     return np.sort(order[fresh]), float(apart.max()) + 4 * ROUNDOFF
 
@@ -467,7 +467,7 @@ class Bounded:
         return self.family.count
 
     def bare(self) -> "Bounded":
-        """Return the messages without what only the next step needs."""
+        """Return the messages without the tables of the next step."""
         return replace(self, family=self.family.bare())
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
@@ -605,7 +605,7 @@ class FewStates:
         return ratio.max(axis=2)[at][:, None], ratio.argmax(axis=2)[at][:, None]
 
     def laws(self, records: int) -> tuple[Array, Array]:
-        """Return what the laws of the first records say, (records, D), and errors (records,)."""
+        """Return the log-ratios of the first records' laws, (records, D), and errors (records,)."""
         chain = self.observed.chain
         law = log(chain.initial)
         values = np.empty((records, len(self.value)))
@@ -670,15 +670,15 @@ class FewStates:
             plain = _level(kernel @ plain)
             rows.append(self._rung(families, free, plain, step, size, rest[step - 1 : step]))
             if step == check and self.known:
-                if rest.size and self._drowned(rows[-1], rest[step - 1], side):
+                if rest.size and self._beyond_reach(rows[-1], rest[step - 1], side):
                     break
                 if rest[step - 1 : step].sum() <= TAIL / 16 and settled(_stacked(rows)):
                     break
                 check += max(4, check // 8)
         return _stacked(rows)
 
-    def _drowned(self, rung: Rung, rest: float, side: int) -> bool:
-        """Return whether what lies beyond is small beside what thinned out hulls cost already."""
+    def _beyond_reach(self, rung: Rung, rest: float, side: int) -> bool:
+        """Return whether the bound on the rest is small beside the cost of thinned hulls."""
         given = side < 0 and not isinstance(self.observed.chain.start, str)
         if given or self.strides is not None or not np.isfinite(rung.free_upper).all():
             return False

@@ -245,7 +245,7 @@ def _levels(side: ErasedSide) -> Array:
 
 
 def shown_levels(side: ErasedSide, against: Against) -> tuple[Array, Array, Array]:
-    """Return what is taken off the ratios of erased prefixes, for a search over erasures.
+    """Return the levels taken off the ratios of erased prefixes, for a search over erasures.
 
     For a shown record (T, pairs, k) the least over nothing known and, against any, whatever may
     be known beyond; for an erased prefix up to a known record (T, pairs, k); for erasures to the
@@ -402,7 +402,7 @@ FAINT = 1e-250
 def redaction_leakage(
     mechanism: Redaction, chain: MarkovChain, against: Against = "any"
 ) -> Leakage:
-    """Return what a redacted series reveals about its protected records, as a certified interval.
+    """Compute the leakage of a redacted series about its protected records, as an interval.
 
     For a target i, values x and x', known records K: the largest ln Pr[z | x, x_K] / Pr[z | x',
     x_K] over outputs z, each record of which is its value or erased (Definition 1 of
@@ -450,7 +450,7 @@ def redaction_leakage(
 def _target_loss(
     mechanism: Redaction, chain: MarkovChain, against: Against, target: int
 ) -> tuple[float, float, Witness | None]:
-    """Return both ends of the loss about one record, and what attains it."""
+    """Return both ends of the loss about one record, and its attack."""
     law = chain.law(target)
     possible = supports(chain, target + 1, target)[0]
     if (law[possible] < FAINT).any():
@@ -599,7 +599,7 @@ def influences(chain: MarkovChain, target: int, length: int) -> Array:
 
 
 def regions(chain: MarkovChain, target: int, epsilon: float, length: int | None = None) -> Regions:
-    """Return the regions S, M, L around a target: which records may show what at a budget.
+    """Return the regions S, M, L around a target: the records by what they may show at a budget.
 
     Small: every value has a pointwise influence of at most epsilon. Medium: some values have.
     Large: none, and the target itself (in the paper by intention; its formula leaves it out).
@@ -760,6 +760,7 @@ def least_distance(alpha: float, beta: float, epsilon: float) -> int:
 
 
 def _length(chain: MarkovChain, length: int | None) -> int:
+    """Return the number of records, stated or of the chain."""
     records = chain.length if length is None else check_count(length, "length", 1)
     if records is None:
         raise InvalidInput("the chain has no length; say how many records: length=100")

@@ -305,7 +305,7 @@ class Reader(Protocol):
         """Yield the gains of some targets, distance by distance."""
 
     def laws(self, records: int) -> tuple[Array, Array]:
-        """Return what the laws of the first records say, (records, D), and errors (records,)."""
+        """Return the log-ratios of the first records' laws, (records, 2), and errors (records,)."""
 
     def outputs(
         self, target: int, side: int, option: Option, own: int, pair: int
@@ -316,7 +316,7 @@ class Reader(Protocol):
 def gains(
     known: tuple[Array, Array], free: tuple[Array, Array], prior: Array, law: Array, slack: Array
 ) -> Rung:
-    """Return the gains from largest messages, less what known values and laws say.
+    """Return the gains: largest messages less the log-ratios of known values and of laws.
 
     ``known`` (N, O, D, V) and ``free`` (N, O, D) come as found and as upper ends; ``said`` is
     (N, D, V), ``law`` (N, D); ``slack`` (N,) is added to all upper ends.
@@ -742,7 +742,7 @@ class TwoStates:
             yield rung(*(part[targets] for part in (low, high, prior, ended, error)))
 
     def laws(self, records: int) -> tuple[Array, Array]:
-        """Return what the laws of the first records say, (records, 2), and errors (records,)."""
+        """Return the log-ratios of the first records' laws, (records, 2), and errors (records,)."""
         ratios, error = law_ratios(self.observed, records)
         return FLIP * ratios[:, None], error
 
@@ -758,6 +758,6 @@ class TwoStates:
 
 
 def _stacked(read: list[Extremes]) -> Rung:
-    """Return what was read of one target as one rung, a row for each distance."""
+    """Return the rungs of one target as one, a row for each distance."""
     low, high, prior, ended, error = (np.concatenate(part) for part in zip(*read, strict=True))
     return rung(low, high, prior, ended, error)

@@ -231,7 +231,7 @@ class _SparseSide:
         return self.cuts.get(room) if room == self.depth else None
 
     def nearer(self, depth: int) -> "_SparseSide":
-        """Return the side cut at a lesser depth; what follows keeps to the same bounds."""
+        """Return the side cut at a lesser depth; the rest keeps to the same bounds."""
         ends = np.array([self.down[: depth + 1], self.up[: depth + 1]])
         ends[:, -1] = self.down[-1], self.up[-1]
         laws = {room: law for room, law in self.laws.items() if room < depth}
@@ -472,7 +472,7 @@ class _BoxSearch:
 
 
 def _matched(first: Array, second: Array, down: Ints, up: Ints) -> float:
-    """Return how far apart two labelled laws of counts (labels, j) are, with what follows them.
+    """Return the distance of two labelled laws of counts (labels, j), with the rest of the series.
 
     A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
     that are likelier under ``second``, at counts lower by an offset; what follows two labels z, z'
@@ -522,7 +522,7 @@ def _thinned(law: Array, centre: int, amount: float) -> float:
 DIRECT = 128
 """Records up to which every window is compared outright at once."""
 
-STUBBORN = 512
+MOST_DIRECT = 512
 """Most records that are compared outright where no cut gives the exact distance."""
 
 MIXED_DEPTH = 512
@@ -608,7 +608,7 @@ def _distance(
         return Distance(0, 0)
     lower = _attained(reduced, marks, wanted, records)
     upper = _long(reduced, marks, wanted, records, lower)
-    if upper > lower and reduced.length is not None and reduced.length <= STUBBORN:
+    if upper > lower and reduced.length is not None and reduced.length <= MOST_DIRECT:
         return _direct(reduced, marks, wanted, records)
     if math.isinf(upper):
         steps = reduced.reverse().transition, reduced.transition
@@ -915,6 +915,7 @@ def _lipschitz_distance(first: dict[float, Fraction], second: dict[float, Fracti
 
 
 def _answer(query: AnyQuery, series: list[State]) -> float:
+    """Return the number that a query answers on a series."""
     match query:
         case Count():
             return float(query.evaluate(series, ()))
@@ -930,7 +931,7 @@ def _answer(query: AnyQuery, series: list[State]) -> float:
 
 
 def _added(query: Sum | Mean, series: list[State]) -> tuple[Fraction, ...]:
-    """Return what the records of a series add, as they are released: rounded to the lattice."""
+    """Return the terms of a series' records as they are released: rounded to the lattice."""
     terms = query.added(series, len(series))
     if terms is None:
         raise MethodRefused(_STATES)
@@ -951,6 +952,7 @@ _STATES = (
 
 
 def _scalar(answer: Any) -> float:
+    """Return an answer as a finite number, or refuse it."""
     try:
         number = float(answer)
     except (TypeError, ValueError) as error:

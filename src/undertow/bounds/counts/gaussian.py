@@ -124,7 +124,7 @@ def _rounding(counts: int, cells: int) -> float:
 
 
 def _errors(weights: Array, sizes: Array, edges: Array, sigma: float) -> Array:
-    """Return what rounding can have done to each window's divergence, (windows,).
+    """Return the rounding error of each window's divergence, (windows,).
 
     Relative to the mass of both laws where the integrand is positive, or may be for all that
     rounding leaves of its sign; not to all of it.

@@ -190,7 +190,7 @@ class _Windows:
         return np.moveaxis(np.array(rows), 2, 0)
 
     def beyond(self) -> tuple[Array, Array]:
-        """Return what the record D steps away costs at most where more is known, (k, pairs) each.
+        """Return the cost of the record D steps away where more is known, (k, pairs) each.
 
         l_D(z) less the least that ln Pr[known | x] / Pr[known | x'] can be for what is D + 1 steps
         away or more, on the left; on the right the same with rows. An open side has ln of the
@@ -256,7 +256,7 @@ class _Windows:
         return values
 
     def _attack(self, row: int, column: int, pair: int) -> tuple[float, Witness]:
-        """Return the attack on one window and what it attains, rounded down."""
+        """Return the attack on one window and its loss, rounded down."""
         chain, before, after = self.chain, self.left.options[row], self.right.options[column]
         target, length = before.reach, before.reach + 1 + after.reach
         if chain.length is not None:

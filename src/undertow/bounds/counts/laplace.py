@@ -588,8 +588,8 @@ class WindowSearch:
         """Whether no window can widen the interval noticeably."""
         return self.top <= max(self.best, 0.0) + GAP * max(1.0, self.best)
 
-    def glance(self) -> None:
-        """Look at far answers alone, and note what the sums of the sides leave in doubt."""
+    def bound_windows(self) -> None:
+        """Evaluate far answers, and list the pairs that the sums of the sides leave open."""
         rows = range(len(self.rows.position))
         self.masks = [(self._mask(row, 0), self._mask(row, 1)) for row in rows]
         for row in rows:
@@ -616,7 +616,7 @@ class WindowSearch:
             PairWindows(self, row, (pair, back)).run()
 
     @property
-    def hopeless(self) -> bool:
+    def undecidable(self) -> bool:
         """Whether the frontier leaves something in doubt whatever the windows are.
 
         Far answers separate into sides, and the bound of the frontier is at least what it is there.
@@ -732,7 +732,7 @@ class WindowSearch:
         return bool(self.rows.open[row, side] and self.rows.room[row, side] > self.side_laws.steps)
 
     def _far_tail(self, row: int, side: int, rate: float) -> Array:
-        """Return what a far answer reveals about an open side longer than the sweep, (P,).
+        """Return the loss of a far answer on an open side longer than the sweep, (P,).
 
         E[exp(rate F) | x] follows a power iteration, which soon repeats itself.
         """
@@ -755,7 +755,7 @@ class WindowSearch:
         return np.where(np.isfinite(loss), loss, -np.inf)
 
     def side(self, row: int, side: int, pair: int) -> OptionSide:
-        """Return one side of a pair: the possible options, and what lies beyond them."""
+        """Return one side of a pair: the possible options, and the bounds beyond them."""
         mask, which = self.masks[row][side], self.rows.which[row, side]
         shift = self._shifted(row, side, pair, mask).ravel()
         loss = self.laws.loss[:, which, :, pair].ravel()
@@ -771,14 +771,14 @@ class WindowSearch:
         moved = [float((table[edge] + shift[edge]).max(initial=-np.inf)) for table in (loss, joint)]
         return OptionSide(
             options, real[options], edge, loss[options], joint[options],
-            (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._told(which),
+            (moved[0], moved[1]), shift[edge], float(self.spread[which, pair]), self._hint(which),
         )  # fmt: skip
 
-    def _told(self, which: int) -> float:
-        """Return what the count of a record and all beyond it on a side tells about that record.
+    def _hint(self, which: int) -> float:
+        """Return the largest loss of a side's count, with its first record, about that record.
 
-        The largest loss of one side with its target: inside the sweep, or beyond its frontier,
-        which again depends on this bound. inf where every record has a side of its own.
+        Inside the sweep, or beyond its frontier, which again depends on this bound. inf where
+        every record has a side of its own.
         """
         if len(self.side_laws.weights) > 2:
             return math.inf
@@ -846,7 +846,7 @@ WINDOW = 512
 LEVELS = (4, 8, 16, 32, 64, 128, 256)
 """Records a side that are tried before the chain has forgotten."""
 
-GLANCE = 128
+FIRST_WINDOWS = 128
 """Most records a side whose far answers, and sums of sides, are looked at before all levels."""
 
 SHORT = 32
@@ -914,7 +914,7 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     def searched(records: int, floor: float | None = None) -> WindowSearch:
         return _search(chain, marks, scale, against, records, floor)
 
-    last = searched(steps) if steps <= GLANCE else None
+    last = searched(steps) if steps <= FIRST_WINDOWS else None
     cap = math.inf
     long = chain.length is not None and chain.length > SHORT
     if long and not isinstance(against, Adversary) and (last is None or last.doubt):
@@ -935,13 +935,13 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
             if fewer >= steps or effort <= 0 or ends:
                 break
             level = searched(fewer, best.best if best else -math.inf)
-            hopeless = level.hopeless
-            if not hopeless:
+            undecidable = level.undecidable
+            if not undecidable:
                 level.effort = effort
                 level.run(ceiling)
                 effort, upper = level.effort, min(upper, _upper(level, chain))
             best = level if best is None or level.window else best
-            if level.closed and not hopeless:
+            if level.closed and not undecidable:
                 return _conclude(best, chain, against, upper)
     last = last or searched(steps)
     most = WINDOW if chain.length is None else min(WINDOW, chain.length - 1)
@@ -978,7 +978,7 @@ def _search(
     chain: MarkovChain, marks: Bools, scale: float, against: Against, steps: int,
     floor: float | None = None, whole: bool = False,
 ) -> WindowSearch:  # fmt: skip
-    """Return a search of the windows of up to ``steps`` records a side, after its first glance.
+    """Return a search of the windows of up to ``steps`` records a side, with its windows bounded.
 
     With a ``floor``, a value known to be attained, no window above it is left unseen. ``whole``
     says that nothing beyond those records need be covered.
@@ -995,14 +995,14 @@ def _search(
     step = np.subtract(marks[value], marks[other], dtype=float) / scale  # (P,)
     search = WindowSearch(
         side_laws, rows, _side_laws(law, marks, scale), step, value, other, marks, scale,
-        chain.length, _sheltered(chain, against), pooled,
+        chain.length, _knows_outside(chain, against), pooled,
         -math.inf if floor is None else floor, floor is not None,
     )  # fmt: skip
     named = frozenset(state for state, mark in zip(chain.states, marks, strict=True) if mark)
     request = ("count", (scale, named, "series"), chain, against, 1)
     # stopped, it has its best window to show, and proves nothing
     progress.attained(request, lambda: _conclude(search, chain, against, math.inf).lower)
-    search.glance()
+    search.bound_windows()
     return search
 
 
@@ -1030,7 +1030,7 @@ def _rows(chain: MarkovChain, steps: int, against: Against) -> tuple[Rows, bool]
     return rows, True
 
 
-def _sheltered(chain: MarkovChain, against: Against) -> bool:
+def _knows_outside(chain: MarkovChain, against: Against) -> bool:
     """Return whether the adversary may know all records outside the window.
 
     The worst one of ``any`` does, and an ignorant one has none outside. For an explicit adversary
@@ -1133,7 +1133,7 @@ def _smooth(law: Array, rate: float) -> Array:
 
 
 def _upper(search: WindowSearch, chain: MarkovChain) -> float:
-    """Return what a search has proved, rounded up."""
+    """Return the proved bound of a search, rounded up."""
     if search.top == -math.inf:  # no target has two possible values
         return 0.0
     return max(up(max(search.top, search.best), 64), 0.0) + start_error(chain)

@@ -351,7 +351,7 @@ class ChainPairs:
         self.pairs = CountPairs(windows.laws, windows.others, slack, real, pad + start_error(chain))
 
     def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a window at an answer, less what known records contribute."""
+        """Return the attack of a window at an answer, less the counts of known records."""
         windows, chain = self.windows, self.chain
         attack = windows.witness(where, answer)
         states = {record: chain.index(value) for record, value in attack.known}
@@ -444,7 +444,7 @@ class VaryingPairs:
         self.pairs = CountPairs(first, second, none, none == 0, pad)
 
     def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a window at an answer, less what known records contribute."""
+        """Return the attack of a window at an answer, less the counts of known records."""
         target, x, y, *ends = (int(part) for part in self.places[where])
         signs = ((-1, ends[0], ends[1]), (1, ends[2], ends[3]))
         known = {target + sign * far: value for sign, far, value in signs if value >= 0}
@@ -496,7 +496,7 @@ def _backwards(chain: MarkovChain, marginals: Array) -> list[Array]:
 
 
 def _options(left: CountSide, right: CountSide) -> Ints:
-    """Return what may be known on both sides together: open sides reach to the ends, (options, 2).
+    """Return the options of both sides together, (options, 2); open sides reach to the ends.
 
     Open after fewer records than there are is no option of this target.
     """

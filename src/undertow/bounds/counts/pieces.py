@@ -34,10 +34,10 @@ from undertow.numerics import GAP, Array, down, log_error, log_ratio, pad_log, u
 from undertow.queries import State
 
 __all__ = [
-    "FoundWindow",
     "Group",
     "Kind",
     "PieceSearch",
+    "WindowAttack",
     "WindowSide",
     "build_sides",
     "empty_side",
@@ -91,7 +91,7 @@ class WindowSide:
 
 
 @dataclass(frozen=True, slots=True)
-class FoundWindow:
+class WindowAttack:
     """A window with its adversary: the pair, and (m, column, row) of the left and right side.
 
     ``outside`` says whether the target is no part of the window.
@@ -187,7 +187,7 @@ def _shifts(far: Array, base: Array | None, steps: int) -> tuple[Array, Array]:
 
 def far_answers(
     chain: MarkovChain, counted: tuple[bool, ...], against: Kind, rate: float
-) -> Iterator[FoundWindow]:
+) -> Iterator[WindowAttack]:
     """Yield the best windows for answers far below and far above, where the sides separate.
 
     E[exp(+-rate F)] is a product over the records, so long windows are cheap: O(T k^3) for each
@@ -224,7 +224,7 @@ def far_answers(
             places.append(np.stack(np.unravel_index(place, logs.shape[:3]), axis=1))
         pair = int(total.argmax())
         (m, c, r), (n, d, e) = (map(int, place[pair]) for place in places)
-        yield FoundWindow(float(total[pair]), pair, (m, c, r), (n, d, e), outside=False)
+        yield WindowAttack(float(total[pair]), pair, (m, c, r), (n, d, e), outside=False)
 
 
 FLOOR = 1e-280
@@ -318,7 +318,7 @@ class Group:
         self, frontier: tuple[bool, bool], columns: Columns, loss: Array,
         value: Ints, other: Ints, pairs: Ints, hints: Sequence[float],
     ) -> Array:  # fmt: skip
-        """Return the bound of what lies beyond the frontier of one side or both, (P, C, C).
+        """Return the bound beyond the frontier of one side or both, (P, C, C).
 
         ``columns`` holds just the frontier's column on such a side, and ``loss`` is that of
         `losses` for them; on the other side only what the adversary can really have counts.
@@ -404,7 +404,7 @@ class PieceSearch:
         self.chain, self.counted, self.against, self.cap = chain, counted, against, cap
         self.rate = 1.0 / scale
         self.value, self.other = ordered_pairs(chain.size)
-        self.window: FoundWindow | None = None
+        self.window: WindowAttack | None = None
         self.best, self.top = 0.0, cap
         self.slack, self.effort = 0.0, EFFORT
 
@@ -421,12 +421,12 @@ class PieceSearch:
             if self.cap <= self.goal:
                 return
             self.effort = EFFORT
-            top, hopeless = self._sweep()
+            top, undecidable = self._sweep()
             self.top = min(self.top, top)
-            if self.top <= self.goal or hopeless:
+            if self.top <= self.goal or undecidable:
                 return
 
-    def offer(self, window: FoundWindow) -> None:
+    def offer(self, window: WindowAttack) -> None:
         """Keep the window if it is the best so far."""
         if window.loss > self.best and math.isfinite(window.loss):
             self.best, self.window = window.loss, window
@@ -456,9 +456,9 @@ class PieceSearch:
             settled = max(settled, level.top, dropped)
             reach, doubt = max(alive, apart), fresh
             # the zeros of P^t repeat themselves from t = (k - 1)^2 + 1 on, at the latest
-            hopeless = math.isinf(reach) and steps >= (self.chain.size - 1) ** 2
-            if reach <= self.goal or hopeless:
-                return max(settled, reach), hopeless
+            undecidable = math.isinf(reach) and steps >= (self.chain.size - 1) ** 2
+            if reach <= self.goal or undecidable:
+                return max(settled, reach), undecidable
         return max(settled, reach), False
 
 
@@ -582,7 +582,7 @@ class _Level:
                     near, far = (0, *place), (count, int(best[0]), int(best[1]))
                     sides = (near, far) if right else (far, near)
                     search.offer(
-                        FoundWindow(float(loss[row][best]), int(pair), *sides, outside=True)
+                        WindowAttack(float(loss[row][best]), int(pair), *sides, outside=True)
                     )
         return most
 
@@ -623,7 +623,7 @@ class _Level:
         return np.repeat(grid[None], len(self.search.value), axis=0)
 
     def _group(self, left: int, right: int, need: Bools, fresh: _Doubt) -> None:
-        """Evaluate the columns of one group that are needed, and note what they leave in doubt."""
+        """Evaluate the columns of one group that are needed, and keep the open ones."""
         search, counts = self.search, (left, right)
         pairs = np.flatnonzero(need.any(axis=(1, 2)))  # need is (P, C, C)
         value, other = search.value[pairs], search.other[pairs]
@@ -637,7 +637,7 @@ class _Level:
         pair, at, row, to, end = (int(part) for part in best)
         self.top = max(self.top, float(true[best]) + group.pad)
         places = (left, int(columns[0][at]), row), (right, int(columns[1][to]), end)
-        search.offer(FoundWindow(float(true[best]), int(pairs[pair]), *places, outside=False))
+        search.offer(WindowAttack(float(true[best]), int(pairs[pair]), *places, outside=False))
         edges = [
             np.flatnonzero(part == side.frontier(count))
             for part, side, count in zip(columns, self.sides, counts, strict=True)
@@ -726,7 +726,7 @@ _leakage = partial(
 )  # fmt: skip
 
 
-def _witness(attack: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Witness:
+def _witness(attack: WindowAttack, search: PieceSearch, chain: MarkovChain) -> Witness:
     """Return the attack on the first records of the series where it can take place."""
     known: dict[int, int] = {}
     before, column, row = attack.left
@@ -752,7 +752,7 @@ def _witness(attack: FoundWindow, search: PieceSearch, chain: MarkovChain) -> Wi
 def replay_window(
     witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float
 ) -> tuple[Witness, float]:
-    """Return the witness with its best answer filled in, and what it reveals, rounded down.
+    """Return the witness with its best answer filled in, and its loss, rounded down.
 
     Pr[answer s | x] is proportional to E[exp(-|s - F| / scale)], F the count of the window. The
     known records must lie outside the window; all others are summed out. The least and the

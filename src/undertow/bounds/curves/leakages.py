@@ -9,12 +9,11 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from itertools import combinations
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against
+from undertow.adversaries import Adversary, Against, every_adversary
 from undertow.bounds.counts.gaussian import threshold, window_divergences
 from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
 from undertow.bounds.curves.sweep import (
@@ -335,7 +334,7 @@ def at_delta(
     mechanism: Mechanism, model: Model, against: Against, delta: float, valid_for: ValidFor,
     pure: Pure, *, closed: bool = False,
 ) -> Leakage:  # fmt: skip
-    """Return what a mechanism leaks at a delta; ``pure`` proves pure leakages on this model.
+    """Compute the leakage of a mechanism at a delta; ``pure`` proves pure leakages on this model.
 
     A pure leakage holds at every delta. Guarantees and Gaussian noise go through the closed
     exchange on every model, on chains through the sweep too; Gaussian noise on a count of a chain,
@@ -378,7 +377,7 @@ def _searched(
     mechanism: Mechanism, curve: Curve, model: Model, against: Against, delta: float,
     valid_for: ValidFor,
 ) -> Iterator[Leakage]:  # fmt: skip
-    """Yield what searches on a model prove, and what they attain."""
+    """Yield the leakages that searches on a model prove."""
     if isinstance(model, MarkovChain) and sweepable(model, against, curve):
         swept = sweep_leakage(curve, model, delta, against)
         yield swept
@@ -413,12 +412,12 @@ def _exact(mechanism: Gaussian, model: Model, against: Against, delta: float) ->
 
 
 def _own_points(curve: Curve) -> tuple[tuple[float, float], ...]:
-    """Return pairs of a curve as it is: what it says about a whole person."""
+    """Return the points of a curve itself, which hold for a whole person."""
     return closed_points(curve, lambda level: level)
 
 
 def closed_leakage(curve: Curve, rate: Rate, delta: float, against: Against) -> Leakage:
-    """Return what Theorem 1 proves at a delta for every algorithm with a curve, on any model.
+    """Compute the leakage at a delta of every algorithm with a curve, by Theorem 1, on any model.
 
     ``rate`` gives the upper end of what all algorithms of a DP level leak.
     """
@@ -480,7 +479,7 @@ def sweep_shape(curve: Curve) -> "Polygon | GaussianGrid":
 def sweep_leakage(
     curve: Curve, chain: MarkovChain, delta: float, against: Against, known: float | None = None
 ) -> Leakage:
-    """Return what the sweep proves at a delta for every algorithm with a curve on a chain.
+    """Compute the leakage at a delta of every algorithm with a curve on a chain, by the sweep.
 
     ``known`` is an epsilon at which it was found to keep ``delta``, where nothing less is wanted.
     """
@@ -491,7 +490,7 @@ def sweep_leakage(
 
 
 def exact_windows(noise: Noise, chain: MarkovChain, epsilon: float) -> CountWindows:
-    """Return the windows of a count on a chain, or refuse what has no exact leakage."""
+    """Return the windows of a count on a chain, or refuse a chain without an exact leakage."""
     reduced = chain.visited()
     if reduced is None or not reduced.homogeneous or not isinstance(reduced.start, str):
         raise NotSupported(
@@ -577,6 +576,7 @@ def least(
 def _stated(
     method: str, lower: float, upper: float, delta: float, against: Against, citation: str
 ) -> Leakage:
+    """Return a leakage at a delta with the assumptions of the exchange."""
     return Leakage(
         lower, upper, method, against, assumptions=_FAMILY, citation=citation, valid_for="any",
         delta=delta,
@@ -646,42 +646,28 @@ def record_mu(question: Statistic, noise: Gaussian, model: object, against: Agai
         return whole
     weights = np.asarray(query.weights, dtype=np.float64)  # type: ignore[union-attr]
     moves = [
-        (_mu(model, weights, target, known, noise.sigma, float(moved)), target, known)
-        for target, known in _adversaries(model.length, against)
+        (_mu(model, weights, each, noise.sigma, float(moved)), each)
+        for each in every_adversary(against, model.length)
     ]
-    (lower, _), target, known = max(moves, key=lambda each: each[0][0])
-    upper = max(ends[1] for ends, _, _ in moves)
-    return _Move(lower, min(upper, whole.upper), target, known)
-
-
-def _adversaries(records: int, against: Against) -> list[tuple[int, tuple[int, ...]]]:
-    if isinstance(against, Adversary):
-        return [(against.target, tuple(against.known))]
-    adversaries = []
-    for target in range(records):
-        others = [t for t in range(records) if t != target]
-        sizes = {"ignorant": [0], "informed": [len(others)]}.get(
-            str(against), range(len(others) + 1)
-        )
-        adversaries += [(target, known) for size in sizes for known in combinations(others, size)]
-    return adversaries
+    (lower, _), attacker = max(moves, key=lambda move: move[0][0])
+    upper = max(ends[1] for ends, _ in moves)
+    return _Move(lower, min(upper, whole.upper), attacker.target, attacker.known)
 
 
 def _mu(
-    model: MultivariateGaussian, weights: Array, target: int, known: tuple[int, ...],
-    sigma: float, moved: float,
-) -> tuple[float, float]:  # fmt: skip
+    model: MultivariateGaussian, weights: Array, adversary: Adversary, sigma: float, moved: float
+) -> tuple[float, float]:
     """Return both ends of M |c| / sqrt(sigma^2 + v), the error of the regression paid.
 
     A solution loses a multiple of the condition number of what is given, relative to its norm.
     """
-    given = [*known, target]
+    given = [*adversary.known, adversary.target]
     unknown = [t for t in range(model.length) if t not in given]
     covariance = np.asarray(model.covariance)
     inside = covariance[np.ix_(given, given)]
     across = covariance[np.ix_(unknown, given)]  # (unknown, given)
     regression = np.linalg.solve(inside, across.T).T if unknown else np.zeros((0, len(given)))
-    own, rest = float(weights[target]), weights[unknown]
+    own, rest = float(weights[adversary.target]), weights[unknown]
     coefficient = own + float(rest @ regression[:, -1])
     left = covariance[np.ix_(unknown, unknown)] - regression @ across.T
     variance = float(rest @ left @ rest)

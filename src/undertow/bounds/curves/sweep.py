@@ -345,7 +345,7 @@ def _sweep_options(
     nodes: Nodes, curve: Array, side: SideKernels, pair: tuple[int, int], options: Options,
     slopes: Array, here: Ints, values: tuple[Array, Array],
 ) -> None:  # fmt: skip
-    """Sweep some options, farthest first, and write what they reach."""
+    """Sweep some options, farthest first, and write their values."""
     states = side.size
     distance, column = options.distance[here], options.column[here]
 
@@ -1113,6 +1113,7 @@ def _etas(forward: Array, backward: Array, most: int) -> Iterator[float]:
 def _choose_reach(
     forward: Array, backward: Array, negligible: float, most: int
 ) -> tuple[int, float]:
+    """Return the distance up to which sides are swept, and the cost eta of longer ones."""
     for reach, eta in enumerate(_etas(forward, backward, most), start=1):
         if eta <= negligible or reach == most:
             break
@@ -1134,7 +1135,7 @@ def _rows(length: int | None, reach: int) -> tuple[tuple[Room, Room], ...]:
 
 
 def side_options(side: SideKernels, room: Room, against: Against, pair: tuple[int, int]) -> Options:
-    """Return what may be known on a side with that many records."""
+    """Return the options of a side with that many records."""
     states, reach = side.size, len(side.kernels)
     last = reach if room is None else room
     distances, columns = np.zeros(0, dtype=np.int64), np.zeros(0, dtype=np.int64)
@@ -1185,7 +1186,7 @@ class SweptOrder:
         return self.starts[room, pair]
 
     def outer_options(self, room: Room, pair: int) -> Options:
-        """Return what may be known on the outer side."""
+        """Return the options of the outer side."""
         return side_options(self.outer, room, self.against, self.pairs[pair])
 
     def values(self, room: Room, pair: int, options: Options, g: float) -> tuple[Array, Array]:
@@ -1274,6 +1275,7 @@ def known_sided_value(
 
 
 def _side(kernels: Sequence[Array], a: int, b: int) -> SideKernels:
+    """Return the kernels of one side, for two different values of the target."""
     stack = tuple(np.asarray(kernel, dtype=np.float64) for kernel in kernels)
     if not stack:
         stack = (np.eye(max(a, b) + 1),)  # never used: the target stands alone
@@ -1285,6 +1287,7 @@ def _side(kernels: Sequence[Array], a: int, b: int) -> SideKernels:
 def _valued(
     curve: Curve, side: SideKernels, distance: int, column: int, a: int, b: int, g: float
 ) -> float:
+    """Return the value of one option of a side at slope g."""
     options = side.options(np.array([distance]), np.array([column]), a, b)
     if not len(options):
         raise InvalidInput("the known value is impossible with one of the target's values")
@@ -1496,7 +1499,7 @@ class _Search:
         return (left, right) if order else (right, left)
 
     def at(self, g: float, threshold: float) -> tuple[float, AttainedWindow | None]:
-        """Return the bound at slope g and its window; what is below ``threshold`` is left out.
+        """Return the bound at slope g and its window, above ``threshold`` only.
 
         Where the bound exceeds the threshold, options below it are never tried again: g must not
         fall below such a g later.

@@ -318,7 +318,7 @@ def leakage(
     spread: float | None = None,
     effort: int = EFFORT,
 ) -> Leakage:
-    """Return what a mechanism reveals about one Gaussian record, as a certified interval.
+    """Compute the leakage of a mechanism about one Gaussian record, as a certified interval.
 
     Parameters
     ----------

@@ -4,13 +4,12 @@ import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields, replace
 from functools import cached_property, lru_cache
-from itertools import combinations
 from typing import Any, ClassVar
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.adversaries import Adversary, Against, within
+from undertow.adversaries import Adversary, Against, every_adversary, within
 from undertow.models.gaussian import (
     MultivariateGaussian,
     blocks,
@@ -303,7 +302,7 @@ class GaussianBlock:
         return _margin(gamma(2 * self.size + 10) + precision.error, self.size, precision.least)
 
     def margin(self, share: float) -> Array:
-        """Return, per target, how far the form's value may be from what eliminations say.
+        """Return, per target, the error of the form's value by eliminations.
 
         Each row's coefficient errs by at most ``share`` (`dual`, `primal`, or their sum) times the
         row's standard deviation times sqrt(Q_ii): it is the covariance of the row and of (Q X)_i
@@ -1014,7 +1013,7 @@ def _worst(block: GaussianBlock, against: Against, effort: int) -> tuple[FormVal
     if _close(start.lower, upper, _ENOUGH):
         return start, upper
     if not block.sure:
-        return _meet(_fragile(block, start), upper)
+        return _meet(_near_singular(block, start), upper)
     upper = max(min(upper, _attractive(block, ignorant)), start.upper)
     if _close(start.lower, upper, _ENOUGH):
         return start, upper
@@ -1103,22 +1102,18 @@ def _attractive(block: GaussianBlock, ignorant: float) -> float:
     return up(ignorant + 2 * float(block.margin(2 * share).max()))
 
 
-def _fragile(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
-    """Return what is certain about a covariance too close to singular for eliminations.
+def _near_singular(block: GaussianBlock, start: FormValue) -> tuple[FormValue, float]:
+    """Return certified ends for a covariance too close to singular for eliminations.
 
     All known sets where conditioning is still safe; all adversaries one by one where they are few;
     otherwise |Cov(row, X_i | X_K)| / Var(X_i | X_K) <= sd(row) / sd(X_i | X_K), which is at most
     sd(row) / sqrt(least eigenvalue).
     """
-    everyone = range(block.size)
     if math.isfinite(block.dual) and sets_cost(block) <= MOST_SETS:
         return all_known_sets(block)
     if block.size * count_sets(block.size - 1) <= _EVALUATED:
         corners = [
-            block.evaluate(i, known)
-            for i in everyone
-            for count in everyone
-            for known in combinations([k for k in everyone if k != i], count)
+            block.evaluate(each.target, each.known) for each in every_adversary("any", block.size)
         ]
         return max(corners, key=lambda each: each.lower), max(each.upper for each in corners)
     # (rows,): sd(row) / sd(X_i | X_K), at most

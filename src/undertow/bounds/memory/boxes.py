@@ -1,16 +1,8 @@
-"""Boxes that hold every message of a side: what known records can say, whatever lies beyond.
+"""Boxes that hold every message of a side, whatever is known beyond: chains of order two.
 
-A box is (low, high, plain low, plain high): messages are positive numbers, their ends are rounded
-outwards (see `undertow.bounds.memory.boxes`). The *wide* box of a record known to be v holds
-them all: given v the next record c depends on the inner neighbour y through p(c | y, v) alone, and
-what lies beyond c does not depend on y, so that a message is an average over c of p(c | 1, v) / p(c
-| 0, v). Every side is open with fewer than ``longest`` unknown records, or has its first known
-record after fewer, or is *far*: its messages are averages over the columns of (T D)^longest. So
-
-    boxes(v') <- images of boxes(v) under every gap, for both v, the open ends, and the far box
-
-holds every message again, and each round narrows it. Boxes that all but agree are merged to their
-hull, which only widens them.
+For likelihoods that alternate and for every word of outputs. A box is (low, high, plain low, plain
+high), rounded outwards; a round maps boxes through every gap between two known records
+(`side_boxes`), and boxes that all but agree are merged to their hull.
 """
 
 import math
@@ -87,6 +79,21 @@ class Tilts:
     def says(self) -> bool:
         """Whether any output says anything."""
         return self.own != 0 or any(tilt != 0 for row in self.near for tilt in row)
+
+    def shown(self, distance: int) -> Array:
+        """Return the likelihoods of 0 and 1 of the outputs of a record, at most 1: (outputs, 2)."""
+        row = np.array(self.near[abs(distance) % self.phases])
+        return np.asarray(np.exp(np.stack([np.minimum(-row, 0), np.minimum(row, 0)], axis=1)))
+
+    def weights(self, distance: int) -> Array:
+        """Return the same by the distance to the target, of which 0 is the target itself.
+
+        >>> Tilts(1.0, ((2.0,),)).weights(0).round(3).tolist()
+        [[0.368, 1.0]]
+        """
+        if distance:
+            return self.shown(distance)
+        return Tilts(self.own, ((self.own,),)).shown(0)
 
     @property
     def words(self) -> bool:
@@ -359,18 +366,17 @@ _MIX = np.array([0x9E3779B97F4A7C15, 0xC2B2AE3D27D4EB4F, 0x165667B19E3779F9, 0x2
 """Odd numbers that turn the cells of a row into one number."""
 
 
-def grouped(cells: Array, leader: Array | None = None) -> tuple[Ints, Ints]:
+def grouped(cells: Array) -> tuple[Ints, Ints]:
     """Return an order that puts rows of the same cells together, and where each group begins.
 
     Rows are told apart by one number made of their cells; should two different rows ever share it,
-    they are merged, which widens a hull and does no harm. With a ``leader`` the largest of it comes
-    first in each group.
+    they are merged, which widens a hull and does no harm.
     """
     whole = np.asarray(cells, dtype=np.float64).astype(np.int64).view(np.uint64)
     key = np.zeros(len(whole), dtype=np.uint64)
     for column in range(whole.shape[1]):
         key = (key ^ (key >> np.uint64(29))) * _MIX[(column + 1) % 4] + whole[:, column] * _MIX[0]
-    order = np.argsort(key) if leader is None else np.lexsort((-leader, key))
+    order = np.argsort(key)
     ordered = key[order]
     return order, np.flatnonzero(np.r_[True, ordered[1:] != ordered[:-1]])
 

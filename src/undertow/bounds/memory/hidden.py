@@ -7,13 +7,24 @@ one where the law is attractive (`explicit`), else pairwise bounds (`bounds.one_
 """
 
 import math
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import lru_cache
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.channels.flips import chain_leakage
+from undertow.bounds.core.patterns import (
+    Codes,
+    Pattern,
+    PatternSearch,
+    Symbol,
+    known_values,
+    outputs,
+    pattern_attack,
+    shown_message,
+)
+from undertow.bounds.core.play import play
 from undertow.bounds.levels import chains
 from undertow.bounds.memory.attractive import (
     Best,
@@ -23,12 +34,9 @@ from undertow.bounds.memory.attractive import (
     ignorant_upper,
 )
 from undertow.bounds.memory.envelopes import (
-    SHOWN,
     Bracket,
-    FoundPattern,
-    PatternSearch,
     any_bracket,
-    open_attack,
+    open_pattern,
     pattern_codes,
 )
 from undertow.bounds.one_adversary import ONE_ADVERSARY
@@ -46,6 +54,7 @@ from undertow.mechanisms import (
 from undertow.models.attractive import Attractiveness, is_attractive
 from undertow.models.chains import MarkovChain
 from undertow.models.hidden import HiddenChain
+from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array, down, log_error, log_ratio, up
 from undertow.queries import State
 
@@ -220,15 +229,8 @@ def _witness(found: _Try, model: HiddenChain, against: Adversary, pure: bool) ->
 REACH = 16
 """How far from the target known records are looked for (cost)."""
 
-FARTHEST = 2048
-"""Records on either side of an attack that knows nothing (cost); it ends where they add nothing."""
-
-GAIN = 1e-11
-"""What twice as many records must add to be looked at."""
-
-LOWER_ERROR = 1e-9
-"""What is taken off a value found by the search (lower side): a few thousand roundings of messages,
-each relative."""
+BEYOND = 64
+"""Records without a known one that may follow beyond a pattern."""
 
 METHOD = "hidden"
 
@@ -379,7 +381,7 @@ def _one(
     law = _attractive(model)
     lower, upper, witness = explicit(
         sides, model, against, law,
-        whole=not isinstance(mechanism, PureDP), pure=isinstance(mechanism, PureDP),
+        whole=_is_whole(mechanism), pure=isinstance(mechanism, PureDP),
     )  # fmt: skip
     if not math.isfinite(upper):
         return _leakage(lower, upper, against, witness, (NO_BOUND,))
@@ -389,14 +391,16 @@ def _one(
     return _leakage(lower, upper, against, witness, (checked,))
 
 
+def _is_whole(mechanism: Levelled | LocalMechanism) -> bool:
+    """Tell whether an output is about all records, as a count is."""
+    return not isinstance(mechanism, PureDP | LocalMechanism)
+
+
 def _by_state(
     one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism
 ) -> Array | None:
     """Return what is looked at in one record weighs, by the state that it shows."""
-    if not one.attained:
-        return None
-    firsts = [model.symbols.index(state) for state in model.states]
-    return np.asarray(_weights(one, model, mechanism)[firsts])
+    return _weights(one, model, mechanism) if one.attained else None
 
 
 def _brackets(directions: list[_Direction], model: HiddenChain) -> dict[int, Bracket]:
@@ -419,82 +423,112 @@ def _leakages_attained(
     mechanism: Levelled | LocalMechanism, brackets: dict[int, Bracket],
 ) -> tuple[float, Witness | None]:  # fmt: skip
     """Return the best attack over all pairs of states, among them those of brackets."""
-    everywhere = not isinstance(mechanism, PureDP)  # a count is of all records
+    whole = _is_whole(mechanism)
     length = model.length
     room = None if length is None else (length // 2, length - 1 - length // 2)
-    best: tuple[float, FoundPattern | None, _Direction | None] = (0.0, None, None)
+    law = model.lowered()
+    best: tuple[float, Pattern | None, _Direction | None] = (0.0, None, None)
     for one in directions:
         if not one.attained:
             continue
-        weights = _weights(one, model, mechanism)
-        search = PatternSearch(model, weights, one.state, one.other, room=room, all=everywhere)
-        found: FoundPattern | None = _open(search)
+        weights = _weights(one, model, mechanism)[None]
+        pair = one.state, one.other
+        patterns = [open_pattern(law, weights, pair, room)]
         if against == "any":
-            tried = [found, search.search(REACH)]
+            search = _pattern_search(law, weights, room, whole=whole)
+            patterns += filter(None, [search.search(REACH, pair)])
             if one.state in brackets:
-                read = brackets[one.state]
-                codes = (pattern_codes(p, one.state, SHOWN) for p in (read.left, read.right))
-                tried.append(search.played(*codes))
-            found = max((f for f in tried if f), key=lambda f: f.value, default=None)
-        if found is not None and found.value > best[0]:
-            best = found.value, found, one
-    value, pattern, one_best = best
-    if pattern is None or one_best is None:
+                bracket = brackets[one.state]
+                sides = (pattern_codes(p, one.state) for p in (bracket.left, bracket.right))
+                patterns.append(_cut(Pattern(0.0, pair, ~0, *sides), room, whole=whole))
+        for pattern in patterns:
+            value = _played(law, pattern, weights)
+            if value > best[0]:
+                best = value, pattern, one
+    lower, worst, direction = best
+    if worst is None or direction is None:
         return 0.0, None
-    return max(value - LOWER_ERROR, 0.0), _leakages_witness(pattern, one_best, model, mechanism)
+    return lower, _leakages_witness(worst, direction, model, mechanism)
+
+
+def _played(law: LoweredLaw, pattern: Pattern, weights: Array) -> float:
+    """Return what a pattern of one output reveals, rounded down; 0 if that cannot be told."""
+    try:
+        return play(law, pattern_attack(pattern, lambda _: weights)).lower
+    except NotSupported:  # likelihoods too far apart
+        return 0.0
+
+
+def _pattern_search(
+    law: LoweredLaw, weights: Array, room: tuple[int, int] | None, *, whole: bool
+) -> PatternSearch:
+    """Return the search for patterns of one output, weights (1, k), and known records.
+
+    ``room`` counts the records on either side (None: as many as one likes); ``whole`` says that
+    every unknown record is part of the answer, as in a count.
+    """
+    symbols = [*outputs(weights), *known_values(law.states)]
+    tilt = weights[0, law.symbols]
+    steps = {1: law.kernels[0] * tilt, -1: law.reversed().kernels[0] * tilt}
+
+    def left(side: int, distance: int) -> int:
+        return BEYOND if room is None else room[side > 0] - distance
+
+    def look(distance: int) -> list[Symbol] | None:
+        if not distance:
+            return outputs(weights)
+        side = 1 if distance > 0 else -1
+        return symbols if left(side, abs(distance)) >= 0 else None
+
+    def ends(side: int, distance: int) -> list[tuple[Array, Codes]]:
+        records = left(side, distance)
+        ones = np.ones(law.size)
+        shown = np.stack([shown_message(steps[side], records), ones])
+        ends: list[tuple[Array, Codes]] = [(shown, (~0,) * records)]
+        return ends if whole and room is not None else [*ends, (np.stack([ones, ones]), ())]
+
+    return PatternSearch(law, look, ends)
+
+
+def _cut(pattern: Pattern, room: tuple[int, int] | None, *, whole: bool) -> Pattern:
+    """Return a pattern cut to the records that there are; ``whole``: those beyond it are shown."""
+    if room is None:
+        return pattern
+    sides = [codes[:most] for codes, most in zip((pattern.left, pattern.right), room, strict=True)]
+    if whole:
+        sides = [(*c, *(~0,) * (most - len(c))) for c, most in zip(sides, room, strict=True)]
+    return replace(pattern, left=sides[0], right=sides[1])
 
 
 def _weights(one: _Direction, model: HiddenChain, mechanism: Levelled | LocalMechanism) -> Array:
-    """Return the likelihood of what is looked at in one record, by hidden state."""
-    shown = model.shown
+    """Return the likelihood of what is looked at in one record, by the state that it shows."""
     if isinstance(mechanism, RandomizedResponse):
         place = mechanism.names(model.states).index(one.shown)
-        return np.asarray(mechanism.matrix[shown, place])
+        return np.asarray(mechanism.matrix[:, place])
     wanted = {one.state}
     if isinstance(mechanism, Scaled):
         named = mechanism.query.named
         counted = {place for place, state in enumerate(model.states) if state in named}
         wanted = counted if one.state in counted else {*range(model.size)} - counted
-    inside = np.isin(shown, list(wanted))
+    inside = np.isin(np.arange(model.size), list(wanted))
     return np.asarray(np.exp((one.attained or 0.0) * inside))
 
 
-def _open(search: PatternSearch) -> FoundPattern:
-    """Return the attack that knows nothing, with as many records as still add something."""
-    if search.room is not None:
-        found = open_attack(search, min(search.room))
-        # a count is of all records of the series; others may be ignored
-        return found if not search.all else _whole(search)
-    records, found = 8, open_attack(search, 8)
-    while records < FARTHEST:
-        records *= 2
-        further = open_attack(search, records)
-        if further.value - found.value <= GAIN:
-            return further if further.value > found.value else found
-        found = further
-    return found
-
-
-def _whole(search: PatternSearch) -> FoundPattern:
-    """Return the attack that knows nothing on a series with so many records on either side."""
-    found = search.search(0)
-    return found or FoundPattern(0.0, (), ())
-
-
 def _leakages_witness(
-    found: FoundPattern, one: _Direction, model: HiddenChain,
+    pattern: Pattern, one: _Direction, model: HiddenChain,
     mechanism: Levelled | LocalMechanism,
 ) -> Witness:  # fmt: skip
-    place = len(found.left)
-    length = model.length or place + 1 + len(found.right)
+    """Return a pattern as a witness: sets of an algorithm, or outputs."""
+    place = len(pattern.left)
+    length = model.length or place + 1 + len(pattern.right)
     if model.length is not None:
         place = model.length // 2
-    codes = [(place - 1 - d, code) for d, code in enumerate(found.left)]
-    codes += [(place, SHOWN)]
-    codes += [(place + 1 + d, code) for d, code in enumerate(found.right)]
+    codes = [(place - 1 - d, code) for d, code in enumerate(pattern.left)]
+    codes += [(place, ~0)]
+    codes += [(place + 1 + d, code) for d, code in enumerate(pattern.right)]
     codes.sort()
-    known = tuple((record, model.states[code]) for record, code in codes if code != SHOWN)
-    shown = tuple((record, one.shown) for record, code in codes if code == SHOWN)
+    known = tuple((record, model.states[code]) for record, code in codes if code >= 0)
+    shown = tuple((record, one.shown) for record, code in codes if code < 0)
     pure = isinstance(mechanism, PureDP)
     return Witness(
         place, length, known, model.states[one.state], model.states[one.other],

@@ -1,14 +1,8 @@
 """What mechanisms leak on chains of order two, where the next record depends on the last two.
 
-Knowing one record does not separate the records before it from those after it, so the methods for
-chains of order one do not apply. `second_order_leakage` takes the sharpest of
-
-* *attractive* laws of two states: the worst likelihood is known, and a bracket of ratio 1.001 holds
-  for all algorithms of a level, counts and flips (`undertow.bounds.memory.two_states`); the
-  same where relabelling every second record makes the law attractive;
-* other laws of two states: flips by every word of outputs;
-* everything else: a bound on two records at a time (`undertow.bounds.memory.second_order`), which
-  may be twice the truth, above an attack that is carried out.
+`second_order_leakage` takes the sharpest of brackets for two states (`memory.two_states`), pairwise
+bounds for one adversary (`bounds.one_adversary`), and a bound on two records at a time for
+everything else, which may be twice the truth, above an attack of a search.
 """
 
 import math
@@ -21,6 +15,14 @@ import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
 from undertow.bounds.channels.flips import chain_leakage as chain_channel
+from undertow.bounds.core.patterns import (
+    Pattern,
+    PatternSearch,
+    Symbol,
+    known_values,
+    outputs,
+    shown_message,
+)
 from undertow.bounds.levels.chains import leakage as chain_leakage
 from undertow.bounds.memory.two_states import (
     QUICK,
@@ -47,239 +49,20 @@ from undertow.mechanisms import (
 from undertow.models.chains import MarkovChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.numerics import Array, check_count, down, log_error, log_ratio, up
-from undertow.progress import SPENT, spend
+from undertow.progress import SPENT
 from undertow.queries import State
 
 __all__ = [
     "PROVERS",
     "REACH",
-    "AttackScenario",
-    "FoundAttack",
     "Own",
     "PairSide",
-    "Symbol",
     "joined_upper",
     "leakage",
     "local",
-    "search_attack",
     "second_order_leakage",
     "spread_upper",
 ]
-
-
-WIDTH = 48
-"""Attempts that are kept on a side at each distance (cost)."""
-
-ROUNDS = 3
-"""How often both sides are searched (cost); each round uses the other side's best."""
-
-_TRY, _GROWTH = 40.0, 6.0
-"""Work of a loss, and of an entry of a product, in multiplications."""
-
-RIVALS = 6
-"""Attempts of the other side against which a side is scored (cost)."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Symbol:
-    """What is looked at in one record: a weight for each state, with outputs and without.
-
-    A known value v weighs 1 at v and 0 elsewhere in both; an output weighs Pr[output | state] and
-    without outputs 1 throughout.
-    """
-
-    seen: Array
-    plain: Array
-    known: int | None = None
-    output: int | None = None
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class AttackScenario:
-    """A chain and what can be seen at each signed distance from the target (0 is its own record).
-
-    ``look`` returns None beyond the series. ``rest(side, distance)`` is the message, shape (k, k),
-    of all records beyond a distance where these are part of the answer; None where they are not.
-    """
-
-    chain: SecondOrderChain
-    look: Callable[[int], list[Symbol] | None]
-    rest: Callable[[int, int], Array | None] = lambda side, distance: None
-
-    def symbols(self, distance: int) -> list[Symbol]:
-        """Return what can be seen at a distance; beyond the series, nothing."""
-        ones = np.ones(self.chain.size)
-        return self.look(distance) or [Symbol(ones, ones)]
-
-
-Pair = tuple[int, int] | None
-"""The two values of the target that are to be told apart; None for any two."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class FoundAttack:
-    """An attack: what is seen at each distance, the two values, and the leakage that it attains."""
-
-    value: float
-    first: int
-    other: int
-    seen: tuple[tuple[int, Symbol], ...]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class _PairTries:
-    """Attempts on one side: products of matrices (b, 2, k^2, k, k), messages, and symbols.
-
-    The axis of two is with outputs and without. Messages (b, 2, k, k) are over the inner pair.
-    """
-
-    products: Array
-    messages: Array
-    symbols: list[tuple[Symbol, ...]]
-
-    @classmethod
-    def start(cls, scenario: AttackScenario, side: int) -> "_PairTries":
-        """Return the one attempt that looks at nothing on this side."""
-        size = scenario.chain.size
-        product = np.broadcast_to(np.eye(size**2), (1, 2, size**2, size**2))
-        product = product.reshape(1, 2, size**2, size, size)
-        return cls(product, _messages(product, scenario.rest(side, 1 if side < 0 else 0)), [()])
-
-    def chosen(self, places: Sequence[int]) -> "_PairTries":
-        """Return some of the attempts."""
-        picked = list(places)
-        return _PairTries(
-            self.products[picked], self.messages[picked], [self.symbols[p] for p in picked]
-        )
-
-    def extended(self, step: Array, symbols: list[Symbol], rest: Array | None) -> "_PairTries":
-        """Return every attempt with every symbol for one more record outwards."""
-        # (symbols, 2, k)
-        weights = np.stack([np.stack([symbol.seen, symbol.plain]) for symbol in symbols])
-        size = len(step)
-        spend(len(self.products) * len(symbols) * 2 * size**4 * _GROWTH)
-        ahead = np.einsum("bvpxy,xyc->bvpyc", self.products, step)  # (b, 2, k^2, y, c)
-        products = ahead[:, None] * weights[None, :, :, None, None, :]  # (b, symbols, 2, k^2, y, c)
-        products = products.reshape(-1, *products.shape[2:])
-        top = products.max(axis=(2, 3, 4), keepdims=True)  # (b symbols, 2, 1, 1, 1)
-        products = products / np.where(top > 0, top, 1.0)
-        listed = [(*before, symbol) for before in self.symbols for symbol in symbols]
-        return _PairTries(products, _messages(products, rest), listed)
-
-
-def _messages(products: Array, rest: Array | None) -> Array:
-    size = products.shape[-1]
-    found = products.sum(axis=(3, 4))  # (b, 2, k^2)
-    if rest is not None:
-        found[:, 0] = (products[:, 0] * rest).sum(axis=(2, 3))
-    return np.asarray(found.reshape(-1, 2, size, size))
-
-
-def search_attack(scenario: AttackScenario, reach: int) -> FoundAttack | None:
-    """Return the best attack found on a target, None where nothing can be told apart.
-
-    Looks up to ``reach`` records away from the target; a shorter reach is tried too. Each pair of
-    values is searched for by itself, up to three states. Cost O(reach * width * symbols^3 * k^6).
-    """
-    size = scenario.chain.size
-    pairs: list[Pair] = [None] if size > 3 else list(permutations(range(size), 2))
-    found = [
-        _search(scenario, distance, pair)
-        for pair in pairs
-        for distance in sorted({max(reach // 2, 2), reach})
-    ]
-    return max(filter(None, found), key=lambda attack: attack.value, default=None)
-
-
-def _search(scenario: AttackScenario, reach: int, pair: Pair) -> FoundAttack | None:
-    sides = {side: _PairTries.start(scenario, side) for side in (-1, 1)}
-    steps = {1: scenario.chain.transition, -1: scenario.chain.reverse().transition}
-    best: FoundAttack | None = None
-    for _ in range(ROUNDS):
-        before = -math.inf if best is None else best.value
-        for side in (1, -1):
-            sides[side] = _grow(scenario, steps[side], side, sides[-side], reach, pair)
-            found = _best(scenario, sides[-1], sides[1], pair)
-            if found is not None and (best is None or found.value > best.value):
-                best = found
-        if best is None or best.value <= before:
-            break
-    return best
-
-
-def _grow(
-    scenario: AttackScenario, step: Array, side: int, rivals: _PairTries, reach: int, pair: Pair
-) -> _PairTries:
-    """Return the best attempts of a side, of all lengths up to the reach, best first."""
-    beam = _PairTries.start(scenario, side)
-    kept = [beam]
-    first = 2 if side < 0 else 1  # the left neighbour is summed over apart
-    for distance in range(first, reach + 1):
-        symbols = scenario.look(side * distance)
-        if symbols is None:
-            break
-        further = beam.extended(step, symbols, scenario.rest(side, distance))
-        scores = _scores(scenario, side, further, rivals, pair)
-        order = np.argsort(-scores, kind="stable")[:WIDTH].tolist()
-        beam = further.chosen(order)
-        kept.append(beam.chosen(range(min(RIVALS, len(order)))))
-    every = _PairTries(
-        np.concatenate([tries.products for tries in kept]),
-        np.concatenate([tries.messages for tries in kept]),
-        [symbols for tries in kept for symbols in tries.symbols],
-    )
-    scores = _scores(scenario, side, every, rivals, pair)
-    return every.chosen(np.argsort(-scores, kind="stable")[:RIVALS].tolist())
-
-
-def _scores(
-    scenario: AttackScenario, side: int, attempts: _PairTries, rivals: _PairTries, pair: Pair
-) -> Array:
-    """Return what each attempt attains with the best of the other side."""
-    lefts, rights = (attempts, rivals) if side < 0 else (rivals, attempts)
-    losses = _losses(scenario, lefts, rights, pair)
-    return np.asarray(losses.max(axis=(1, 2, 3, 4, 5) if side < 0 else (0, 2, 3, 4, 5)))
-
-
-def _losses(scenario: AttackScenario, lefts: _PairTries, rights: _PairTries, pair: Pair) -> Array:
-    """Return the leakage for (left, right, left neighbour, own output, x, x'); -inf: impossible."""
-    chain = scenario.chain
-    left, right = lefts.messages, rights.messages  # (l, 2, x, a), (r, 2, a, x)
-    tries = len(left) * len(right) * len(scenario.symbols(-1))
-    spend(_TRY * tries * len(scenario.symbols(0)) * chain.size**2)
-    near = np.stack([np.stack([s.seen, s.plain]) for s in scenario.symbols(-1)])  # (n, 2, a)
-    weighted = chain.pair_law * near[..., None]  # (n, 2, a, x)
-    reached = weighted * left.transpose(0, 1, 3, 2)[:, None]  # (l, n, 2, a, x)
-    total = (reached[:, None] * right[None, :, None]).sum(axis=4)  # (l, r, n, 2, x)
-    own = np.stack([symbol.seen for symbol in scenario.symbols(0)])  # (o, x)
-    with np.errstate(divide="ignore", invalid="ignore"):
-        gain = np.log(total[..., 0, :]) - np.log(total[..., 1, :])  # (l, r, n, x)
-        score = gain[:, :, :, None] + np.log(own)  # (l, r, n, o, x)
-        loss = score[..., :, None] - score[..., None, :]  # (l, r, n, o, x, x')
-    possible = total[..., 1, :] > 0  # (l, r, n, x)
-    both = (possible[..., :, None] & possible[..., None, :])[:, :, :, None]
-    if pair is not None:
-        wanted = np.zeros((chain.size, chain.size), dtype=bool)
-        wanted[pair] = True
-        both = both & wanted
-    return np.asarray(np.where(both & ~np.isnan(loss), loss, -math.inf))
-
-
-def _best(
-    scenario: AttackScenario, lefts: _PairTries, rights: _PairTries, pair: Pair
-) -> FoundAttack | None:
-    """Return the best combination of both sides, the left neighbour and the target's output."""
-    losses = _losses(scenario, lefts, rights, pair)
-    place = np.unravel_index(int(losses.argmax()), losses.shape)
-    value = float(losses[place])
-    if not value > 0:
-        return None
-    l, r, n, o, x, y = map(int, place)
-    seen = [(-2 - d, symbol) for d, symbol in enumerate(lefts.symbols[l])]
-    seen += [(1 + d, symbol) for d, symbol in enumerate(rights.symbols[r])]
-    seen += [(-1, scenario.symbols(-1)[n])] if scenario.look(-1) is not None else []
-    seen += [(0, scenario.symbols(0)[o])] if scenario.look(0) is not None else []
-    return FoundAttack(value, x, y, tuple(sorted(seen, key=lambda pair: pair[0])))
 
 
 ROUNDING = 1e-11
@@ -578,11 +361,11 @@ def _looser(chain: SecondOrderChain, view: "_View", against: Against, reach: int
     upper = _upper(chain, lambda _: view.own) if (chain.transition > 0).all() else math.inf
     try:
         for target in _targets(chain.length, reach):
-            for outputs in _choices(view):
-                scenario = _scenario(view, chain, against, outputs, target, chain.length or 1)
-                found = search_attack(scenario, reach)
-                if found is not None and found.value > best[0]:
-                    best = found.value, _witness(found, view, chain, target)
+            for chosen in _choices(view):
+                search = _pattern_search(view, chain, against, chosen, target, chain.length or 1)
+                pattern = _searched(search, reach)
+                if pattern is not None and pattern.value > best[0]:
+                    best = pattern.value, _witness(pattern, view, chain, target)
     except EffortSpent:  # the upper end needs no attack
         more = (SPENT,)
     leak = _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
@@ -793,46 +576,50 @@ def _channel_own(matrix: Array) -> Array:
 
 def _choices(view: _View) -> list[list[int]]:
     """Return the sets of outputs from which each record may choose."""
-    outputs = list(range(view.weights.shape[1]))
-    if not outputs:
+    places = list(range(view.weights.shape[1]))
+    if not places:
         return []
-    return [[output] for output in outputs] if view.tied else [outputs]
+    return [[place] for place in places] if view.tied else [places]
 
 
-def _scenario(
-    view: _View, chain: SecondOrderChain, against: Against, outputs: Sequence[int],
+def _pattern_search(
+    view: _View, chain: SecondOrderChain, against: Against, chosen: Sequence[int],
     target: int | None, records: int,
-) -> AttackScenario:  # fmt: skip
-    """Return what can be seen around a target, one of so many records (None: without ends)."""
-    ones, unit = np.ones(chain.size), np.eye(chain.size)
-    known = [Symbol(unit[v], unit[v], known=v) for v in range(chain.size)]
+) -> PatternSearch:  # fmt: skip
+    """Return the search around a target, one of so many records (None: without ends)."""
+    known, law = known_values(chain.size), chain.lowered()
+    one = np.isin(np.arange(view.weights.shape[1]), list(chosen))[:, None]
 
     def look(distance: int) -> list[Symbol] | None:
         record = 0 if target is None else target + distance
-        if not 0 <= record < records:
+        if not 0 <= record < (records if target is not None else 1):
             return None
         weights = view.weights[record if len(view.weights) > 1 else 0]  # (outputs, k)
-        shown = [Symbol(weights[z], ones, output=z) for z in outputs if weights[z].any()]
+        shown = outputs(weights * one)
         if not distance or against == "ignorant":
             return shown
         return known if against == "informed" else [*shown, *known]
 
     if not view.tied or target is None:
-        return AttackScenario(chain, look)
-    tilt = view.weights[0, outputs[0]]
+        return PatternSearch(law, look)
+    tilt = view.weights[0, chosen[0]][law.symbols]
+    steps = {-1: law.reversed().kernels[0] * tilt, 1: law.kernels[0] * tilt}
     sizes = {-1: target, 1: records - 1 - target}
-    steps = {-1: chain.reverse().transition * tilt, 1: chain.transition * tilt}
-    rests = {side: _leakages_messages(steps[side], sizes[side]) for side in (-1, 1)}
-    return AttackScenario(chain, look, lambda side, far: rests[side][max(sizes[side] - far, 0)])
+    ones = np.ones(law.size)
+    # all records of the answer weigh in, those beyond a pattern too
+    return PatternSearch(
+        law, look,
+        lambda side, far: [
+            (np.stack([shown_message(steps[side], max(sizes[side] - far, 0)), ones]), ())
+        ],
+    )  # fmt: skip
 
 
-def _leakages_messages(step: Array, records: int) -> list[Array]:
-    """Return the message of 0, 1, .. records that all weigh in, each up to a factor."""
-    found = [np.ones(step.shape[:2])]
-    for _ in range(records):
-        message = (step * found[-1][None]).sum(axis=2)  # (x, y)
-        found.append(message / message.max())
-    return found
+def _searched(search: PatternSearch, reach: int) -> Pattern | None:
+    """Return the best pattern of a reach and of half of it."""
+    reaches = sorted({max(reach // 2, 2), reach})
+    patterns = filter(None, (search.search(each) for each in reaches))
+    return max(patterns, key=lambda pattern: pattern.value, default=None)
 
 
 def _redaction(
@@ -854,13 +641,15 @@ def _redaction(
     upper = 0.0
     more: tuple[str, ...] = ()
     for target in mechanism.protect:
-        scenario = _scenario(view, chain, against, range(len(names)), target, mechanism.length)
+        everything = range(len(names))
+        search = _pattern_search(view, chain, against, everything, target, mechanism.length)
+        pattern: Pattern | None = None
         try:
-            found = search_attack(scenario, reach)
+            pattern = _searched(search, reach)
         except EffortSpent:  # the upper end needs no attack
-            found, more = None, (SPENT,)
-        if found is not None and found.value > best[0]:
-            best = found.value, _witness(found, view, chain, target, mechanism.length)
+            more = (SPENT,)
+        if pattern is not None and pattern.value > best[0]:
+            best = pattern.value, _witness(pattern, view, chain, target, mechanism.length)
         if against != "informed":
             upper = max(upper, _erased_upper(chain, stack, target) if positive else math.inf)
     leak = _leakage(max(best[0] - LOWER_ERROR, 0.0), upper, against, best[1])
@@ -891,19 +680,24 @@ def _erased_upper(chain: SecondOrderChain, stack: Array, target: int) -> float:
 
 
 def _witness(
-    found: FoundAttack, view: _View, chain: SecondOrderChain, target: int | None,
+    pattern: Pattern, view: _View, chain: SecondOrderChain, target: int | None,
     length: int | None = None,
 ) -> Witness:  # fmt: skip
-    first = min(0, *(distance for distance, _ in found.seen))
-    last = max(0, *(distance for distance, _ in found.seen))
-    place = -first if target is None else target
-    known = [(place + d, chain.states[s.known]) for d, s in found.seen if s.known is not None]
-    shown = [(place + d, view.names[s.output]) for d, s in found.seen if s.output is not None]
-    length = length or chain.length or last - first + 1
+    """Return a pattern as a witness, sets of states or outputs."""
+    before = len(pattern.left)
+    place = before if target is None else target
+    codes = [(place - 1 - number, code) for number, code in enumerate(pattern.left)]
+    codes += [(place, pattern.own)] if pattern.own is not None else []
+    codes += [(place + 1 + number, code) for number, code in enumerate(pattern.right)]
+    codes.sort()
+    known = tuple((record, chain.states[code]) for record, code in codes if code >= 0)
+    shown = tuple((record, view.names[~code]) for record, code in codes if code < 0)
+    length = length or chain.length or before + 1 + len(pattern.right)
     sets = tuple((record, name) for record, name in shown if isinstance(name, tuple))
+    first, other = pattern.pair
     return Witness(
-        place, length, tuple(known), chain.states[found.first], chain.states[found.other],
-        sets=sets, outputs=() if sets else tuple(shown),
+        place, length, known, chain.states[first], chain.states[other],
+        sets=sets, outputs=() if sets else shown,
     )  # fmt: skip
 
 

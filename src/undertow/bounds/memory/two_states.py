@@ -1,25 +1,32 @@
 """Two states, order two: the worst case where it is known, brackets of it for every length.
 
-*Attractive* laws (`undertow.models.attractive`): of all likelihoods that grow by at most e^theta
-when a record turns from 0 to 1, F = exp(theta sum of unknown records) tells 1 from 0 best, whatever
-is known (docs, theory-memory). It is what all epsilon-DP algorithms can do at most, the far tail of
-a noisy count, and all outputs of flips alike. So no outputs are searched. Where every second record
-has to be *relabelled* for that, the likelihood alternates. Of other laws flips are known by trying
-every word of outputs between two known records. What is said here is about 1 against 0; for 0
-against 1 the states change places.
+Attractive laws have one worst likelihood (docs, theory-memory) and brackets by envelopes; it
+alternates where every second record has to be relabelled for that, and of other laws every word of
+outputs of flips is tried: both by boxes. All is about 1 against 0, or the states change places.
 """
 
 import math
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
-from functools import lru_cache
+from collections.abc import Callable
+from dataclasses import dataclass, replace
+from functools import lru_cache, partial
 from itertools import product
-from typing import Any, ClassVar, Literal
+from typing import Any, Literal
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.core.play import Attack, Interval, play, play_many, play_open
+from undertow.bounds.core.patterns import (
+    WIDTH,
+    Codes,
+    Pattern,
+    PatternGuide,
+    PatternSearch,
+    Symbol,
+    known_values,
+    outputs,
+    pattern_attack,
+)
+from undertow.bounds.core.play import Attack, play, play_many, play_open
 from undertow.bounds.memory.attractive import (
     best_case,
     chain_sums,
@@ -33,20 +40,15 @@ from undertow.bounds.memory.boxes import (
     Joint,
     NeighbourElements,
     PhaseGaps,
-    Rows,
     SideBoxes,
     Tilts,
     binary_laws,
-    by_phase,
     elements,
-    grouped,
     joined,
     joint_pad,
     longest_gap,
     open_gaps,
-    quotients,
     side_boxes,
-    worst_of,
 )
 from undertow.bounds.memory.envelopes import (
     LEAST_THETA,
@@ -55,11 +57,11 @@ from undertow.bounds.memory.envelopes import (
     Factors,
     Order,
     envelope,
+    pattern_codes,
     side_gaps,
     worst_pair,
 )
 from undertow.bounds.memory.envelopes import elements as envelope_elements
-from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.attractive import is_attractive
 from undertow.models.base import Model
@@ -74,203 +76,25 @@ __all__ = [
     "Effort",
     "Law",
     "MoveBounds",
-    "Pattern",
-    "PatternGuide",
-    "Pool",
-    "TargetPattern",
-    "attack_arrays",
-    "best_pair",
     "envelope_bracket",
     "law_of",
-    "message_pool",
     "pattern_guide",
-    "played",
-    "side_points",
-    "tilt_weights",
     "worst_case",
 ]
-
-
-Ints = np.ndarray[tuple[int, ...], np.dtype[np.int64]]
-
-Pattern = tuple[tuple[str, int], ...]
-"""What is looked at, outwards: ("known", value) or ("shown", place of the tilt) for each record."""
-
-CELL = 2e-3
-"""Messages that agree to it, in logarithms, count as one (cost)."""
-
-MOST_POINTS, MOST_REACHED = 1200, 60_000
-"""Messages that are kept of a record known to be one value, and what they reach through all gaps
-(cost); the cells are widened for it."""
-
-MOST_BINS = 2000
-"""Bins of a side that are held against those of the other (cost)."""
-
-ENOUGH = 600
-"""Elements of a side of which all pairs are tried."""
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Points:
-    """Messages (points, 2), with outputs and plain, and how they came about.
-
-    ``word`` is the row of the gap, ``known`` the value of the record beyond it, -1 at the end of
-    the series, ``parent`` the place of that record's message one round before.
-    """
-
-    messages: Array
-    word: Ints
-    known: Ints
-    parent: Ints
-
-    def chosen(self, places: Ints) -> "Points":
-        """Return some of the points."""
-        return Points(
-            self.messages[places], self.word[places], self.known[places], self.parent[places]
-        )
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Pool:
-    """The messages of a side after each round: [round][phase][value]."""
-
-    gaps: tuple[PhaseGaps, ...]
-    rounds: tuple[tuple[tuple[Points, Points], ...], ...]
-
-    def pattern(self, phase: int, word: int, known: int, parent: int, number: int) -> Pattern:
-        """Return the pattern beyond a record at some phase, as a message of a round."""
-        shown = self.gaps[phase].word[word]
-        found: Pattern = tuple(("shown", output) for output in shown)
-        if known < 0:
-            return found
-        beyond = (phase + len(shown) + 1) % len(self.gaps)
-        before = self.rounds[number - 1][beyond][known]
-        inner = int(before.word[parent]), int(before.known[parent]), int(before.parent[parent])
-        return (*found, ("known", known), *self.pattern(beyond, *inner, number - 1))
-
-
-def message_pool(gaps: tuple[PhaseGaps, ...], rounds: int | None, cell: float = CELL) -> Pool:
-    """Return messages of a side that patterns attain, after up to so many gaps; None: no record is
-    known.
-    """
-    if rounds is None:
-        return Pool(gaps, ())
-    phases = range(len(gaps))
-    most = min(MOST_POINTS, MOST_REACHED // len(gaps[0].word))
-
-    def made(before: tuple[tuple[Points, Points], ...] | None) -> tuple[tuple[Points, Points], ...]:
-        return tuple(
-            (
-                _kept(_reached(gaps[phase], (2, 0), phase, before), cell, most),
-                _kept(_reached(gaps[phase], (3, 1), phase, before), cell, most),
-            )
-            for phase in phases
-        )
-
-    found = [made(None)]
-    for _ in range(rounds):
-        found.append(made(found[-1]))
-    return Pool(gaps, tuple(found))
-
-
-def _reached(
-    gaps: PhaseGaps, rows: Rows, phase: int, before: tuple[tuple[Points, Points], ...] | None
-) -> Points:
-    """Return all messages at two pairs: those of open ends, and those of the round before."""
-    words = np.arange(len(gaps.word))
-    ends = gaps.ends[:, rows[0]] / gaps.ends[:, rows[1]]
-    none = np.full(len(words), -1)
-    parts = [(np.stack([ends, np.ones_like(ends)], axis=1), words, none, none)]
-    for beyond, places in enumerate(by_phase(gaps, phase, 0 if before is None else len(before))):
-        for known in (0, 1):
-            points = before[beyond][known]  # type: ignore[index]
-            seen = quotients(gaps.seen[places], rows, known, points.messages[:, 0])
-            bare = quotients(gaps.plain, rows, known, points.messages[:, 1])[gaps.gap[places]]
-            count = len(points.messages)
-            parts.append((
-                np.stack([seen, bare], axis=-1).reshape(-1, 2),
-                np.repeat(places, count),
-                np.full(seen.size, known),
-                np.tile(np.arange(count), len(places)),
-            ))  # fmt: skip
-    return Points(*(np.concatenate([part[each] for part in parts]) for each in range(4)))
-
-
-def _kept(points: Points, cell: float, most: int) -> Points:
-    """Return one point for each cell, in wider cells where there are many."""
-    while True:
-        order, starts = grouped(np.floor(np.log(points.messages) / cell))
-        if len(starts) <= most:
-            return points.chosen(order[starts])
-        cell *= 2
-
-
-def side_points(
-    pool: Pool, rows: tuple[Rows, Rows, Rows, Rows], phase: int
-) -> tuple[Array, Points, Array]:
-    """Return the elements of a side that patterns attain, their points, and m/m~ where a = 1.
-
-    Columns as in `joins.NeighbourElements`. Of a pool without rounds: where no record is known.
-    """
-    last = pool.rounds[-1] if pool.rounds else None
-    made = [_reached(pool.gaps[phase], pair, phase, last) for pair in rows]
-    main, one, zero, other = (each.messages for each in made)
-    table = np.stack(
-        [main[:, 0] / main[:, 1], one[:, 0], zero[:, 1], zero[:, 0], one[:, 1]], axis=1
-    )
-    return table, made[0], other[:, 0] / other[:, 1]
-
-
-def best_pair(left: Array, right: Array, joint: Joint) -> tuple[float, int, int]:
-    """Return the largest value of the pairs that were tried, and their places.
-
-    Of the elements in a bin the one with the largest m/m~ is tried; then bins are made finer where
-    the values were large.
-    """
-    lefts, rights = np.arange(len(left)), np.arange(len(right))
-    width, best = 0.1, (-math.inf, 0, 0)
-    for _ in range(8):
-        first, first_of = _leaders(left[lefts], width)
-        second, second_of = _leaders(right[rights], width)
-        one, two = left[lefts[first]], right[rights[second]]
-        by_left, by_right = worst_of(one, two, joint)
-        place = int(by_left.argmax())
-        values, _ = worst_of(two, one[place : place + 1], joint)
-        found = joint.own + math.log(float(by_left.max()))
-        if found > best[0]:
-            best = found, int(lefts[first[place]]), int(rights[second[int(values.argmax())]])
-        if len(first) == len(lefts) and len(second) == len(rights):
-            break
-        close = math.exp(best[0] - joint.own - 6 * width)
-        lefts, rights = lefts[by_left[first_of] >= close], rights[by_right[second_of] >= close]
-        width = width / 3 if max(len(lefts), len(rights)) > ENOUGH else 1e-12
-    return best
-
-
-def _leaders(table: Array, width: float) -> tuple[Ints, Ints]:
-    """Return the element of each bin with the largest m/m~, and the bin of each element."""
-    order, starts = grouped(np.floor(np.log(table[:, 1:]) / width), table[:, 0])
-    place = np.empty(len(table), dtype=np.int64)
-    place[order] = np.repeat(np.arange(len(starts)), np.diff(np.r_[starts, len(table)]))
-    if len(starts) > MOST_BINS:
-        return _leaders(table, 2 * width)
-    return order[starts], place
 
 
 MERGE, MERGE_WORDS = 1e-4, 3e-3
 """Widths of boxes that are merged, in logarithms; wider where every output is tried (cost)."""
 
-ATTACK_ROUNDS = 2
-"""Known records beyond the first of each side of an attack."""
+REACH, LITTLE_REACH, ALTERNATING_REACH = 24, 12, 8
+"""How far from the target attacks choose record by record (cost); with less effort; and where the
+likelihood alternates, so that all but the known records is given."""
 
+ALTERNATING_WIDTH = 16
+"""Attempts that are kept there (cost)."""
 
-@dataclass(frozen=True, slots=True)
-class TargetPattern:
-    """A pattern around a target: what is looked at on the left, and on the right, outwards."""
-
-    value: float
-    left: Pattern
-    right: Pattern
+GAPS = (0, 4, 8, 16, 32, 64, 128)
+"""Unknown records that may follow beyond (cost), before a known one or the end."""
 
 
 class Bracketing:
@@ -278,38 +102,56 @@ class Bracketing:
 
     def __init__(self, chain: SecondOrderChain, tilts: Tilts) -> None:
         """Prepare the gaps of both sides."""
-        self.tilts = tilts
+        self.chain, self.tilts = chain, tilts
+        self._beyond: dict[tuple[int, int], list[tuple[Array, Codes]]] = {}
         self.law, back = binary_laws(chain)
         self.steps = {"left": back, "right": chain.transition}
         self.longest = max(longest_gap(step, tilts) for step in self.steps.values())
 
-    def attack(self, rounds: int | None = ATTACK_ROUNDS) -> TargetPattern:
-        """Return the best pattern found; its value is not rounded: it is to be played out.
+    def attack(self, reach: int = REACH, *, known: bool = True) -> Pattern:
+        """Return the best pattern of a search; its value is not rounded: it is to be played out.
 
-        ``rounds`` counts known records beyond the first of each side; None: no record is known.
+        ``known``: whether records may be known.
         """
-        pools = {side: message_pool(self._gaps(side), rounds) for side in self.steps}
-        near = 1 % self.tilts.phases
-        right, right_points, right_one = side_points(pools["right"], RIGHT, 0)
-        left, left_points, _ = side_points(pools["left"], LEFT, near)
-        found: list[TargetPattern] = []
-        number = 0 if rounds is None else rounds + 1
-        for place, joint in enumerate(self._joints()):
-            value, i, j = best_pair(left, right, joint)
-            patterns = (
-                _pattern(pools["left"], left_points, near, i, number),
-                _pattern(pools["right"], right_points, 0, j, number),
-            )
-            found.append(TargetPattern(value, (("shown", place), *patterns[0]), patterns[1]))
-        for known, beside in enumerate(() if rounds is None else (right[:, 0], right_one)):
-            points = pools["left"].rounds[-1][near][known]
-            ratio = points.messages[:, 0] / points.messages[:, 1]
-            i, j = int(ratio.argmax()), int(beside.argmax())
-            value = self.tilts.own + math.log(float(ratio[i])) + math.log(float(beside[j]))
-            left_side = _pattern(pools["left"], points, near, i, number - 1)
-            right_side = _pattern(pools["right"], right_points, 0, j, number)
-            found.append(TargetPattern(value, (("known", known), *left_side), right_side))
-        return max(found, key=lambda attack: attack.value)
+        law, look = self.chain.lowered(), partial(self._look, known=known)
+        most, width = reach, WIDTH
+        if not self.tilts.words:
+            most, width = min(reach, ALTERNATING_REACH), ALTERNATING_WIDTH
+        search = PatternSearch(law, look, self._ends, width)
+        pattern = search.search(most, (1, 0))
+        return Pattern(0.0, (1, 0), ~0, (), ()) if pattern is None else pattern
+
+    def _look(self, distance: int, *, known: bool) -> list[Symbol]:
+        """Return what can be seen at a distance."""
+        shown = outputs(self.tilts.weights(distance))
+        return [*shown, *known_values(2)] if known and distance else shown
+
+    def _ends(self, side: int, distance: int) -> list[tuple[Array, Codes]]:
+        """Return what may follow beyond a distance: unknown records, then a known one or none."""
+        key = side, distance % self.tilts.phases
+        if key not in self._beyond:
+            self._beyond[key] = self._followers(side, distance)
+        return self._beyond[key]
+
+    def _followers(self, side: int, distance: int) -> list[tuple[Array, Codes]]:
+        law = self.chain.lowered()
+        step = (law if side > 0 else law.reversed()).kernels[0]
+        ones = np.ones((2, law.size))
+        ends: list[tuple[Array, Codes]] = [(ones, ())]
+        if self.tilts.words:
+            return ends
+        inside = [law.symbols == value for value in (0, 1)]
+        ends += [(np.stack([step @ row, step @ row]), (value,)) for value, row in enumerate(inside)]
+        followers = []
+        for gap in GAPS:
+            for end, codes in ends:
+                seen, plain = end
+                for record in range(distance + gap, distance, -1):
+                    seen = (step * self.tilts.weights(record)[0, law.symbols]) @ seen
+                    seen, plain = seen / seen.max(), step @ plain
+                    plain = plain / plain.max()
+                followers.append((np.stack([seen, plain]), (~0,) * gap + codes))
+        return followers
 
     def open_upper(self, floor: float = 0.0) -> float:
         """Return an upper bound for someone who knows no record, every word of outputs tried."""
@@ -362,35 +204,6 @@ class Bracketing:
         )
 
 
-def _pattern(pool: Pool, points: "object", phase: int, place: int, number: int) -> Pattern:
-    """Return the pattern of one point."""
-    word, known, parent = (
-        int(getattr(points, name)[place]) for name in ("word", "known", "parent")
-    )
-    return pool.pattern(phase, word, known, parent, number)
-
-
-def attack_arrays(attack: TargetPattern, tilts: Tilts) -> tuple[Array, list[tuple[int, int]], int]:
-    """Return an attack as weights (records, 2), known records and values, and the target."""
-    target = len(attack.left)
-    weights = np.ones((target + 1 + len(attack.right), 2))
-    known: list[tuple[int, int]] = []
-    weights[target] = tilt_weights(tilts.own)
-    for sign, pattern in ((-1, attack.left), (1, attack.right)):
-        for distance, (kind, what) in enumerate(pattern, start=1):
-            record = target + sign * distance
-            if kind == "known":
-                known.append((record, what))
-            else:
-                weights[record] = tilt_weights(tilts.near[distance % tilts.phases][what])
-    return weights, sorted(known), target
-
-
-def tilt_weights(tilt: float) -> Array:
-    """Return the likelihoods of 0 and 1, at most 1."""
-    return np.exp([min(-tilt, 0.0), min(tilt, 0.0)])
-
-
 LEFT_ORDER: Order = (0, 2, 1, 3)
 """Pairs (x, a) of the left, with a the record and x its inner neighbour, by x first."""
 
@@ -408,7 +221,8 @@ def _on_pairs(step: Array) -> Array:
     return matrix
 
 
-def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, TargetPattern]:
+@lru_cache(maxsize=64)
+def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Pattern]:
     """Return an upper bound of 1 against 0 on an attractive chain, and a pattern near it.
 
     ``theta`` bounds how far the likelihood of an output grows where a record becomes 1. The bound
@@ -430,43 +244,30 @@ def envelope_bracket(chain: SecondOrderChain, theta: float) -> tuple[float, Targ
         seen * float(ratio[1]), float(ratio[0]), seen * float(ratio[0]), float(ratio[1]),
     )  # fmt: skip
     upper, i, j = worst_pair(one, two, theta, factors)
-    found = [
-        (
-            upper,
-            (("shown", 0), *_envelopes_pattern(left, one, i)),
-            _envelopes_pattern(right, two, j),
-        )
-    ]
+    worst = (
+        upper, (~0, *_envelopes_codes(left, one, i)), _envelopes_codes(right, two, j)
+    )  # fmt: skip
     # the left neighbour is known to be v: R(v, 1) / R(v, 0), seen over plain
     mu, _, _, g, h = two.table.T
     for value, beside in ((0, mu), (1, mu + g - h)):
         best = left.values[value]
         total = theta + math.log(float(best.max())) + float(beside.max())
-        cell, place = int(best.argmax()), int(beside.argmax())
-        beyond = _outwards(left.traced(value, cell, MOST_KNOWN), left.gaps.longest)
-        pattern = (("known", value), *beyond)
-        found.append(
-            (total + joint_pad(theta, total), pattern, _envelopes_pattern(right, two, place))
-        )
-    worst, first, second = max(found, key=lambda each: each[0])
-    return worst, TargetPattern(worst, first, second)
+        total += joint_pad(theta, total)
+        if total > worst[0]:
+            known = left.traced(value, int(best.argmax()), MOST_KNOWN)
+            codes = pattern_codes((tuple(known), left.gaps.longest), 1)
+            place = int(beside.argmax())
+            worst = total, (value, *codes), _envelopes_codes(right, two, place)
+    return worst[0], Pattern(worst[0], (1, 0), ~0, worst[1], worst[2])
 
 
-def _envelopes_pattern(side: Envelope, made: Elements, place: int) -> Pattern:
+def _envelopes_codes(side: Envelope, table: Elements, place: int) -> Codes:
     """Return the pattern of an element."""
-    known, gap, cell = made.origin[place].tolist()
+    known, gap, cell = table.origin[place].tolist()
     if known < 0:
-        return _outwards([], gap)
+        return pattern_codes(((), gap), 1)
     further = side.traced(known, cell, MOST_KNOWN - 1)
-    return _outwards([(gap, known), *further], side.gaps.longest)
-
-
-def _outwards(known: list[tuple[int, int]], last: int) -> Pattern:
-    """Return gaps and known values, and the shown records at the end, record by record."""
-    found: list[tuple[str, int]] = []
-    for gap, value in known:
-        found += [("shown", 0)] * gap + [("known", value)]
-    return (*found, *([("shown", 0)] * last))
+    return pattern_codes((((gap, known), *further), side.gaps.longest), 1)
 
 
 Law = Literal["attractive", "relabelled", "words"]
@@ -517,13 +318,13 @@ class MoveBounds:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to work: rounds of boxes, and known records of an attack beyond its first."""
+    """How hard to work: rounds of boxes, and how far from the target attacks choose."""
 
     rounds: int
-    attack_rounds: int
+    reach: int
 
 
-QUICK, THOROUGH = Effort(1, 1), Effort(2, 2)
+QUICK, THOROUGH = Effort(1, LITTLE_REACH), Effort(2, REACH)
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -610,7 +411,7 @@ def _brackets(
     # a direction in which no output says anything leaks nothing
     work = [Bracketing(chain, tilts) if tilts.says else None for chain, tilts in sides]
     attained = [
-        _silent() if one is None else _fitted(chain, tilts, one.attack(effort.attack_rounds))
+        _silent() if one is None else _fitted(chain, tilts, one.attack(effort.reach))
         for (chain, tilts), one in zip(sides, work, strict=True)
     ]
     floor = max(bracket.lower for bracket in attained)
@@ -644,46 +445,42 @@ def _silent() -> AttainedBracket:
 def _all_weights(tilts: Tilts, records: int, target: int) -> Array:
     """Return the likelihoods of all records, each with its worst output: shape (records, 2)."""
     distances = np.abs(np.arange(records) - target)
-    table = np.array([tilt_weights(row[0]) for row in tilts.near])
+    table = np.array([tilts.shown(phase)[0] for phase in range(tilts.phases)])
     weights = table[distances % tilts.phases]
-    weights[target] = tilt_weights(tilts.own)
+    weights[target] = tilts.weights(0)[0]
     return np.asarray(weights)
 
 
-def played(
-    chain: SecondOrderChain, weights: Array, known: Sequence[tuple[int, int]], target: int
-) -> Interval:
-    """Return what one attack reveals, with weights (records, 2) and known records and values.
-
-    >>> chain = SecondOrderChain([[[.9, .1], [.4, .6]], [[.8, .2], [.1, .9]]])
-    >>> attack = played(chain, np.exp([[0, 0], [0, 1.0], [0, 1.0]]), [(0, 0)], 1)
-    >>> round(attack.lower, 6), attack.upper - attack.lower < 1e-11
-    (1.549948, True)
-    """
-    return play(chain.lowered(), Attack(target, dict(known), ((1,), (0,)), weights))
-
-
-def _fitted(chain: SecondOrderChain, tilts: Tilts, attack: TargetPattern) -> AttainedBracket:
-    """Return an attack played out in a series of the chain's length, cut where it does not fit."""
+def _fitted(chain: SecondOrderChain, tilts: Tilts, pattern: Pattern) -> AttainedBracket:
+    """Return a pattern played out in a series of the chain's length, cut where it does not fit."""
     length = chain.length
     if length is not None:
         # the target as near to the middle as the pattern allows; what does not fit is left out
         room = max(length - 1, 0)
-        left = min(len(attack.left), max(room - len(attack.right), room // 2))
-        right = min(len(attack.right), room - left)
-        attack = replace(attack, left=attack.left[:left], right=attack.right[:right])
-    weights, known, target = attack_arrays(attack, tilts)
-    if length is not None and len(weights) < length:
-        extra = (length - len(weights)) // 2 if length <= LONG else 0
-        known = [(record + extra, value) for record, value in known]
-        target += extra
-        after = min(length, LONG) - len(weights) - extra
-        if tilts.words:  # outputs beyond the pattern are summed out
-            weights = np.concatenate([np.ones((extra, 2)), weights, np.ones((max(after, 0), 2))])
-        else:
-            weights = _all_weights(tilts, len(weights) + extra + max(after, 0), target)
-    value = played(chain, weights, known, target)
-    return AttainedBracket(max(value.lower, 0.0), math.inf, 1, weights, tuple(known), target)
+        left = min(len(pattern.left), max(room - len(pattern.right), room // 2))
+        right = min(len(pattern.right), room - left)
+        pattern = replace(pattern, left=pattern.left[:left], right=pattern.right[:right])
+    attack = pattern_attack(pattern, tilts.weights)
+    if length is not None and len(attack.likelihoods) < length:
+        attack = _widened(attack, tilts, length)
+    value = play(chain.lowered(), attack)
+    return AttainedBracket(
+        max(value.lower, 0.0), math.inf, 1, attack.likelihoods,
+        tuple(sorted(attack.known.items())), attack.target,
+    )  # fmt: skip
+
+
+def _widened(attack: Attack, tilts: Tilts, length: int) -> Attack:
+    """Return an attack on a series of so many records: those beyond are shown where that helps."""
+    records = min(length, LONG)
+    before = (length - attack.records) // 2 if length <= LONG else 0
+    target = attack.target + before
+    known = {record + before: value for record, value in attack.known.items()}
+    likelihoods = np.ones((records, 2))
+    if not tilts.words:
+        likelihoods = _all_weights(tilts, records, target)
+    likelihoods[before : before + attack.records] = attack.likelihoods
+    return replace(attack, target=target, known=known, likelihoods=likelihoods)
 
 
 def _all_attacks(chain: SecondOrderChain, tilts: Tilts, *, known: bool = True) -> AttainedBracket:
@@ -721,13 +518,13 @@ def _coded(
     outputs = len(tilts.near[0])
     others = [record for record in range(records) if record != target]
     weights, possible = np.ones((2, len(choices), records, 2))
-    weights[:, target] = tilt_weights(tilts.own)
+    weights[:, target] = tilts.weights(0)[0]
     for column, record in enumerate(others):
-        row = tilts.near[abs(record - target) % tilts.phases]
+        shown = tilts.shown(record - target)
         for code in range(outputs + 2):
             mine = choices[:, column] == code
             if code < outputs:
-                weights[mine, record] = tilt_weights(row[code])
+                weights[mine, record] = shown[code]
             else:
                 possible[mine, record, 1 - (code - outputs)] = 0.0
     return weights, possible
@@ -743,7 +540,7 @@ def _ignorant(chain: SecondOrderChain, tilts: Tilts) -> AttainedBracket:
         return _all_attacks(chain, tilts, known=False)
     if tilts.words:
         work = Bracketing(chain, tilts)
-        bracket = _fitted(chain, tilts, work.attack(None))
+        bracket = _fitted(chain, tilts, work.attack(known=False))
         return replace(bracket, upper=max(work.open_upper(bracket.lower), bracket.lower))
     if chain.length is not None and chain.length <= LONG:
         lower, upper, target = _open_attack(chain, tilts, chain.length)
@@ -786,7 +583,7 @@ def _explicit(chain: SecondOrderChain, tilts: Tilts, against: Adversary) -> Atta
     check_cases(2, len(known))
     last = max((target, *known)) + 1
     records = last + MOST_GAP if chain.length is None else chain.length
-    table = np.array([tilt_weights(row[0]) for row in tilts.near])  # (phases, values)
+    table = np.array([tilts.shown(phase)[0] for phase in range(tilts.phases)])  # (phases, values)
     rows = (table / table.max(axis=1, keepdims=True))[:, law.symbols]
     plain = np.ones((1, law.size))
     found = []
@@ -813,7 +610,7 @@ def _alike(level: float) -> MoveBounds:
 
 def pattern_guide(
     model: Model, against: Against, ratios: RatiosOf = _alike, *, words: bool = False
-) -> "PatternGuide | None":
+) -> PatternGuide | None:
     """Return a guide for levels on a chain of order two, None where none is needed or known.
 
     ``words``: of flips, whose outputs are tried where the worst is not known.
@@ -823,45 +620,44 @@ def pattern_guide(
     if not (model.transition > 0).all():
         return None
     law = law_of(model) or ("words" if words else None)
+    if law is None:
+        return None
     plain = SecondOrderChain(model.transition)
-    return None if law is None else PatternGuide(plain, law, ratios)
+
+    def tilts(level: float, value: int) -> Tilts:
+        bounds = ratios(level)
+        within = MoveBounds(min(bounds.one, LARGEST), min(bounds.zero, LARGEST))
+        return (within if value else within.swapped).tilts(law)
+
+    def patterns(level: float) -> list[Pattern]:
+        worst = []
+        for value, chain in ((1, plain), (0, swapped(plain))):
+            tilt = tilts(level, value)
+            if tilt.own > 0:
+                pattern = _worst_pattern(chain, tilt, law)
+                worst.append(pattern if value else _states_swapped(pattern))
+        return worst
+
+    def attack(pattern: Pattern, level: float) -> Attack:
+        value = pattern.pair[0]
+        tilt = tilts(level, value)
+        turn = 1 if value else -1
+        return pattern_attack(pattern, lambda distance: tilt.weights(distance)[:, ::turn])
+
+    return PatternGuide(plain.lowered(), patterns, attack)
 
 
-@dataclass(slots=True)
-class PatternGuide:
-    """What some patterns of known records attain on a chain of order two: a guide, no proof."""
+def _worst_pattern(chain: SecondOrderChain, tilts: Tilts, law: Law) -> Pattern:
+    """Return the worst pattern of 1 against 0 that is found."""
+    if law == "attractive" and tilts.own >= LEAST_THETA:
+        return envelope_bracket(chain, tilts.own)[1]
+    return Bracketing(chain, tilts).attack()
 
-    chain: SecondOrderChain
-    law: Law
-    ratios: RatiosOf
-    patterns: list[tuple[bool, TargetPattern]] = field(default_factory=list)
-    bracketed: ClassVar[bool] = True
 
-    def attains(self, epsilon: float) -> float:
-        """Return what the patterns attain at a level."""
-        if not self.patterns:
-            self.focus(epsilon)
-        best = 0.0
-        for turned, attack in self.patterns:
-            chain, tilts = self._direction(epsilon, turned)
-            best = max(best, played(chain, *attack_arrays(attack, tilts)).lower)
-        return best
+def _states_swapped(pattern: Pattern) -> Pattern:
+    """Return a pattern of two states with both states changing places."""
 
-    def focus(self, epsilon: float) -> None:
-        """Look for the patterns that are worst at this level, in both directions."""
-        self.patterns.clear()
-        for turned in (False, True):
-            chain, tilts = self._direction(epsilon, turned)
-            if tilts.own > 0:
-                self.patterns.append((turned, Bracketing(chain, tilts).attack()))
+    def turned(codes: Codes) -> Codes:
+        return tuple(code if code < 0 else 1 - code for code in codes)
 
-    def learn(self, witness: Witness) -> bool:
-        """Return False: both directions are evaluated already."""
-        return False
-
-    def _direction(self, level: float, turned: bool) -> tuple[SecondOrderChain, Tilts]:
-        found = self.ratios(level)
-        ratios = MoveBounds(min(found.one, LARGEST), min(found.zero, LARGEST))
-        if turned:
-            return swapped(self.chain), ratios.swapped.tilts(self.law)
-        return self.chain, ratios.tilts(self.law)
+    return replace(pattern, pair=(0, 1), left=turned(pattern.left), right=turned(pattern.right))

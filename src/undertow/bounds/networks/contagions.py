@@ -18,11 +18,11 @@ from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import (
     ORDINARY,
     AnswerLattice,
+    CaseLoss,
     CaseTable,
-    Finding,
     JointLaws,
     check_effort,
-    found_at,
+    loss_at,
     rounding,
     spread,
 )
@@ -56,7 +56,7 @@ MOST_NETWORKS = 4000
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Contagion, against: Against = "any") -> Leakage:
-    """Return what a mechanism leaks about one person, at the worst probability of the interval.
+    """Compute the leakage about one person, at the worst probability of the interval.
 
     Counts and histograms with (discrete) Laplace noise are searched until the bound closes. For all
     other algorithms, and for households too large for an exact answer, the general bound is in
@@ -164,7 +164,7 @@ ALLELES = np.array([2.0, 1.0, 0.0])
 class FrequencyBracket:
     """The worst attack found, at which frequency, and a bound for all frequencies."""
 
-    finding: Finding
+    finding: CaseLoss
     frequency: float
     upper: float
     closed: bool
@@ -218,7 +218,7 @@ def frequency_bracket(
 
 
 def _open(bounds: dict[int, float], search: "_FrequencySearch") -> list[int]:
-    """Return the targets that could still be worse than what was found."""
+    """Return the targets whose bounds exceed the attained loss."""
     attained = 0.0 if search.top is None else search.top.value - search.top.pad
     return [target for target, bound in bounds.items() if bound > attained] or [
         max(bounds, key=lambda target: bounds[target])
@@ -233,7 +233,7 @@ class _FrequencySearch:
     tally: AnswerLattice
     rate: float
     against: Against
-    top: Finding | None = None
+    top: CaseLoss | None = None
     where: float = 0.5
     work: float = 0.0
 
@@ -284,7 +284,7 @@ class _FrequencySearch:
 def _bounds_around(
     whole: JointLaws, network: BayesianNetwork, tally: AnswerLattice, rate: float,
     axes: Sequence[int], reach: float,
-) -> tuple[dict[int, float], Finding | None]:  # fmt: skip
+) -> tuple[dict[int, float], CaseLoss | None]:  # fmt: skip
     """Return max |f| + |f'| h + (u h)^2 over all attacks on each axis, and the largest |f|."""
     deepest = rate * tally.deepest
     if deepest - whole.least > ORDINARY:
@@ -320,7 +320,7 @@ def _bounds_around(
                     output, row = np.unravel_index(int(np.argmax(loss)), loss.shape)
                     first = value[x][output, row] >= value[y][output, row]
                     pair = (x, y) if first else (y, x)
-                    top = found_at(block, axis, int(row), pair, int(output), peak, pad)
+                    top = loss_at(block, axis, int(row), pair, int(output), peak, pad)
     return bounds, None if top is None or not tally.deepest else replace(top, far=far)
 
 

@@ -27,18 +27,18 @@ __all__ = [
     "BLOCK",
     "VANISHING",
     "AnswerLattice",
+    "CaseLoss",
     "CaseTable",
-    "Finding",
     "Ints",
     "JointLaws",
     "Siblings",
     "best",
     "check_effort",
-    "count_finding",
+    "count_loss",
     "count_tally",
     "exact_law",
-    "found_at",
     "histogram_tally",
+    "loss_at",
     "rarest",
     "rounding",
     "spread",
@@ -92,7 +92,7 @@ class AnswerLattice:
 
 
 def _smooth_count(table: Array, rate: float, logs: bool) -> Array:
-    """Return the noisy law of a count at -1 .. n: what rises from below and falls from above."""
+    """Return the noisy law of a count at -1 .. n, as the sum of a rising and a falling part."""
     length = table.shape[1]
     total = np.empty((table.shape[0], length + 1, *table.shape[2:]))  # (layers, outputs, cases ...)
     weight = math.exp(-rate)
@@ -131,7 +131,7 @@ def count_tally(counted: Sequence[bool], records: int) -> AnswerLattice:
 
 
 def histogram_tally(states: int, records: int) -> AnswerLattice:
-    """Return the lattice of a histogram; its last bin counts down from what is unknown.
+    """Return the lattice of a histogram; its last bin counts the remaining records.
 
     How many records are unknown is the same under both values of a target, so the last bin may be
     counted from there.
@@ -384,6 +384,7 @@ def rarest(network: BayesianNetwork) -> float:
 
 
 def _check_rarest(network: BayesianNetwork) -> float:
+    """Refuse a network whose rarest case underflows."""
     least = rarest(network)
     if least < VANISHING:
         raise NotSupported(
@@ -566,7 +567,7 @@ ORDINARY = 680.0
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CaseLoss:
     """The largest loss found, the largest at far outputs, and how wrong rounding can make them.
 
     ``known`` pairs places of nodes with the states known; ``output`` numbers the tally's outputs.
@@ -592,9 +593,9 @@ class Finding:
         return replace(attack, output=self.output if single else None)
 
 
-def count_finding(
+def count_loss(
     network: BayesianNetwork, tally: AnswerLattice, rate: float, against: Against
-) -> Finding | None:
+) -> CaseLoss | None:
     """Return the worst attack on an answer with Laplace noise, None if no target has two values.
 
     ``rate`` is 1 / scale. Refuses with `NotSupported`, saying why, where the network is too large.
@@ -616,7 +617,7 @@ def count_finding(
     return best([finding for finding in findings if finding is not None])
 
 
-def best(findings: Sequence[Finding]) -> Finding | None:
+def best(findings: Sequence[CaseLoss]) -> CaseLoss | None:
     """Return the worst attack of several, with the largest far loss of all."""
     if not findings:
         return None
@@ -638,7 +639,7 @@ def check_effort(whole: JointLaws, tally: AnswerLattice) -> None:
 
 def worst_of(
     whole: JointLaws, tally: AnswerLattice, rate: float, axes: Sequence[int]
-) -> Finding | None:
+) -> CaseLoss | None:
     """Return the worst attack on the targets of some axes."""
     states = range(len(tally.offsets))
     deepest = rate * tally.deepest
@@ -667,11 +668,11 @@ def worst_of(
                 top = value
                 column = [float(part[output, row]) for part in scores]  # (states,)
                 pair = int(np.nanargmax(column)), int(np.nanargmin(column))
-                worst = found_at(block, axis, int(row), pair, int(output), top, pad)
+                worst = loss_at(block, axis, int(row), pair, int(output), top, pad)
     return None if worst is None else replace(worst, far=far)
 
 
-def found_at(
+def loss_at(
     block: CaseTable,
     axis: int,
     row: int,
@@ -679,10 +680,10 @@ def found_at(
     output: int,
     value: float,
     pad: float,
-) -> Finding:
+) -> CaseLoss:
     """Return the attack that one case of a target stands for."""
     known = _members(block.spread, axis, block.case(axis, row))
-    return Finding(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
+    return CaseLoss(value, 0.0, pad, _target(block.spread, axis), known, pair, output)
 
 
 def likelihoods(table: Array, tally: AnswerLattice, rate: float, tiny: bool) -> Array:

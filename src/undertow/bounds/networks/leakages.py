@@ -13,8 +13,8 @@ from undertow.bounds.memory.attractive_networks import Ratios, attractive_leakag
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.counts import (
     AnswerLattice,
-    Finding,
-    count_finding,
+    CaseLoss,
+    count_loss,
     count_tally,
     histogram_tally,
 )
@@ -58,7 +58,7 @@ MOST_TOGETHER = 64
 def leakage(
     mechanism: Levelled | MetricDP, model: BayesianNetwork, against: Against = "any"
 ) -> Leakage:  # fmt: skip
-    """Return what a mechanism leaks about one record of a network, as a certified interval.
+    """Compute the leakage of a mechanism about one record of a network, as an interval.
 
     Counts and histograms with (discrete) Laplace noise are exact on small networks: all known
     sets, values and outputs are gone through, siblings as one. Cost (k + 1)^n for n records of k
@@ -101,6 +101,7 @@ def tally_of(query: BaseQuery, model: BayesianNetwork, records: int) -> AnswerLa
 
 
 def _noisy(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage:
+    """Return the leakage of a noisy count or histogram, part by part."""
     if against == "informed":
         return _informed(mechanism, model)
     if against != "any" and model.length <= MOST_TOGETHER:
@@ -123,7 +124,7 @@ def _part_bracket(
     finding = None
     try:
         tally = tally_of(mechanism.query, part, part.length)
-        finding = count_finding(part, tally, 1 / mechanism.scale, local)
+        finding = count_loss(part, tally, 1 / mechanism.scale, local)
         leak = _exact(finding, part, tally, local, mechanism)
     except NotSupported as error:
         leak = _fallback(mechanism, part, local, str(error))
@@ -139,7 +140,7 @@ def _part_bracket(
 
 
 def _exact(
-    finding: Finding | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
+    finding: CaseLoss | None, model: BayesianNetwork, tally: AnswerLattice, against: Against,
     mechanism: Scaled,
 ) -> Leakage:  # fmt: skip
     """Return the leakage of an attack, never above the general bound."""
@@ -153,7 +154,7 @@ def _exact(
 
 
 def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reason: str) -> Leakage:
-    """Return what is known of a chain, if it is one, or the bound for all algorithms of the level.
+    """Return the leakage of a chain, if the network is one, or the bound for all algorithms.
 
     The lower end is what the count attains.
     """
@@ -170,7 +171,7 @@ def _fallback(mechanism: Scaled, model: BayesianNetwork, against: Against, reaso
         weaker = [_informed(mechanism, model)]
         with suppress(NotSupported):
             tally = tally_of(mechanism.query, model, model.length)
-            finding = count_finding(model, tally, 1 / mechanism.scale, "ignorant")
+            finding = count_loss(model, tally, 1 / mechanism.scale, "ignorant")
             weaker.append(_exact(finding, model, tally, against, mechanism))
         shown = max(weaker, key=lambda leak: leak.lower)
         lower, witness = min(shown.lower, bound.upper), shown.witness
@@ -201,7 +202,7 @@ def _far(mechanism: Scaled, model: BayesianNetwork, against: Against) -> Leakage
 def local(
     mechanism: LocalMechanism, model: BayesianNetwork, against: Against, effort: int
 ) -> Leakage:
-    """Return what flips of every record leak on a network.
+    """Compute the leakage of flips of every record on a network.
 
     Exact where the law is attractive, of two states: the worst outputs are known. Elsewhere refuse,
     because all algorithms of the flips' DP level bound it.

@@ -6,7 +6,7 @@ d-separation; chains, trees, attractive laws, quilts and linear programs give le
 """
 
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
@@ -16,16 +16,16 @@ from typing import Any, Literal
 
 import numpy as np
 
-from undertow.adversaries import Adversary, Against, within
+from undertow.adversaries import Adversary, Against, every_adversary, within
 from undertow.bounds.channels.quilts import Bound
 from undertow.bounds.graphs import dependent, informed_level, lifted, uncertain_records
 from undertow.bounds.levels.chains import leakage as chain_leakage
 from undertow.bounds.memory.attractive_networks import MOST_RECORDS, Ratios, attractive_leakage
 from undertow.bounds.networks.counts import (
     VANISHING,
-    Finding,
+    CaseLoss,
     Ints,
-    count_finding,
+    count_loss,
     count_tally,
     rarest,
 )
@@ -144,7 +144,7 @@ def _arms(network: BayesianNetwork) -> tuple[int, list[int], list[int]] | None:
 
 
 def path_leakage(mechanism: Levelled, path: Path, against: Against) -> Leakage:
-    """Return what a mechanism leaks on a path, by the bounds for chains, in the network's numbers.
+    """Compute the leakage on a path, by the bounds for chains, in the network's numbers.
 
     >>> from undertow.mechanisms import PureDP
     >>> kernel = [[.882, .118], [.305, .695]]
@@ -179,7 +179,7 @@ class Programme:
 def programme_bounds(
     epsilon: float, network: BayesianNetwork, against: Against, attained: float = 0.0
 ) -> Programme | None:
-    """Return both ends of what epsilon-DP algorithms leak, None if the network is too large.
+    """Solve linear programs for both ends of a level's leakage, None if there are too many.
 
     ``attained`` is a lower end from elsewhere: attackers who cannot do worse are left out.
 
@@ -195,7 +195,8 @@ def programme_bounds(
     # how far rounding of the joint law can move a log-ratio of two of its sums
     blur = 8.0 * ROUNDOFF * (len(network.nodes) + 2) * (network.size + 4)
     lower, upper, witness = attained, 0.0, None
-    for target, known in _adversaries(network.length, against):
+    for adversary in every_adversary(against, network.length):
+        target, known = adversary.target, adversary.known
         unknown = [r for r in range(network.length) if r not in (target, *known)]
         most = up((1 + len(unknown)) * epsilon)
         if most <= lower:
@@ -219,18 +220,6 @@ def programme_bounds(
                         target, network.length, facts, network.states[x], network.states[other]
                     )
     return Programme(min(lower, upper), upper, witness)
-
-
-def _adversaries(length: int, against: Against) -> Iterator[tuple[int, tuple[int, ...]]]:
-    """Yield targets and known records, those with the least known first."""
-    if isinstance(against, Adversary):
-        yield against.target, against.known
-        return
-    for number in [0] if against == "ignorant" else range(length):
-        for target in range(length):
-            others = [record for record in range(length) if record != target]
-            for known in combinations(others, number):
-                yield target, known
 
 
 def _spread(law: Array, value: int, states: int) -> Array:
@@ -315,7 +304,7 @@ PRECISE = 1e-9
 
 
 def level_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
-    """Return what an epsilon-DP algorithm can leak about one record of a network.
+    """Compute the leakage of all epsilon-DP algorithms about one record of a network.
 
     On paths that of the chain that they are, on other trees the bound of `tree_leakage`; elsewhere
     the least of m epsilon, m the number of records that depend on each other, the bound of the best
@@ -376,7 +365,7 @@ def _by_part(
     network: BayesianNetwork, against: Against,
     bound: Callable[[BayesianNetwork, Against], Leakage | None],
 ) -> Leakage | None:  # fmt: skip
-    """Return the worst of what is found about each connected part, None where one is not known."""
+    """Return the worst leakage over the connected parts, None if one has none."""
     leaks: list[Leakage] = []
     for part, records in distinct_parts(network, against):
         leak = bound(part, within(against, records))
@@ -499,6 +488,7 @@ def dependent_records(network: BayesianNetwork, against: Against) -> int:
 
 
 def _informed(epsilon: float, network: BayesianNetwork) -> Leakage:
+    """Return the leakage to an attacker who knows all other records."""
     amount, witness = informed_level(network, epsilon)
     return Leakage(
         0.0 if witness is None else down(amount), amount, "informed", "informed", witness,
@@ -513,13 +503,13 @@ def _count_attack(
     """Return the most that a noisy count of this level leaks, with its attack and its states."""
     if against == "any" and (network.size + 1) ** network.length > COUNT_CASES:
         return 0.0, None, ()
-    best: tuple[Finding, Witness, tuple[object, ...]] | None = None
+    best: tuple[CaseLoss, Witness, tuple[object, ...]] | None = None
     # a count and the count of all other states leak the same: leave the last state out
     for number in range(1, network.size):
         for counted in combinations(range(network.size - 1), number):
             tally = count_tally([s in counted for s in range(network.size)], network.length)
             try:
-                finding = count_finding(network, tally, epsilon, against)
+                finding = count_loss(network, tally, epsilon, against)
             except NotSupported:
                 continue
             if finding is not None and (best is None or finding.value > best[0].value):

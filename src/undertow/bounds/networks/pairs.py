@@ -22,7 +22,7 @@ from undertow.bounds.networks.counts import (
     Ints,
     JointLaws,
     count_tally,
-    found_at,
+    loss_at,
     spread,
 )
 from undertow.bounds.networks.leakages import MOST_TOGETHER
@@ -69,11 +69,11 @@ class NetworkPairs:
         self.part, self.pairs, self.cases = part, pairs, cases
 
     def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a case at an answer, less what known records contribute."""
+        """Return the attack of a case at an answer, less the counts of known records."""
         place = max(number for number, each in enumerate(self.cases) if each.start <= where)
         cases = self.cases[place]
         row = int(cases.rows[where - cases.start])
-        finding = found_at(cases.block, cases.axis, row, cases.pair, 0, 0.0, 0.0)
+        finding = loss_at(cases.block, cases.axis, row, cases.pair, 0, 0.0, 0.0)
         attack = attack_on(
             self.part.network, finding.target, finding.states, dict(finding.known), {}
         )
@@ -173,6 +173,7 @@ def _laws(
 
 
 def _check_entries(entries: float) -> None:
+    """Refuse more cases than fit."""
     if entries > ENTRIES:
         raise NotSupported(
             "there are too many ways to know some of the records for noise of any shape; use "

@@ -10,7 +10,7 @@ from undertow.adversaries import Adversary, Against, check_against, check_record
 from undertow.bounds.graphs import attack_on, lifted, possible
 from undertow.bounds.metric import refused
 from undertow.bounds.networks.contagions import frequency_bracket
-from undertow.bounds.networks.counts import Finding, count_finding
+from undertow.bounds.networks.counts import CaseLoss, count_loss
 from undertow.bounds.networks.leakages import tally_of
 from undertow.bounds.networks.levels import dependent_records, level_leakage
 from undertow.bounds.protocol import AnswerProver, Prover
@@ -32,7 +32,7 @@ UNKNOWING_PEOPLE = 48
 
 
 def leakage(mechanism: Levelled | MetricDP, model: Pedigree, against: Against = "any") -> Leakage:
-    """Return what a mechanism leaks about one person's genotype, as a certified interval.
+    """Compute the leakage about one person's genotype, as a certified interval.
 
     Families are independent, so the leakage is that of the worst one, and families of the same
     shape are looked at once. Counts and histograms with (discrete) Laplace noise are exact where
@@ -111,14 +111,15 @@ class _Question:
         return [number[node] for node in family.network(0.5).observed]
 
     def _exact(self, family: Family, mechanism: Scaled) -> Leakage:
+        """Return the exact leakage about a family, over the interval of frequencies."""
         low, high = self.model.frequencies
         local, rate = within(self.against, self._order(family)), 1 / mechanism.scale
         network = family.network(low)
         tally = tally_of(mechanism.query, network, family.length)
         notes = [_FOLLOWS, f"founders have B with frequency {_words(low, high)}"]
-        finding: Finding | None
+        finding: CaseLoss | None
         if low == high:
-            finding = count_finding(network, tally, rate, local)
+            finding = count_loss(network, tally, rate, local)
             most = self.times(family.length)
             upper = 0.0 if finding is None else min(up(finding.value + finding.pad), most)
         else:
@@ -191,7 +192,7 @@ class _Question:
         return 0.0, None
 
     def _unknowing(self, family: Family) -> tuple[float, Witness | None]:
-        """Return what an attacker learns who knows nobody of the family, if it is not too large."""
+        """Return the loss and attack of one who knows nobody of a family, if it is small enough."""
         mechanism = self.mechanism
         shown: tuple[float, Witness | None] = (0.0, None)
         if isinstance(mechanism, PureDP) or family.length > UNKNOWING_PEOPLE:
@@ -200,7 +201,7 @@ class _Question:
             network = family.network(frequency)
             try:
                 tally = tally_of(mechanism.query, network, family.length)
-                finding = count_finding(network, tally, 1 / mechanism.scale, "ignorant")
+                finding = count_loss(network, tally, 1 / mechanism.scale, "ignorant")
             except NotSupported:
                 continue
             if finding is not None and down(finding.value - finding.pad) > shown[0]:
@@ -242,6 +243,7 @@ class _Question:
     def _leakage(
         self, lower: float, upper: float, method: str, witness: Witness | None, notes: list[str]
     ) -> Leakage:
+        """Return a leakage with the citation of its method."""
         where = {
             "exact": "docs, theory: noisy counts",
             "exchange": "docs, theory: networks",

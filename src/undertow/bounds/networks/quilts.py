@@ -99,6 +99,7 @@ def _best_quilt(
     score: Score,
     pairs: Sequence[tuple[int, int]],
 ) -> NetworkQuilt:
+    """Return the best quilt of one record."""
     law = network.law(network.nodes[target])
     pairs = [(x, y) for x, y in pairs if law[x] > 0 and law[y] > 0]
     if not pairs:
@@ -220,7 +221,7 @@ def _pairs(
 
 
 def _pad(network: BayesianNetwork) -> float:
-    """Return what rounding can do to the log of a ratio of two sums of products."""
+    """Return the rounding error of the log of a ratio of two sums of products."""
     return 4.0 * ROUNDOFF * (len(network.nodes) + 2) * (network.size + 4) + 4.0 * ROUNDOFF * 700
 
 
@@ -273,6 +274,7 @@ def _target_distance(
     part: BayesianNetwork, target: int, marks: Sequence[bool], tally: AnswerLattice,
     pairs: set[frozenset[int]] | None,
 ) -> int:  # fmt: skip
+    """Return the distance of the answer's laws for one record."""
     try:
         laws = exact_law(part, tally, target)
     except NotSupported as error:

@@ -14,7 +14,7 @@ from itertools import combinations, permutations, product
 import numpy as np
 import numpy.typing as npt
 
-from undertow.adversaries import Adversary, Against, check_against
+from undertow.adversaries import Adversary, Against, check_against, every_adversary
 from undertow.bounds.graphs import attack_on, informed_level
 from undertow.certificate import Leakage, Witness
 from undertow.errors import NotSupported
@@ -106,7 +106,7 @@ def _two_states(logs: Array, bound: Array) -> Array:
 def evidence_step(
     kernel: Array, bound: Array, known: Array, error: float = 0.0
 ) -> tuple[Array, Array]:  # fmt: skip
-    """Return the step where what is known beyond the edge may also shift the kernel, and step(L).
+    """Return the step where known records beyond the edge may shift the kernel, and step(L).
 
     Known records beyond the edge multiply the kernel's columns by lambda, of which only
     ln lambda(y) - ln lambda(y') <= L(y, y') is used, L = ``known``. For two states the worst shift
@@ -366,7 +366,7 @@ class RootedTree:
     def attained(
         self, target: int, pair: tuple[int, int], facts: dict[int, int], most: int
     ) -> float:  # fmt: skip
-        """Return what is learnt of a pair of values with these facts known, rounded down.
+        """Return the loss of a pair of values with these facts known, rounded down.
 
         Only the ``most`` nearest nodes are used; -inf if the facts exclude one of the values.
         """
@@ -449,7 +449,7 @@ class RootedTree:
     def _given(
         self, order: Sequence[tuple[int, int]], facts: dict[int, int]
     ) -> dict[int, Array]:  # fmt: skip
-        """Return the kernel into each unknown node, given what is known beyond it."""
+        """Return the kernel into each unknown node, given the known ones beyond it."""
         states = self.down.shape[-1]
         beyond: dict[int, Array] = {}
         kernels = {}
@@ -781,7 +781,7 @@ def _add(total: list[float], term: Pair) -> None:
 
 
 def _rest(total: Sequence[float], own: Pair, slack: float, above: Pair) -> Pair:
-    """Return sums without one of their terms, and with what comes from above."""
+    """Return sums without one of their terms, and with the message from above."""
     return (
         max(max(total[0] - own[0], 0.0) + slack * total[0] + above[0], 0.0),
         max(max(total[1] - own[1], 0.0) + slack * total[1] + above[1], 0.0),
@@ -791,7 +791,7 @@ def _rest(total: Sequence[float], own: Pair, slack: float, above: Pair) -> Pair:
 def _passed(
     kernel: list[list[float]], bound: Pair, evidence: Pair, known: bool, side: float, error: float
 ) -> Pair:
-    """Return the message behind an edge, its kernel possibly shifted by what is known there."""
+    """Return the message behind an edge, its kernel possibly shifted by known records there."""
     (p0, q0), (p1, q1) = kernel
     rare = -math.log(min(p0, q0, p1, q1))
     pad = side * (8.0 * ROUNDOFF * (12.0 + max(bound) + max(evidence) + 2.0 * rare) + error)
@@ -862,7 +862,7 @@ SMALL = 7
 
 
 def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "any") -> Leakage:
-    """Return what an epsilon-DP algorithm can leak about one record of a tree.
+    """Compute the leakage of all epsilon-DP algorithms about one record of a tree.
 
     Two states: exact against ``ignorant``, ``informed`` and explicit adversaries, certified from
     above against ``any``. More states: certified from above. Cost O(n k^2) for two states; for
@@ -889,6 +889,7 @@ def tree_leakage(epsilon: float, network: BayesianNetwork, against: Against = "a
 
 
 def _ignorant(network: BayesianNetwork, tree: RootedTree) -> Leakage:
+    """Return the leakage to an attacker who knows nothing."""
     upper, worst_record, values = _worst_record(tree, _messages(tree, 1.0))
     if worst_record is None:
         return _leakage(0.0, upper, "ignorant", None, network)
@@ -902,6 +903,7 @@ def _ignorant(network: BayesianNetwork, tree: RootedTree) -> Leakage:
 
 
 def _any(network: BayesianNetwork, tree: RootedTree) -> Leakage:
+    """Return the leakage to an attacker who may know any records."""
     totals = _messages(tree, 1.0, known=True)
     upper, target, pair = _worst_record(tree, totals)
     shown = [_informed(tree.epsilon, network)]
@@ -922,13 +924,7 @@ def _any(network: BayesianNetwork, tree: RootedTree) -> Leakage:
 
 def _all_known(network: BayesianNetwork, tree: RootedTree) -> list[Leakage]:
     """Return the leakage to every adversary of a small tree."""
-    records = range(network.length)
-    return [
-        _fixed(network, tree, Adversary(target, known))
-        for target in records
-        for number in records
-        for known in combinations([record for record in records if record != target], number)
-    ]
+    return [_fixed(network, tree, each) for each in every_adversary("any", network.length)]
 
 
 def _fixed(network: BayesianNetwork, tree: RootedTree, against: Adversary) -> Leakage:
@@ -959,7 +955,7 @@ def _fixed(network: BayesianNetwork, tree: RootedTree, against: Adversary) -> Le
 def _attempts(
     network: BayesianNetwork, tree: RootedTree, target: int, pair: tuple[int, int]
 ) -> list[Leakage]:
-    """Return what some attackers see: well-chosen ones, and those who know all at a distance."""
+    """Return the leakage to some attackers: chosen ones, and those who know all at a distance."""
     possible = tree.laws[target] > 0
     if network.size == 2:
         facts = likely_facts(tree, target, pair, REGION)
@@ -982,7 +978,7 @@ def _attempts(
 def _swept(
     network: BayesianNetwork, tree: RootedTree, target: int, worst: WorstValues
 ) -> tuple[float, Witness | None]:
-    """Return what sets chosen for one target and pair of values leak, with the attack."""
+    """Return the loss and the attack of sets chosen for one target and pair of values."""
     value, sets = tree.swept(target, worst.pair, worst.facts, SWEPT)
     return max(value, 0.0), attack_on(network, target, worst.pair, worst.facts, sets)
 
@@ -1105,7 +1101,7 @@ def _witness(
     network: BayesianNetwork, tree: RootedTree, target: int, worst: WorstValues,
     most: int | None = None,
 ) -> Witness:  # fmt: skip
-    """Return the attack: what is known, and the sets that the worst algorithm rewards."""
+    """Return the attack: the known records, and the sets that the worst algorithm rewards."""
     sets = {n: (s,) for n, s in tree.sets(target, worst.pair, worst.facts, most).items()}
     return attack_on(network, target, worst.pair, worst.facts, sets)
 
@@ -1152,6 +1148,7 @@ def _leakage(
     lower: float, upper: float, against: Against, witness: Witness | None,
     network: BayesianNetwork,
 ) -> Leakage:  # fmt: skip
+    """Return a leakage on a tree, with a note where it is an upper bound."""
     exact = network.size == 2 and against != "any"
     notes = ["the records follow the stated tree"]
     if not exact and against != "informed":

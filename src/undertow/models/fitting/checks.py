@@ -197,11 +197,11 @@ def worst_of(several: Iterable[tuple[Check, ...]]) -> tuple[Check, ...]:
     """
     worst: dict[str, Check] = {}
     for check in (check for checks in several for check in checks):
-        kept = worst.setdefault(check.name, check)
-        if _SEVERITY.index(check.outcome) > _SEVERITY.index(kept.outcome):
+        current = worst.setdefault(check.name, check)
+        if _SEVERITY.index(check.outcome) > _SEVERITY.index(current.outcome):
             worst[check.name] = check
-        elif check.outcome == kept.outcome == "failed" and check is not kept:
-            worst[check.name] = replace(kept, alternative=_either(kept, check))
+        elif check.outcome == current.outcome == "failed" and check is not current:
+            worst[check.name] = replace(current, alternative=_either(current, check))
     return tuple(worst.values())
 
 

@@ -203,10 +203,10 @@ def _usable_persons(counts: Ints, tally: Tally | None, least: int) -> Ints:
             f"{alone} of {len(counts)} persons have no two records that follow each other, and "
             "nothing is known of their chains; leave such persons out with least=1"
         )
-    kept = counts[several >= max(least, 1)]
-    if not len(kept):
+    usable = counts[several >= max(least, 1)]
+    if not len(usable):
         raise InvalidInput(f"no person has {max(least, 1)} transitions; say a smaller least=...")
-    return np.asarray(kept)
+    return np.asarray(usable)
 
 
 def _of_sample(counts: Ints, confidence: float) -> tuple[Array, int]:
@@ -843,8 +843,8 @@ def _stretch(chain: FittedSecondOrderChain) -> float:
     alone = flat.T @ (law[:, None] * flat)
     cross = flat.T @ (law[:, None] * (later @ flat))
     values, axes = np.linalg.eigh(alone)
-    kept = values > _RANK_TOLERANCE * values.max()
-    axes = axes[:, kept] / np.sqrt(values[kept])
+    positive = values > _RANK_TOLERANCE * values.max()
+    axes = axes[:, positive] / np.sqrt(values[positive])
     return max(1.0, float(np.linalg.eigvalsh(axes.T @ (alone + cross + cross.T) @ axes).max()))
 
 

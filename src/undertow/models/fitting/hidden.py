@@ -476,9 +476,9 @@ def unbroken(sequences: Any, states: Sequence[State] | None = None) -> Unbroken:
     there = codes != MISSING
     split = np.ones(codes.size, dtype=np.bool_)  # whether a record begins a series
     split[1:] = (read.series[1:] != read.series[:-1]) | ~there[:-1]
-    kept = split[there]
-    ends = np.append(np.flatnonzero(kept)[1:], kept.size).astype(np.int64)
-    if not kept.size:
+    breaks = split[there]
+    ends = np.append(np.flatnonzero(breaks)[1:], breaks.size).astype(np.int64)
+    if not breaks.size:
         raise InvalidInput("there are no records to fit a model to")
     return Unbroken(codes[there], ends, tuple(read.states), read.described)
 

@@ -1,9 +1,8 @@
 """Tests of a fitted chain: its order, its memory, drift, hours of the day, and persons.
 
 All tests of a fit together fail a true model with probability at most `DOUBT`, by Holm's procedure
-[holm1979]. A test passes if it would have noticed a departure of size `MATTERS` with probability
-`POWER`; otherwise the check is "not tested". The number of records is not a hypothesis: an estimate
-from few records is named as untested, and the region of the fit accounts for it.
+[holm1979]; a test passes if it would have noticed a departure of size `MATTERS` with probability
+`POWER`, and is "not tested" otherwise. Few records are untested, never failed.
 """
 
 import math
@@ -371,17 +370,17 @@ def _moments(
     expected = ahead @ (within / np.maximum(within.sum(axis=1, keepdims=True), 1e-300)).T
     integrated = np.linalg.inv(np.eye(len(law)) - step + law) - np.eye(len(law))
     modelled = 1 + 2 * float((law * inside) @ integrated @ inside) / (share * (1 - share))
-    seen = np.flatnonzero(inside)
+    showing = np.flatnonzero(inside)
     distance = np.abs(np.subtract.outer(np.arange(most), np.arange(most)))
     nearer = np.minimum.outer(np.arange(most), np.arange(most))
-    spread, reached = np.zeros(len(lags)), np.eye(len(law))[:, seen]  # back^j, from x to s
-    paths = np.empty((most, len(law), len(seen)))
+    spread, reached = np.zeros(len(lags)), np.eye(len(law))[:, showing]  # back^j, from x to s
+    paths = np.empty((most, len(law), len(showing)))
     for lag in range(most):
         paths[lag] = reached
         reached = back @ reached
     for x in np.flatnonzero(law > 0):
         # [j, j']: both of the records j and j' steps before x are in s
-        both = (paths[:, x] @ before[:most, seen].T)[nearer, distance]
+        both = (paths[:, x] @ before[:most, showing].T)[nearer, distance]
         mean = before[:most, x]
         product = np.outer(mean, mean)
         counts = np.cumsum(np.cumsum(both - product + gap * product, axis=0), axis=1)

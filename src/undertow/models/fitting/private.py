@@ -91,9 +91,9 @@ def lower_limit(
     True
     """
     points, up, down = _tests(wide, rest, float(scale), max(int(visits), 1), float(beta))
-    seen = up * hits + down * misses
-    seen -= 1e-12 * (np.abs(up * hits) + np.abs(down * misses))  # what products may round to
-    refused = _bound(seen, up, down, wide, rest, scale) <= beta
+    statistic = up * hits + down * misses
+    statistic -= 1e-12 * (np.abs(up * hits) + np.abs(down * misses))  # what products may round to
+    refused = _bound(statistic, up, down, wide, rest, scale) <= beta
     count = int(np.argmin(np.append(refused, False)))  # the first that is not rejected
     return float(points[count - 1]) if count else 0.0
 
@@ -138,9 +138,9 @@ def sum_limit(
         bounds = np.minimum(bounds, total)
     counts = np.array([table[0, 1], table[1, 0], table[0, 0], table[1, 1]])
     parts = weights * counts[:, None]
-    seen = parts.sum(axis=0) - 1e-12 * np.abs(parts).sum(axis=0)
-    kept = ~(_noise_bound(seen, weights, scale) <= beta)
-    return float(sums[kept].min()) if kept.any() else float(np.sum(upper))
+    statistic = parts.sum(axis=0) - 1e-12 * np.abs(parts).sum(axis=0)
+    plausible = ~(_noise_bound(statistic, weights, scale) <= beta)
+    return float(sums[plausible].min()) if plausible.any() else float(np.sum(upper))
 
 
 def _cells(low: float, high: float) -> Array:
@@ -228,8 +228,8 @@ def _tail(scales: Array, t: Array) -> tuple[Array, Array]:
     near each other are enlarged first: the sum with a larger scale exceeds any t >= 0 more often,
     because the others together are symmetric and unimodal. Of its hazard nothing is said then: 0.
     """
-    given = np.sort(scales, axis=0)
-    a = given.copy()
+    ordered = np.sort(scales, axis=0)
+    a = ordered.copy()
     for place in range(1, len(a)):
         a[place] = np.maximum(a[place], a[place - 1] * _SCALE_RATIO)
     there = np.maximum(t, 0.0)
@@ -242,7 +242,7 @@ def _tail(scales: Array, t: Array) -> tuple[Array, Array]:
         part = factor * np.exp(-there / a[i]) / 2
         total, sizes, slope = total + part, sizes + np.abs(part), slope + part / a[i]
     tail = np.where(t > 0, total + 1e-12 * sizes, 1.0)
-    same = (a == given).all(axis=0) & (t > 0)
+    same = (a == ordered).all(axis=0) & (t > 0)
     lost = 1e-12 * sizes / a[0]  # each part of the slope is off by less
     hazard = np.where(same, np.maximum(slope - lost, 0.0) / np.maximum(tail, 1e-300), 0.0)
     return np.asarray(tail), np.asarray(hazard * (1 - 1e-9))

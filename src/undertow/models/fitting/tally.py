@@ -146,15 +146,15 @@ def encode(sequences: Any, states: Sequence[State] | None = None) -> Encoded:
     if states is not None:
         return Encoded(numbers, names, series)
     del known[None]
-    seen = list(known)
+    labels = list(known)
     try:
-        order = sorted(range(len(seen)), key=seen.__getitem__)
+        order = sorted(range(len(labels)), key=labels.__getitem__)
     except TypeError:  # names without an order keep that of their first appearance
-        order = list(range(len(seen)))
-    place_of = np.empty(len(seen) + 1, dtype=np.int64)
-    place_of[order] = np.arange(len(seen))
+        order = list(range(len(labels)))
+    place_of = np.empty(len(labels) + 1, dtype=np.int64)
+    place_of[order] = np.arange(len(labels))
     place_of[MISSING] = MISSING
-    return Encoded(place_of[numbers], [_plain(seen[place]) for place in order], series)
+    return Encoded(place_of[numbers], [_plain(labels[place]) for place in order], series)
 
 
 def _split(sequences: Any) -> list[list[Any]]:
@@ -535,21 +535,21 @@ class Tallying:
         new.append(np.zeros(new[0].size, np.int8) if hours is None else np.asarray(hours))
         if not new[0].size:
             return
-        kept = self._carry[0].size
+        carried = self._carry[0].size
         both = [np.concatenate(parts) for parts in zip(self._carry, new, strict=True)]
-        whole, before = self._tally(both), self._tally([part[:kept] for part in both])
+        whole, before = self._tally(both), self._tally([part[:carried] for part in both])
         for name in _SUMMED:
             if name in self._sums:
                 self._add(name, getattr(whole, name), 1)
                 self._add(name, getattr(before, name), -1)
-        goes_on = bool(kept and both[2][kept] == both[2][kept - 1])
+        goes_on = bool(carried and both[2][carried] == both[2][carried - 1])
         self._add_persons(whole, before, goes_on)
-        if self._halves is not None and not self._halves.add(both[0], both[1], both[2], kept):
+        if self._halves is not None and not self._halves.add(both[0], both[1], both[2], carried):
             self._halves = None
         self.records += whole.records - before.records
         self.missing += whole.missing - before.missing
         self.series += whole.series - before.series
-        self._measure(new[1], goes_on=bool(kept and both[1][kept] == both[1][kept - 1]))
+        self._measure(new[1], goes_on=bool(carried and both[1][carried] == both[1][carried - 1]))
         others = np.flatnonzero(both[1] != both[1][-1])  # of series that ended
         start = max(int(others[-1]) + 1 if others.size else 0, both[0].size - LONGEST_LAG)
         self._carry = [part[start:].copy() for part in both]

@@ -125,7 +125,7 @@ class ValueBelief:
     def words(self) -> str:
         """Return the change in one sentence, and the most that the plan allows."""
         moved = f"from {about(self.prior)} to {about(self.posterior)}"
-        who = f"The attacker's belief that {self.whom} is {self.value!s}"
+        who = f"Under the model, the attacker's belief that {self.whom} is {self.value!s}"
         if math.isinf(self.limit):
             return f"{who} goes {moved}; {self.reason}."
         most = chance_above(self.allowed.upper)

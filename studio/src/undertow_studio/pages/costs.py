@@ -259,7 +259,7 @@ def leakage_view(
     """Return the leakage against the DP level: certified, as published, and as naively thought.
 
     The certified line is what any algorithm of the level can leak, rounded up; beside it stand the
-    attacker who knows nothing, the bound that holds whatever the dependence (records times the
+    attacker who knows nothing, the bound for any dependence (records times the
     level), the published bounds of a chain, and the level itself, which would be right if records
     were independent. Two leakages for each level; ``tick`` is called after each level.
 

@@ -338,7 +338,7 @@ async def sign(request: Request, name: str) -> Response:
 
 @router.post("/w/{name}/dry-run")
 async def dry_run(request: Request, name: str) -> Response:
-    """Have a release tried out: nothing is drawn."""
+    """Begin a dry run: nothing is drawn."""
     studio, work = studio_of(request), work_of(request, name)
     key, call = _dry(studio, work)
     for one in (key, _year_key(work, studio.plan(work))):
