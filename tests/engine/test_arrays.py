@@ -1,5 +1,6 @@
 """Errors that travel with arrays and limits of mechanisms, against exact fractions."""
 
+import itertools
 import math
 from fractions import Fraction
 
@@ -15,9 +16,9 @@ def exact_product(matrices):
     """The product of matrices of floats, in fractions."""
     product = [[Fraction(entry) for entry in row] for row in matrices[0].tolist()]
     for matrix in matrices[1:]:
-        other = [[Fraction(entry) for entry in row] for row in matrix.tolist()]
+        columns = [[Fraction(entry) for entry in column] for column in matrix.T.tolist()]
         product = [
-            [sum(x * y for x, y in zip(row, column, strict=True)) for column in zip(*other)]
+            [sum(x * y for x, y in zip(row, column, strict=True)) for column in columns]
             for row in product
         ]
     return product
@@ -37,8 +38,8 @@ def test_long_products_are_held_at_any_scale(seed):
     for row, numbers in zip(product.values.tolist(), exact, strict=True):
         for value, number in zip(row, numbers, strict=True):
             assert abs(float(Fraction(value) * scale / number) - 1) <= product.error
-    logs = product.log_lower(), product.log_upper()
-    for low, high, number in zip(*(log.ravel() for log in logs), sum(exact, []), strict=True):
+    lows, highs = product.log_lower().ravel(), product.log_upper().ravel()
+    for low, high, number in zip(lows, highs, itertools.chain(*exact), strict=True):
         true = math.log(number.numerator) - math.log(number.denominator)
         assert low - 1e-12 <= true <= high + 1e-12
         assert low < high < low + 1e-9

@@ -168,6 +168,17 @@ def joined(law, theta, case, records):
     return [float(inner[0, 0]), joins.join_outer(law, theta, left, right, pair, (0, 0))]
 
 
+@pytest.mark.parametrize(("direction", "outwards"), [(-1, [1, 0, 0]), (1, [0, 1, 1])])
+def test_values_of_a_side_are_listed_outwards(direction, outwards):
+    law = lowered.LoweredLaw(B[None], np.array(SYMBOLS), stationary(B))
+    facts = {4 + direction * place: value for place, value in enumerate(outwards, start=1)}
+    given = sides.side(law, limit.uniform(1.0, 2), 4, facts, direction, 9)
+    assert given.values.tolist() == [outwards]
+    tried = sides.side(law, limit.uniform(1.0, 2), 4, facts.keys(), direction, 9)
+    case = tried.values.tolist().index(outwards)
+    np.testing.assert_allclose(tried.bounds[case], given.bounds[0], atol=1e-9)
+
+
 def one(target, facts, value, other):
     known, values = zip(*facts, strict=True) if facts else ((), ())
     return Pattern((target,), known, values, (value,), (other,))

@@ -48,7 +48,8 @@ NARROW = 1e-11
 
 
 MOST_LOG = 300.0
-"""Largest ln mu that a sweep tries (upper side: beyond, no bound is claimed); no product overflows."""
+"""Largest ln mu that a sweep tries (upper side: beyond, no bound is claimed): no product
+overflows."""
 
 
 def local_program(
