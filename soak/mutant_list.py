@@ -38,7 +38,7 @@ TABULATED = (
     "tests/test_tabulated.py tests/bounds/test_tabulated.py tests/contracts/test_approximate.py"
 )
 NORMAL = "tests/contracts/test_approximate.py tests/bounds/approximate/test_closed.py"
-STICKY = "tests/contracts/test_chain_exchange.py tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
+STICKY = f"{EXCHANGE} tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
 SERIES = "tests/contracts/test_local.py tests/bounds/test_local_own.py"
 REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
@@ -709,7 +709,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "mass = np.where(known, self.products[distances, b, column], 1.0)",
         "tests/bounds/approximate",
     ),
-    # --- the engine: arrays, limits, steps -----------------------------------------------------------
+    # --- the engine: arrays, limits, steps -------------------------------------------------------
     (
         "undertow/bounds/core/arrays.py",
         "self.values @ other.values, _outer(self.exponent, other.exponent),",
@@ -772,8 +772,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/core/arrays.py",
-        "            power = self.exponent.max(axis=axis, keepdims=True)\n            values = _shift(self.values, self.exponent - power)",
-        "            power = self.exponent.max(axis=axis, keepdims=True)\n            values = self.values",
+        "keepdims=True)\n            values = _shift(self.values, self.exponent - power)",
+        "keepdims=True)\n            values = self.values",
         ARRAYS,
     ),
     (
@@ -878,7 +878,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "power = (bottom.exponent - top.exponent)[..., 0]",
         ENGINE,
     ),
-    # --- the engine: sides and joins -----------------------------------------------------------------
+    # --- the engine: sides and joins -------------------------------------------------------------
     (
         "undertow/bounds/core/sides.py",
         "kernel = law.kernel(record - 1) if direction > 0",
@@ -975,7 +975,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "outer.kernel, np.zeros",
         ENGINE,
     ),
-    # --- the engine: attacks and their evaluation ----------------------------------------------------
+    # --- the engine: attacks and their evaluation ------------------------------------------------
     (
         "undertow/bounds/core/play.py",
         "value = float((logs[0] - logs[1]) - (logs[2] - logs[3]))",
@@ -1036,7 +1036,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "masks[record - first] = 1.0",
         ENGINE,
     ),
-    # --- problems and provers ------------------------------------------------------------------------
+    # --- problems and provers --------------------------------------------------------------------
     (
         "undertow/bounds/protocol.py",
         "attained = max(first, second, key=lambda leak: leak.lower)",
@@ -1081,8 +1081,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/engine.py",
-        'return leak if isinstance(mechanism, Noise | Redaction) else replace(leak, valid_for="any")',
-        'return replace(leak, valid_for="any")',
+        'isinstance(mechanism, Noise | Redaction) else replace(leak, valid_for="any")',
+        'isinstance(mechanism, Redaction) else replace(leak, valid_for="any")',
         f"{PROTOCOL} tests/test_accuracy.py tests/test_release_shapes.py",
     ),
     (
@@ -1127,7 +1127,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "if t < against.target))",
         ENGINE,
     ),
-    # --- lowered laws --------------------------------------------------------------------------------
+    # --- lowered laws ----------------------------------------------------------------------------
     (
         "undertow/models/lowered.py",
         "self.kernels[record % len(self.kernels)]",
@@ -1152,7 +1152,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "if (np.diff(symbols) < -9).any():",
         f"{ENGINE} tests/models tests/auditing",
     ),
-    # --- memory: hidden chains, attractive laws, envelopes, order two --------------------------------
+    # --- memory: hidden chains, attractive laws, envelopes, order two ----------------------------
     (
         "undertow/bounds/memory/hidden.py",
         '"high" if counted[a] else "low")',
@@ -1161,8 +1161,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/memory/hidden.py",
-        "upper = max(_bound(sides, pair, model, against, bool(law)) for pair in ((1, 0), (0, 1)))",
-        "upper = min(_bound(sides, pair, model, against, bool(law)) for pair in ((1, 0), (0, 1)))",
+        "upper = max(_bound(sides, pair, ",
+        "upper = min(_bound(sides, pair, ",
         HIDDEN,
     ),
     (
@@ -1256,7 +1256,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "moved = own[:, None, :, None] + next_own[None, :, None, :]",
         SECOND,
     ),
-    # --- counts: laws, tables, Gaussian noise --------------------------------------------------------
+    # --- counts: laws, tables, Gaussian noise ----------------------------------------------------
     (
         "undertow/bounds/counts/laws.py",
         "np.asarray(step.T * law[None, :] / law[:, None])",
@@ -1341,7 +1341,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "factor * others - laws, laws + factor",
         NORMAL,
     ),
-    # --- the growth test of sticky chains ------------------------------------------------------------
+    # --- the growth test of sticky chains --------------------------------------------------------
     (
         "undertow/bounds/levels/sweep.py",
         "settled = (total < 0) & _shrinks(signed, following)",
