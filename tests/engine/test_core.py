@@ -137,6 +137,23 @@ def test_play_is_the_sum_over_all_paths(seed):
 
 
 @SEEDS
+def test_one_pass_plays_an_attack_on_every_record(seed):
+    """Kernels by position: both passes read the kernel of their own step."""
+    rng = np.random.default_rng([seed, 1])
+    law, joint = random_law(rng, 3 + seed % 3, 4)
+    size = joint.shape[0]
+    likelihoods = rng.uniform(0.1, 3.0, (4, size))
+    values, error = attacks.play_open(law, likelihoods, (0, 1))
+    possible = np.ones((1, 4, size))
+    for target in range(4):
+        attack = attacks.Attack(target, {}, ((0,), (1,)), likelihoods)
+        alone = attacks.play(law, attack)
+        assert alone.lower - error <= values[target] <= alone.upper + error
+        many, errors = attacks.play_many(law, likelihoods[None], possible, target, (0, 1))
+        assert alone.lower - errors[0] <= many[0] <= alone.upper + errors[0]
+
+
+@SEEDS
 def test_the_best_product_is_attained(seed):
     rng = np.random.default_rng(seed)
     law, joint = random_law(rng, 4, 4)
