@@ -27,6 +27,7 @@ SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
 SECOND = "tests/bounds/test_second_order.py"
 ARRAYS = "tests/engine/test_arrays.py"
 ENGINE = "tests/engine/test_core.py tests/bounds/test_engine_core.py tests/engine/test_explicit.py"
+ATTACKS = "tests/engine/test_explicit.py tests/bounds/test_engine_core.py"
 PROTOCOL = "tests/bounds/test_protocol.py"
 WINDOWS = "tests/bounds/test_window_secrets.py"
 HIDDEN = (
@@ -1010,31 +1011,31 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/core/attacks.py",
         "message = ahead @ law.kernel(first + place).T",
         "message = ahead @ law.kernel(first + place)",
-        ENGINE,
+        ATTACKS,
     ),
     (
         "undertow/bounds/core/attacks.py",
         "np.stack([counted, -counted])",
         "np.stack([counted, counted])",
-        ENGINE,
+        ATTACKS,
     ),
     (
         "undertow/bounds/core/attacks.py",
         "np.exp(2 / mechanism.scale * rows)",
         "np.exp(4 / mechanism.scale * rows)",
-        ENGINE,
+        ATTACKS,
     ),
     (
         "undertow/bounds/core/attacks.py",
         "end = min(end, records)",
         "end = max(end, records)",
-        ENGINE,
+        ATTACKS,
     ),
     (
         "undertow/bounds/core/attacks.py",
         "masks[record - first] = inside[known[record]]",
         "masks[record - first] = 1.0",
-        ENGINE,
+        ATTACKS,
     ),
     # --- problems and provers --------------------------------------------------------------------
     (
