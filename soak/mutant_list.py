@@ -33,7 +33,7 @@ WINDOWS = "tests/bounds/test_window_secrets.py"
 HIDDEN = (
     "tests/bounds/test_hidden.py tests/bounds/test_hidden_any.py tests/contracts/test_memory.py"
 )
-ATTRACTIVE = "tests/bounds/test_attractive.py tests/bounds/test_hidden.py"
+ATTRACTIVE = "tests/bounds/test_attractive_chains.py tests/bounds/test_hidden.py"
 ENVELOPES = "tests/bounds/test_hidden_any.py tests/bounds/test_order_two_envelopes.py"
 TABULATED = (
     "tests/test_tabulated.py tests/bounds/test_tabulated.py tests/contracts/test_approximate.py"
