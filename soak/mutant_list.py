@@ -25,6 +25,21 @@ CLASSES = "tests/bounds/test_gaussian_classes.py tests/contracts/test_models.py"
 DEPENDENCE = "tests/bounds/test_dependence.py tests/bounds/test_total_dependence.py"
 SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
 SECOND = "tests/bounds/test_second_order.py"
+ARRAYS = "tests/engine/test_arrays.py"
+ENGINE = "tests/engine/test_core.py tests/bounds/test_engine_core.py tests/engine/test_explicit.py"
+ATTACKS = "tests/engine/test_explicit.py tests/bounds/test_engine_core.py"
+PROTOCOL = "tests/bounds/test_protocol.py"
+WINDOWS = "tests/bounds/test_window_secrets.py"
+HIDDEN = (
+    "tests/bounds/test_hidden.py tests/bounds/test_hidden_any.py tests/contracts/test_memory.py"
+)
+ATTRACTIVE = "tests/bounds/test_attractive_chains.py tests/bounds/test_hidden.py"
+ENVELOPES = "tests/bounds/test_hidden_any.py tests/bounds/test_order_two_envelopes.py"
+TABULATED = (
+    "tests/test_tabulated.py tests/bounds/test_tabulated.py tests/contracts/test_approximate.py"
+)
+NORMAL = "tests/contracts/test_approximate.py tests/bounds/approximate/test_closed.py"
+STICKY = f"{EXCHANGE} tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
 SERIES = "tests/contracts/test_local.py tests/bounds/test_local_own.py"
 REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
@@ -678,7 +693,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tests/bounds/approximate/test_closed.py tests/contracts/test_approximate.py",
     ),
     (
-        "undertow/bounds/counts/gaussian.py",
+        "undertow/bounds/counts/laws.py",
         "np.where(open_, needed == chain.length, needed <= chain.length)",
         "needed <= chain.length",
         "tests/contracts/test_approximate.py",
@@ -694,5 +709,662 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "mass = np.where(known, self.products[distances, a, column], 1.0)",
         "mass = np.where(known, self.products[distances, b, column], 1.0)",
         "tests/bounds/approximate",
+    ),
+    # --- the engine: arrays, limits, steps -------------------------------------------------------
+    (
+        "undertow/bounds/core/arrays.py",
+        "self.values @ other.values, _outer(self.exponent, other.exponent),",
+        "self.values @ other.values, _outer(self.exponent, 0 * other.exponent),",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "self.error + other.error + terms * STEP,",
+        "max(self.error, other.error) + STEP,",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "quotients, self.exponent - other.exponent, self.error",
+        "quotients, self.exponent + other.exponent, self.error",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "values = values + _shift(other.values, other.exponent - power)",
+        "values = values + other.values",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "PositiveArray(values, power, max(self.error, other.error) + STEP)",
+        "PositiveArray(values, power, min(self.error, other.error) + STEP)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "np.ldexp(self.values * (1 + 2 * (self.error + 2 * STEP)), self.exponent)",
+        "np.ldexp(self.values * (1 - 2 * (self.error + 2 * STEP)), self.exponent)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "shrink = max(1 - 2 * (self.error + 2 * STEP), 0.0)",
+        "shrink = 1 + 2 * (self.error + 2 * STEP)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "np.asarray(self.error + (1 + size) * 2 * LIBM)",
+        "np.asarray((1 + size) * 2 * LIBM)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "return np.asarray(logs - errors)",
+        "return np.asarray(logs + errors)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "if ((values > 0) & (values < FAINT)).any():",
+        "if ((values > 0) & (values < 0)).any():",
+        f"{ARRAYS} tests/bounds/test_engine_core.py",
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "keepdims=True)\n            values = _shift(self.values, self.exponent - power)",
+        "keepdims=True)\n            values = self.values",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "np.exp(logs) * (1 + 2 * LIBM)",
+        "np.exp(logs) * (1 - 2 * LIBM)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "np.asarray(total * (1 + len(terms) * STEP))",
+        "np.asarray(total * (1 - len(terms) * STEP))",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/arrays.py",
+        "power.astype(np.int64), slack)",
+        "0 * power.astype(np.int64), slack)",
+        f"{ARRAYS} tests/bounds/test_engine_core.py",
+    ),
+    (
+        "undertow/bounds/core/limits.py",
+        "up(float(abs(one - other) * rate))",
+        "float(abs(one - other) * rate)",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/limits.py",
+        "up(float(abs(one - other) * rate))",
+        "up(float((one - other) * rate))",
+        ARRAYS,
+    ),
+    (
+        "undertow/bounds/core/limits.py",
+        "log_ratio(matrix[:, None, :], matrix[None, :, :])",
+        "log_ratio(matrix[None, :, :], matrix[:, None, :])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/limits.py",
+        "most = np.nanmax(ratios, axis=2)",
+        "most = np.nanmin(ratios, axis=2)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/limits.py",
+        "uniform(mechanism.level_upper(length), size)",
+        "uniform(mechanism.level_upper(length) / 2, size)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "local_program(tops, bottoms, distance[..., None, :, :])",
+        "local_program(bottoms, tops, distance[..., None, :, :])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "closed = np.where(shorter < closed, shorter, closed)",
+        "closed = np.where(shorter > closed, shorter, closed)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "limit[None, :, None, :])",
+        "0 * limit[None, :, None, :])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "table[:, path, z] * weights.values[..., None, z]",
+        "table[:, path, z] * (weights.values[..., None, z] > 0)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "sums = np.where(sums > 0, sums * span, sums)",
+        "sums = np.where(sums > 0, sums, sums * span)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "return np.asarray(value <= 1)",
+        "return np.asarray(value >= 1)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        'below = beta + np.einsum("bij,bi->bj", load, beta)',
+        'below = beta + np.einsum("bij,bi->bj", load, alpha)',
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "weak = sends & (alpha < kept)",
+        "weak = sends & (alpha < 0)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/steps.py",
+        "power = (top.exponent - bottom.exponent)[..., 0]",
+        "power = (bottom.exponent - top.exponent)[..., 0]",
+        ENGINE,
+    ),
+    # --- the engine: sides and joins -------------------------------------------------------------
+    (
+        "undertow/bounds/core/sides.py",
+        "kernel = law.kernel(record - 1) if direction > 0",
+        "kernel = law.kernel(record) if direction > 0",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "else law.kernel(record).T",
+        "else law.kernel(record)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "            bounds = add_upper(diff, bounds)\n        kernel",
+        "            bounds = add_upper(0 * diff, bounds)\n        kernel",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "table = weights.values * inside",
+        "table = weights.values * np.ones_like(inside)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "np.hstack([column, values])[possible]",
+        "np.hstack([values, column])[possible]",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "return ones, open_, records - 1 - target",
+        "return ones, open_, records - target",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "found = logs + upper[:, second] - lower[:, first]",
+        "found = logs + upper[:, first] - lower[:, second]",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "kernels = [law.kernel(record + phase) for phase in range(law.phases)]",
+        "kernels = [law.kernel(phase) for phase in range(law.phases)]",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/sides.py",
+        "cone = add_upper(limits, bounds[(phase + length) % count])",
+        "cone = bounds[(phase + length) % count]",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "bounds = add_upper(left.bounds[:, None], right.bounds[None])",
+        "bounds = np.maximum(left.bounds[:, None], right.bounds[None])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "found = (own + np.maximum(logs, 0.0)) * (1 + 2 * STEP)",
+        "found = np.maximum(own, logs) * (1 + 2 * STEP)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "odds = np.ldexp(totals[1] / totals[0] * pad, power)",
+        "odds = np.ldexp(totals[0] / totals[1] * pad, power)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "total += float(limits[one, two])",
+        "total = max(total, float(limits[one, two]))",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "kernel = law.kernel(record) * (law.symbols == value)",
+        "kernel = law.kernel(record + 1) * (law.symbols == value)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "cone = add_upper(near[1][z[:, None], z], far[1][other[:, None], other])",
+        "cone = np.maximum(near[1][z[:, None], z], far[1][other[:, None], other])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/join.py",
+        "outer.kernel * outer.weights.values[case], np.zeros",
+        "outer.kernel, np.zeros",
+        ENGINE,
+    ),
+    # --- the engine: attacks and their evaluation ------------------------------------------------
+    (
+        "undertow/bounds/core/play.py",
+        "value = float((logs[0] - logs[1]) - (logs[2] - logs[3]))",
+        "value = float(logs[0] - logs[1])",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/play.py",
+        "length = int(ends[0]) if ends.size else count - record",
+        "length = int(ends[0]) + 1 if ends.size else count - record",
+        "tests/bounds/test_engine_core.py",
+    ),
+    (
+        "undertow/bounds/core/play.py",
+        "return Interval(value - slack, value + slack)",
+        "return Interval(value + slack, value + slack)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/core/play.py",
+        "others = np.arange(law.states) != value",
+        "others = np.arange(law.states) == value",
+        f"src/undertow/bounds/core/play.py {SECOND}",
+    ),
+    (
+        "undertow/bounds/core/play.py",
+        "plain[record] = plain[record - 1] @ law.kernel(record - 1)",
+        "plain[record] = plain[record - 1] @ law.kernel(record)",
+        f"src/undertow/bounds/core/play.py {ENGINE}",
+    ),
+    (
+        "undertow/bounds/core/attacks.py",
+        "message = ahead @ law.kernel(first + place).T",
+        "message = ahead @ law.kernel(first + place)",
+        ATTACKS,
+    ),
+    (
+        "undertow/bounds/core/attacks.py",
+        "np.stack([counted, -counted])",
+        "np.stack([counted, counted])",
+        ATTACKS,
+    ),
+    (
+        "undertow/bounds/core/attacks.py",
+        "np.exp(2 / mechanism.scale * rows)",
+        "np.exp(4 / mechanism.scale * rows)",
+        ATTACKS,
+    ),
+    (
+        "undertow/bounds/core/attacks.py",
+        "end = min(end, records)",
+        "end = max(end, records)",
+        ATTACKS,
+    ),
+    (
+        "undertow/bounds/core/attacks.py",
+        "masks[record - first] = inside[known[record]]",
+        "masks[record - first] = 1.0",
+        ATTACKS,
+    ),
+    # --- problems and provers --------------------------------------------------------------------
+    (
+        "undertow/bounds/protocol.py",
+        "attained = max(first, second, key=lambda leak: leak.lower)",
+        "attained = min(first, second, key=lambda leak: leak.lower)",
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/protocol.py",
+        "proved = min(first, second, key=lambda leak: leak.upper)",
+        "proved = max(first, second, key=lambda leak: leak.upper)",
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/protocol.py",
+        "            if bracket.closed:",
+        "            if bracket.upper < math.inf:",
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/protocol.py",
+        'self.valid_for != "series"',
+        'self.valid_for == "any"',
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/protocol.py",
+        "if self.about_persons or self.about_parts or self.delta:",
+        "if self.about_persons or self.about_parts:",
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/engine.py",
+        'valid_for="series")).upper_only()',
+        'valid_for="series"))',
+        f"{PROTOCOL} tests/test_curves.py",
+    ),
+    (
+        "undertow/bounds/engine.py",
+        "return intersection(leak, GROUP.prove(problem))",
+        "return leak",
+        PROTOCOL,
+    ),
+    (
+        "undertow/bounds/engine.py",
+        'isinstance(mechanism, Noise | Redaction) else replace(leak, valid_for="any")',
+        'isinstance(mechanism, Redaction) else replace(leak, valid_for="any")',
+        f"{PROTOCOL} tests/test_accuracy.py tests/test_release_shapes.py",
+    ),
+    (
+        "undertow/bounds/engine.py",
+        "if apart > query.spread:",
+        "if apart > 2 * query.spread:",
+        f"{PROTOCOL} tests/bounds/test_attractive_sums.py tests/test_queries.py",
+    ),
+    (
+        "undertow/bounds/engine.py",
+        "if hidden.targets is None and hidden.value_pairs is None:",
+        "if hidden.targets is None or hidden.value_pairs is None:",
+        f"{PROTOCOL} {WINDOWS}",
+    ),
+    (
+        "undertow/secrets.py",
+        "-(-steps.numerator // steps.denominator)",
+        "steps.numerator // steps.denominator",
+        f"src/undertow/secrets.py {WINDOWS}",
+    ),
+    (
+        "undertow/bounds/one_adversary.py",
+        "upper = max((case[0] for case in cases), default=0.0)\n        lower",
+        "upper = min((case[0] for case in cases), default=0.0)\n        lower",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/one_adversary.py",
+        "value = min(value, outer)",
+        "value = max(value, outer)",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/one_adversary.py",
+        "right = side(law, metric, target + window - 1,",
+        "right = side(law, metric, target + window,",
+        ENGINE,
+    ),
+    (
+        "undertow/bounds/one_adversary.py",
+        "if t < against.target), reverse=True)",
+        "if t < against.target))",
+        ENGINE,
+    ),
+    # --- lowered laws ----------------------------------------------------------------------------
+    (
+        "undertow/models/lowered.py",
+        "self.kernels[record % len(self.kernels)]",
+        "self.kernels[(record + 1) % len(self.kernels)]",
+        ENGINE,
+    ),
+    (
+        "undertow/models/lowered.py",
+        "LoweredLaw(np.array(turned[::-1]), self.symbols, marginal)",
+        "LoweredLaw(np.array(turned), self.symbols, marginal)",
+        ENGINE,
+    ),
+    (
+        "undertow/models/lowered.py",
+        "joint / np.where(after > 0, after, 1.0)[:, None]",
+        "joint / np.where(after > 0, after, 1.0)[None, :]",
+        ENGINE,
+    ),
+    (
+        "undertow/models/lowered.py",
+        "if (np.diff(symbols) < 0).any():",
+        "if (np.diff(symbols) < -9).any():",
+        f"{ENGINE} tests/models tests/auditing",
+    ),
+    # --- memory: hidden chains, attractive laws, envelopes, order two ----------------------------
+    (
+        "undertow/bounds/memory/hidden.py",
+        '"high" if counted[a] else "low")',
+        '"low" if counted[a] else "high")',
+        HIDDEN,
+    ),
+    (
+        "undertow/bounds/memory/hidden.py",
+        "upper = max(_bound(sides, pair, ",
+        "upper = min(_bound(sides, pair, ",
+        HIDDEN,
+    ),
+    (
+        "undertow/bounds/memory/hidden.py",
+        "rows = [np.where(np.arange(2) == value, 0.0, -ratio[value])]",
+        "rows = [np.where(np.arange(2) == value, 0.0, -ratio[other])]",
+        HIDDEN,
+    ),
+    (
+        "undertow/bounds/memory/hidden.py",
+        "upper, said = max(one.upper for one in brackets.values()), (CHECKED,)",
+        "upper, said = min(one.upper for one in brackets.values()), (CHECKED,)",
+        HIDDEN,
+    ),
+    (
+        "undertow/bounds/memory/hidden.py",
+        "rows.append(np.where(np.arange(2) == other, 0.0, -ratio[other]))",
+        "rows.append(np.where(np.arange(2) == value, 0.0, -ratio[value]))",
+        HIDDEN,
+    ),
+    ("undertow/bounds/memory/hidden.py", "{*range(model.size)} - counted", "counted", HIDDEN),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "transition.T * row for row in turns",
+        "transition * row for row in turns",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "value = tilts[0] + odds(ahead * behind) - odds(law)",
+        "value = tilts[0] + odds(ahead * behind)",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "return max(up(value + error) for value, error in found)",
+        "return min(up(value + error) for value, error in found)",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "odds = seen.logs - plain.logs",
+        "odds = seen.logs",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "row = weights[abs(place - target) % len(weights)]",
+        "row = weights[place % len(weights)]",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "_unknown(law, weights, target, range(last + 1, records - 1)),",
+        "_unknown(law, weights, target, range(last + 1, records)),",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/attractive.py",
+        "table = np.moveaxis(table, anchors.index(target), 0)",
+        "table = np.moveaxis(table, 0, 0)",
+        ATTRACTIVE,
+    ),
+    (
+        "undertow/bounds/memory/envelopes.py",
+        "np.array([-1.0, -1.0, 0.0, 0.0])",
+        "np.array([0.0, 0.0, -1.0, -1.0])",
+        ENVELOPES,
+    ),
+    (
+        "undertow/bounds/memory/envelopes.py",
+        "highs = [max(moved(high, inner, known).max()",
+        "highs = [max(moved(high, inner, known).min()",
+        ENVELOPES,
+    ),
+    (
+        "undertow/bounds/memory/envelopes.py",
+        "((self.points[:-1], self.lower), (self.points[1:], self.upper)):",
+        "((self.points[:-1], self.lower),):",
+        ENVELOPES,
+    ),
+    (
+        "undertow/bounds/memory/second_order.py",
+        "return self._padded(before + np.minimum(by_first, by_second))",
+        "return self._padded(np.minimum(by_first, by_second))",
+        SECOND,
+    ),
+    (
+        "undertow/bounds/memory/second_order.py",
+        "moved = own[:, None, :, None] + next_own[None, :, None, :] + beyond",
+        "moved = own[:, None, :, None] + next_own[None, :, None, :]",
+        SECOND,
+    ),
+    # --- counts: laws, tables, Gaussian noise ----------------------------------------------------
+    (
+        "undertow/bounds/counts/laws.py",
+        "np.asarray(step.T * law[None, :] / law[:, None])",
+        "np.asarray(step.T * law[:, None] / law[None, :])",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "table[:, counted, 1:] = moved[:, counted]",
+        "table[:, counted, :-1] = moved[:, counted]",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "values[:, at + own : at + own + two.shape[1]]",
+        "values[:, at : at + two.shape[1]]",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "total += float((high - low).max())",
+        "total += float((high - low).min())",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "eta = fading(chain, reach) if longer else 0.0",
+        "eta = 0.0",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "joint.T / after[:, None]",
+        "joint / after[None, :]",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/laws.py",
+        "for t in range(target - 1, -1, -1)]",
+        "for t in range(target)]",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/tables.py",
+        "float((top + pairs.slack[part]).max()) + pad",
+        "float(top.max()) + pad",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/tables.py",
+        "(counts - 1 - np.arange(counts))[:, None]",
+        "np.arange(counts)[:, None]",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/tables.py",
+        "top = ratio.max(axis=1)",
+        "top = ratio.min(axis=1)",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/tables.py",
+        "answer = noise.first + int(ratio[at].argmax())",
+        "answer = int(ratio[at].argmax())",
+        TABULATED,
+    ),
+    (
+        "undertow/bounds/counts/gaussian.py",
+        "windows.edge[rows], epsilon - windows.eta, epsilon)",
+        "windows.edge[rows], epsilon + windows.eta, epsilon)",
+        NORMAL,
+    ),
+    (
+        "undertow/bounds/counts/gaussian.py",
+        "np.where(positive, mass, np.where(negative, 0.0, mixed))",
+        "np.where(positive, mass, 0.0)",
+        NORMAL,
+    ),
+    (
+        "undertow/bounds/counts/gaussian.py",
+        "laws - factor * others, laws + factor",
+        "factor * others - laws, laws + factor",
+        NORMAL,
+    ),
+    # --- the growth test of sticky chains --------------------------------------------------------
+    (
+        "undertow/bounds/levels/sweep.py",
+        "settled = (total < 0) & _shrinks(signed, following)",
+        "settled = total < 0",
+        STICKY,
+    ),
+    (
+        "undertow/bounds/levels/sweep.py",
+        "np.asarray(still & (most > 0) & (most <= least))",
+        "np.asarray(still & (most > 0))",
+        STICKY,
+    ),
+    (
+        "undertow/bounds/levels/sweep.py",
+        "weighed = np.maximum(gained * signed, spent * signed)\n        following",
+        "weighed = np.minimum(gained * signed, spent * signed)\n        following",
+        STICKY,
+    ),
+    (
+        "undertow/bounds/levels/sweep.py",
+        "left = ~settled & ~((total > 0) & _shrinks(-signed, -following))",
+        "left = settled & ~((total > 0) & _shrinks(-signed, -following))",
+        STICKY,
     ),
 ]

@@ -323,6 +323,16 @@ def test_any_length_bounds_every_length():
     assert upper_end(law, metric, against, 60) == pytest.approx(endless, rel=1e-5)
 
 
+@pytest.mark.parametrize("target", [1, 2])
+def test_any_length_of_a_cycle_bounds_every_length(target):
+    """The endless side begins with the kernel of the target's own phase."""
+    metric, against = uniform(1.0, 2), ut.Adversary(target, [0])
+    endless = upper_end(CYCLE, metric, against, None)
+    for records in (4, 5, 7, 40):
+        assert upper_end(CYCLE, metric, against, records) <= endless * (1 + 1e-12)
+    assert upper_end(CYCLE, metric, against, 40) == pytest.approx(endless, rel=1e-5)
+
+
 def test_reading_backwards_leads_to_the_same_bounds():
     law = CYCLE
     turned = LoweredLaw(law.reversed().kernels, law.symbols, law.reversed().start)

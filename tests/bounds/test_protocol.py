@@ -11,7 +11,7 @@ from undertow.bounds.groups import leakage as group_leakage
 from undertow.bounds.one_adversary import ONE_ADVERSARY
 from undertow.bounds.protocol import AnswerProver, Problem, Prover, Registry, provers_of
 from undertow.certificate import Leakage, Witness
-from undertow.errors import Contradiction, EffortSpent, NotSupported
+from undertow.errors import Contradiction, EffortSpent, InvalidInput, NotSupported
 from undertow.models import registry
 from undertow.progress import SPENT
 
@@ -184,3 +184,42 @@ def test_an_explicit_adversary_is_bounded_by_all_provers():
     alone = ONE_ADVERSARY.prove(problem)
     assert leak.upper == min(alone.upper, GROUP.prove(problem).upper)
     assert leak.lower >= alone.lower
+
+
+# --- reductions -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    "shape", [{"secret": ut.Window(2)}, {"valid_for": "windows"}], ids=["window", "parts"]
+)
+def test_a_level_bounds_a_mechanism_from_above_alone(shape):
+    """What some algorithm of a level reveals is not what this answer reveals."""
+    chain, against = ut.HiddenChain(FREE, (0, 0, 1, 1), length=5), ut.Adversary(1, [0])
+    answer = ut.leakage(ut.Laplace(ut.Count(1), 2.0), chain, against, **shape)
+    every = ut.leakage(ut.PureDP(0.5), chain, against, **shape)
+    assert 0 < every.lower <= every.upper
+    assert answer.upper == pytest.approx(every.upper)
+    assert answer.lower == 0
+    assert answer.witness is None
+
+
+def test_a_proof_on_whole_series_says_so():
+    chain = ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]], length=6)
+    assert ut.leakage(ut.Laplace(ut.Count(1), 2.0), chain).valid_for == "series"
+    assert ut.leakage(ut.PureDP(0.5), chain).valid_for == "any"
+    assert ut.leakage(ut.RandomizedResponse.binary(0.2, 0.2), chain).valid_for == "any"
+
+
+@pytest.mark.parametrize("spread", [3, 4.9])
+def test_states_farther_apart_than_the_spread_are_refused(spread):
+    chain = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], (0, 5), length=2)
+    noise = ut.Laplace(ut.Linear([1, 1], spread=spread), 1.0)
+    with pytest.raises(InvalidInput, match="say spread=5"):
+        ut.leakage(noise, chain)
+
+
+@pytest.mark.parametrize("secret", [ut.Records([3]), ut.Pairs([(0, 1)])], ids=str)
+def test_a_leakage_is_about_all_values_of_all_records(secret):
+    chain = ut.MarkovChain([[0.5, 0.5], [0.5, 0.5]], length=5)
+    with pytest.raises(InvalidInput, match="must be a Window or a Person"):
+        ut.leakage(ut.PureDP(1.0), chain, secret=secret)

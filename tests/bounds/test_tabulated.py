@@ -7,7 +7,8 @@ import undertow as ut
 from tests.grids import each
 from tests.oracles.attackers import random_chain
 from tests.oracles.tables import chain_joint, enumerated, probability, random_noise
-from undertow.bounds.counts.tables import table_leakage
+from undertow.bounds.counts.laws import CountPairs, count_windows, fading
+from undertow.bounds.counts.tables import largest_loss, table_leakage
 from undertow.errors import NotSupported
 from undertow.mechanisms import TabulatedNoise
 
@@ -191,3 +192,22 @@ def test_a_chain_of_long_memory_is_refused():
     slow = ut.MarkovChain([[0.9999, 0.0001], [0.0001, 0.9999]])
     with pytest.raises(NotSupported, match="remembers for more than"):
         table_leakage(noise, slow, "any")
+
+
+def test_pairs_that_stand_for_others_are_charged_for_them():
+    noise = TabulatedNoise(ut.Count(1), -1, (2**126, 2**127, 2**126), 0.5)
+    laws = np.array([[0.75, 0.25]])
+    pairs = CountPairs(laws, laws[:, ::-1], np.array([0.5]), np.array([True]), 0.0)
+    lower, upper, _, _ = largest_loss(pairs, noise)
+    assert 0.5 < lower + 0.5 <= upper
+
+
+@pytest.mark.parametrize("reach", [4, 8])
+def test_sides_beyond_the_reach_are_paid_for(reach):
+    chain, counted = ut.MarkovChain(ACTIVITY), np.array([False, True])
+    windows = count_windows(chain, counted, reach)
+    assert windows.edge.any()
+    assert windows.eta == fading(chain, reach) > 0
+    whole = count_windows(ut.MarkovChain(ACTIVITY, length=reach + 1), counted, reach)
+    assert whole.eta == 0
+    assert not whole.edge.any()

@@ -137,6 +137,23 @@ def test_play_is_the_sum_over_all_paths(seed):
 
 
 @SEEDS
+def test_one_pass_plays_an_attack_on_every_record(seed):
+    """Kernels by position: both passes read the kernel of their own step."""
+    rng = np.random.default_rng([seed, 1])
+    law, joint = random_law(rng, 3 + seed % 3, 4)
+    size = joint.shape[0]
+    likelihoods = rng.uniform(0.1, 3.0, (4, size))
+    values, error = attacks.play_open(law, likelihoods, (0, 1))
+    possible = np.ones((1, 4, size))
+    for target in range(4):
+        attack = attacks.Attack(target, {}, ((0,), (1,)), likelihoods)
+        alone = attacks.play(law, attack)
+        assert alone.lower - error <= values[target] <= alone.upper + error
+        many, errors = attacks.play_many(law, likelihoods[None], possible, target, (0, 1))
+        assert alone.lower - errors[0] <= many[0] <= alone.upper + errors[0]
+
+
+@SEEDS
 def test_the_best_product_is_attained(seed):
     rng = np.random.default_rng(seed)
     law, joint = random_law(rng, 4, 4)
@@ -166,6 +183,17 @@ def joined(law, theta, case, records):
     inner = np.asarray(joins.join(law, theta, left, right, pair))
     assert inner.shape == (1, 1)
     return [float(inner[0, 0]), joins.join_outer(law, theta, left, right, pair, (0, 0))]
+
+
+@pytest.mark.parametrize(("direction", "outwards"), [(-1, [1, 0, 0]), (1, [0, 1, 1])])
+def test_values_of_a_side_are_listed_outwards(direction, outwards):
+    law = lowered.LoweredLaw(B[None], np.array(SYMBOLS), stationary(B))
+    facts = {4 + direction * place: value for place, value in enumerate(outwards, start=1)}
+    given = sides.side(law, limit.uniform(1.0, 2), 4, facts, direction, 9)
+    assert given.values.tolist() == [outwards]
+    tried = sides.side(law, limit.uniform(1.0, 2), 4, facts.keys(), direction, 9)
+    case = tried.values.tolist().index(outwards)
+    np.testing.assert_allclose(tried.bounds[case], given.bounds[0], atol=1e-9)
 
 
 def one(target, facts, value, other):

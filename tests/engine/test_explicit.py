@@ -24,6 +24,9 @@ from tests.engine.laws import (
     rows,
     truth,
 )
+from tests.oracles import memory
+from undertow.bounds.one_adversary import ONE_ADVERSARY
+from undertow.bounds.protocol import Problem
 
 PROGRAM = 2e-9
 """What a linear program may be below its optimum, and sums of floats may be off."""
@@ -185,6 +188,25 @@ def test_more_noise_never_leaks_more(seed):
     leaks = [ut.leakage(ut.PureDP(level), law.model, who) for level in (0.05, 0.2, 0.8, 2.0)]
     assert [leak.upper for leak in leaks] == sorted(leak.upper for leak in leaks)
     assert all(leak.upper < math.inf for leak in leaks)
+
+
+@pytest.mark.parametrize("records", [4, 5])
+@pytest.mark.parametrize("known", [(0,), (1, 3), ()])
+def test_far_answers_attack_counts_and_histograms(records, known):
+    """On an ordered law the worst answer of a count is far above or far below all others."""
+    law, who = hidden(B, SYMBOLS, records), ut.Adversary(2, known)
+    for scale, mechanism in (
+        (1.0, ut.Laplace(ut.Count(1), 1.0)),
+        (1.0, ut.Laplace(ut.Count(0), 1.0)),
+        (0.5, ut.Laplace(ut.Histogram(), 1.0)),
+    ):
+        leak = ONE_ADVERSARY.prove(Problem(mechanism, law.model, who))
+        exact = max(memory.noisy_count(law.joint, scale, who))
+        assert leak.lower == pytest.approx(exact, abs=1e-9)
+        assert leak.upper >= exact - 1e-12
+        assert leak.witness is not None
+        assert leak.witness.length == records
+        assert all(record < records for record, _ in leak.witness.sets + leak.witness.outputs)
 
 
 @pytest.mark.soak

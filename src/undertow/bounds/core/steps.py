@@ -51,6 +51,11 @@ NARROW = 1e-11
 """Width at which a bracket of ln mu is not halved further, relative (upper side)."""
 
 
+MOST_LOG = 300.0
+"""Largest ln mu that a sweep tries (upper side: beyond, no bound is claimed): no product
+overflows."""
+
+
 def local_program(
     alpha: PositiveArray | Array, beta: PositiveArray | Array, distance: Array
 ) -> tuple[Array, Array, Array]:
