@@ -173,6 +173,16 @@ class Method:
         )
         return next((reason for reason in reasons if reason is not None), None)
 
+    def nearness(self, question: "Question[Any]") -> int:
+        """Return how many of noise, adversary and secret the method accepts, in that order."""
+        refused = (
+            self._noise_refusal(question) is not None,
+            not self.guards(question.against),
+            self._secret_refusal(question) is not None,
+            True,
+        )
+        return refused.index(True)
+
     def _noise_refusal(self, question: "Question[Any]") -> str | None:
         """Return why the method does not calibrate this noise for that many releases, if so."""
         if question.releases > 1 and not self.scope.releases:

@@ -73,6 +73,10 @@ class Secret:
         raise NotImplementedError
 
 
+MOST_RECORDS = 1_000_000
+"""Records of a window at most (time and memory of the proof: half a minute, half a gigabyte)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Window(Secret):
     """The whole history of several records in a row, wherever they are: "the hour from ten".
@@ -96,7 +100,8 @@ class Window(Secret):
                 raise InvalidInput(
                     "every belongs to a duration: write Window(12), or Window('1 hour', every='5m')"
                 )
-            object.__setattr__(self, "records", check_count(records, "the window", 1))
+            most = MOST_RECORDS
+            object.__setattr__(self, "records", check_count(records, "the window", 1, most))
             return
         if every is None:
             raise InvalidInput(
@@ -104,7 +109,8 @@ class Window(Secret):
                 "Window('1 hour', every='5m'), or count its records, Window(12)"
             )
         steps = Fraction(_microseconds(records, "the window"), _microseconds(every, "every"))
-        object.__setattr__(self, "records", -(-steps.numerator // steps.denominator))
+        count = -(-steps.numerator // steps.denominator)
+        object.__setattr__(self, "records", check_count(count, "the window", 1, MOST_RECORDS))
 
     @property
     def window(self) -> int:

@@ -18,7 +18,10 @@ def exact_product(matrices):
     for matrix in matrices[1:]:
         columns = [[Fraction(entry) for entry in column] for column in matrix.T.tolist()]
         product = [
-            [sum(x * y for x, y in zip(row, column, strict=True)) for column in columns]
+            [
+                sum((x * y for x, y in zip(row, column, strict=True)), Fraction(0))
+                for column in columns
+            ]
             for row in product
         ]
     return product

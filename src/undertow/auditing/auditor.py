@@ -472,11 +472,14 @@ class Audit:
     delta: float = 0.0
     blanks: int = 0
     releases: int = 1
+    secret: str = ""
 
     @property
     def cannot_see(self) -> tuple[str, ...]:
-        """Failures that the audit cannot detect."""
-        return BLIND
+        """Failures that the audit cannot detect; first those of a secret of several records."""
+        if not self.secret:
+            return BLIND
+        return (f"what is revealed about {self.secret}: attacks are about one record", *BLIND)
 
     @property
     def refuted(self) -> bool:
@@ -641,8 +644,16 @@ def audit(
         "refuted" if test.lower > guaranteed else "consistent",
         test.lower, guaranteed, confidence, trial.attack, trial.describe(event),
         test.hits, test.other_hits, test.draws, len(trials), halves.done, randomness,
-        allowed, test.blanks, plan.releases if plan.task == "answer" else 1,
+        allowed, test.blanks, plan.releases if plan.task == "answer" else 1, _together(plan),
     )  # fmt: skip
+
+
+def _together(plan: "Plan[Any]") -> str:
+    """Return the several records that a plan protects together, in words, "" for one record."""
+    secret = plan.leakage.secret
+    if secret.person:
+        return "all records of a person"
+    return f"{secret.window} records in a row" if secret.window > 1 else ""
 
 
 def _trials(

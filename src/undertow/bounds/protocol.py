@@ -162,7 +162,10 @@ def intersection(first: Leakage, second: Leakage) -> Leakage:
     attained = max(first, second, key=lambda leak: leak.lower)
     proved = min(first, second, key=lambda leak: leak.upper)
     check_order(attained, proved)
-    return replace(proved, lower=attained.lower, witness=attained.witness)
+    both = replace(proved, lower=attained.lower, witness=attained.witness)
+    if (first.unfinished or second.unfinished) and not (both.unfinished or both.closed):
+        return both.with_assumptions((SPENT,))
+    return both
 
 
 def unanswered(problem: Problem) -> NotSupported:

@@ -17,6 +17,7 @@ from undertow.data.records import check_order
 from undertow.errors import InvalidInput
 from undertow.models.fitting.tally import MOST_STATES
 from undertow.models.pedigrees import GENOTYPES
+from undertow.numerics import shown
 from undertow.queries import AnyQuery, Histogram, Linear, Mean, State, Sum
 
 if TYPE_CHECKING:
@@ -85,6 +86,12 @@ def validate(data: "Data", plan: "Plan[Any] | None" = None) -> list[Problem]:
     >>> [(one.column, one.row) for one in validate(Data(pl.DataFrame({"v": [1, None]}), value="v"))]
     [('v', 1)]
     """
+    from undertow.data.table import Data
+
+    if not isinstance(data, Data):
+        raise InvalidInput(
+            f"a table is required, found {shown(data)}; write Data(table, value=...)"
+        )
     if plan is None:
         return data.problems()
     query: Any = Histogram() if plan.task != "answer" else plan.noise.query

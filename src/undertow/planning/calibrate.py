@@ -518,7 +518,8 @@ def _best_plan(question: Question[Any]) -> Plan[Any]:
         if settled or (attackable and not _can_gain(question, plan)):
             break
     if not plans:
-        raise NotSupported(f"no method can keep this guarantee. {_listed_reasons(refusals)}")
+        reasons = refusals or _unaccepted(question)
+        raise NotSupported(f"no method can keep this guarantee. {_listed_reasons(reasons)}")
     best = least_error(plans.values())
     spent = [repr(name) for name, reason in refusals.items() if isinstance(reason, EffortSpent)]
     if spent and not settled:
@@ -592,6 +593,18 @@ def _candidates(question: Question[Any]) -> list[Method]:
         and method.accepts(question)
         and (question.missing != "any" or covers_missing(method, question))
     ]
+
+
+def _unaccepted(question: Question[Any]) -> dict[str, NotSupported]:
+    """Return why the certified methods that come nearest to a question do not accept it."""
+    methods = [method for method in METHODS[question.query.task].values() if method.certified]
+    nearest = max(method.nearness(question) for method in methods)
+    reasons = {
+        method.name: method.refusal(question)
+        for method in methods
+        if method.nearness(question) == nearest
+    }
+    return {name: NotSupported(reason) for name, reason in reasons.items() if reason is not None}
 
 
 def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:
