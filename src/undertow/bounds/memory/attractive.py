@@ -80,10 +80,9 @@ def perron(matrix: Array, factors: int = 1) -> tuple[Array, float]:
     (True, True)
     """
     size = len(matrix)
-    powers = [matrix / matrix.max()]
+    powers = [rescale(matrix, faint=0.0)[0]]
     for _ in range(MOST_SQUARES):
-        square = powers[-1] @ powers[-1]
-        powers.append(square / square.max())
+        powers.append(rescale(powers[-1] @ powers[-1], faint=0.0)[0])
     vector = powers[-1].sum(axis=1)
     for place in (-1, 0):
         for _ in range(ITERATIONS):

@@ -28,6 +28,7 @@ __all__ = [
     "balanced",
     "binary_laws",
     "by_phase",
+    "column_range",
     "far_box",
     "grouped",
     "joined",
@@ -182,16 +183,21 @@ def longest_gap(step: Array, tilts: Tilts) -> int:
         plain = balanced(pairs @ plain)
         # one after the other from the inside, the phases in turn; a constant word stands for all
         seen = balanced((pairs * _weights(tilts.near[length % tilts.phases][0])) @ seen)
-        if length > 2 and max(_width(plain), _width(seen)) < settled:
+        if length > 2 and max(column_range(plain), column_range(seen)) < settled:
             return length
     return most
 
 
-def _width(matrix: Array) -> float:
-    with np.errstate(divide="ignore"):
-        logs = np.log(matrix)
-    apart = logs[:, None, :] - logs[None, :, :]
-    return float(np.ptp(apart, axis=2).max()) if np.isfinite(apart).all() else np.inf
+def column_range(matrix: Array) -> float:
+    """Return how far columns are apart: the largest range of ln M_ik / M_jk over columns k.
+
+    >>> round(column_range(np.array([[.5, .5], [.25, .75]])), 6), column_range(np.eye(2))
+    (1.098612, inf)
+    """
+    if not matrix.min() > 0:
+        return np.inf
+    logs = np.log(matrix)
+    return float(np.ptp(logs[:, None] - logs[None], axis=2).max())
 
 
 def open_gaps(step: Array, tilts: Tilts, phase: int, longest: int) -> PhaseGaps:

@@ -24,7 +24,7 @@ from undertow.bounds.core.patterns import (
 )
 from undertow.bounds.core.play import Attack
 from undertow.bounds.memory.attractive import perron
-from undertow.bounds.memory.boxes import Joint, balanced, grouped, joint_pad, worst_of
+from undertow.bounds.memory.boxes import Joint, balanced, column_range, grouped, joint_pad, worst_of
 from undertow.errors import NotSupported
 from undertow.models.attractive import kernel_margin
 from undertow.models.base import Model
@@ -112,14 +112,6 @@ def powers(matrix: Array, count: int) -> Array:
     return np.asarray(table[:count])
 
 
-def _width(matrix: Array) -> float:
-    """Return how far columns are apart: the largest range of ln M_ik / M_jk over columns k."""
-    if not matrix.min() > 0:
-        return np.inf
-    logs = np.log(matrix)
-    return float(np.ptp(logs[:, None] - logs[None], axis=2).max())
-
-
 def _longest(step: Array, tilted: Array, goal: float) -> int:
     """Return the longest gap considered: beyond it all messages agree to the tolerance."""
     half = [balanced(step), balanced(tilted)]
@@ -128,7 +120,7 @@ def _longest(step: Array, tilted: Array, goal: float) -> int:
         whole = [balanced(matrix @ matrix) for matrix in half]
         between = [balanced(one @ two) for one, two in zip(half, whole, strict=True)]
         for count, matrices in ((2 * records, whole), (3 * records, between)):
-            if (count >= 8 and max(map(_width, matrices)) < goal) or count >= MOST_GAP:
+            if (count >= 8 and max(map(column_range, matrices)) < goal) or count >= MOST_GAP:
                 return min(count, MOST_GAP)
         half, records = whole, 2 * records
 
