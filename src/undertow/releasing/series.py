@@ -320,10 +320,6 @@ class Stream:
                 f"the plan is for {self._length} records of a series, and all have come; begin a "
                 "new stream for the next series"
             )
-        if isinstance(record, list | dict | set | np.ndarray):
-            raise InvalidInput(
-                f"one record is required, found {type(record).__name__}; give several to each(...)"
-            )
         number = self._lookup.settled(record, f"record {self.records}")
         output = self._step(number)
         self.records += 1
