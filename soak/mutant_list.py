@@ -64,8 +64,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/exchange.py",
-        "upper = up(found.upper, 16) + start_error(chain)",
-        "upper = down(found.lower, 16)",
+        "upper = up(incumbent.upper, 16) + start_error(chain)",
+        "upper = down(incumbent.lower, 16)",
         f"{CHAINS} {LAWS}",
     ),
     (
@@ -76,8 +76,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/exchange.py",
-        "slack = found.lower + gap - own - high[:, ::-1]",
-        "slack = found.lower + gap - own - high",
+        "slack = incumbent.lower + gap - own - high[:, ::-1]",
+        "slack = incumbent.lower + gap - own - high",
         CHAINS,
     ),
     (
@@ -767,8 +767,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/core/arrays.py",
-        "if ((values > 0) & (values < FAINT)).any():",
-        "if ((values > 0) & (values < 0)).any():",
+        "if faint and ((scaled > 0) & (scaled < faint)).any():",
+        "if faint and ((scaled > 0) & (scaled < 0)).any():",
         f"{ARRAYS} tests/bounds/test_engine_core.py",
     ),
     (
@@ -918,8 +918,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/core/sides.py",
-        "found = logs + upper[:, second] - lower[:, first]",
-        "found = logs + upper[:, first] - lower[:, second]",
+        "ceilings = logs + upper[:, second] - lower[:, first]",
+        "ceilings = logs + upper[:, first] - lower[:, second]",
         ENGINE,
     ),
     (
@@ -942,8 +942,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/core/join.py",
-        "found = (own + np.maximum(logs, 0.0)) * (1 + 2 * STEP)",
-        "found = np.maximum(own, logs) * (1 + 2 * STEP)",
+        "ratio = (own + np.maximum(logs, 0.0)) * (1 + 2 * STEP)",
+        "ratio = np.maximum(own, logs) * (1 + 2 * STEP)",
         ENGINE,
     ),
     (
@@ -1174,8 +1174,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/memory/hidden.py",
-        "upper, said = max(one.upper for one in brackets.values()), (CHECKED,)",
-        "upper, said = min(one.upper for one in brackets.values()), (CHECKED,)",
+        "upper, assumptions = max(one.upper for one in brackets.values()), (CHECKED,)",
+        "upper, assumptions = min(one.upper for one in brackets.values()), (CHECKED,)",
         HIDDEN,
     ),
     (
@@ -1199,8 +1199,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/memory/attractive.py",
-        "return max(up(value + error) for value, error in found)",
-        "return min(up(value + error) for value, error in found)",
+        "return max(up(value + error) for value, error in limits)",
+        "return min(up(value + error) for value, error in limits)",
         ATTRACTIVE,
     ),
     (
