@@ -431,3 +431,16 @@ def test_small_levels_settle_on_endless_sides():
     for level in (1e-9, 1e-4):
         leak = ONE_ADVERSARY.prove(Problem(ut.PureDP(level), chain, ut.Adversary(5, [2])))
         assert level <= leak.lower <= leak.upper <= 1.1 * leak.lower
+
+
+def test_a_start_that_hardly_moves_is_not_taken_for_the_stationary_law():
+    """One step changes the start by 1e-9, the records before a far target by much more."""
+    slow = 1e-10
+    law = LoweredLaw(
+        np.array([[[1 - slow, slow], [slow, 1 - slow]]]), np.arange(2), np.array([0.9, 0.1])
+    )
+    far = side(law, np.array([[0.0, 1.0], [1.0, 0.0]]), 6000, (), -1, None)
+    moved = 0.8 * (1 - 2 * slow) ** 6000
+    exact = (1 + moved) / (1 - moved)
+    ratio = far.weights.values[0, 0] / far.weights.values[0, 1]
+    assert abs(ratio / exact - 1) <= 2 * far.weights.error < 1e-8
