@@ -1,4 +1,4 @@
-"""How far an answer lies from the truth: (alpha, beta) accuracy.
+"""Accuracy of answers: (alpha, beta) bounds on the error.
 
 An answer is (alpha, beta)-accurate if, whatever the records are, it errs by alpha or more with
 probability at most beta (Definition 2.5 of [lange2024]).

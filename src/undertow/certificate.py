@@ -1,4 +1,4 @@
-"""What a leakage computation returns: a certified interval, its witness, and its fine print."""
+"""Results of leakage computations: a certified interval, its witness, and its assumptions."""
 
 import math
 from collections.abc import Sequence
@@ -52,7 +52,7 @@ UNSURE = (
     "it holds for each of the models that may be true, not for an attacker who is unsure which of "
     "them is: a mixture can leak more"
 )
-"""What is said of every set and class of models."""
+"""Assumption stated of every set and class of models."""
 
 
 def check_valid_for(valid_for: object) -> ValidFor:

@@ -102,7 +102,7 @@ class PureDP:
 
 
 _COMMON = {"unit": "record", "neighbours": "replace"}
-"""What every guarantee has, and how it mostly is."""
+"""Base class of guarantees."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)

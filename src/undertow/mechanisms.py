@@ -90,7 +90,7 @@ class Channel:
 
     @property
     def query(self) -> Series | Redacted:
-        """What is shown."""
+        """The query."""
         return Series()
 
     @property
@@ -315,7 +315,7 @@ class Redaction(Keyed, Channel):
 
     @property
     def query(self) -> Redacted:
-        """What is shown."""
+        """The query."""
         return Redacted(self.protect, self.length)
 
     @property
@@ -334,7 +334,7 @@ class Redaction(Keyed, Channel):
 
 
 Flips = RandomizedResponse | XorNoise
-"""What shows a whole series, some of it false."""
+"""Mechanisms that release a whole series with flipped records."""
 
 LocalMechanism = Flips | Redaction
 
@@ -479,7 +479,7 @@ class TabulatedNoise:
 
     @property
     def amount(self) -> float:
-        """How much noise there is: its expected absolute error."""
+        """Amount of noise: its expected absolute error."""
         return self.expected_error()
 
     def with_amount(self, amount: float) -> Self:
@@ -699,7 +699,7 @@ class _Noisy:
 
     @property
     def amount(self) -> float:
-        """How much noise there is: its scale, or its sigma."""
+        """Amount of noise: its scale, or its sigma."""
         amount: float = getattr(self, self.measure)
         return amount
 
@@ -1106,10 +1106,10 @@ Noise = Scaled | TabulatedNoise | Normal
 """A query with noise: what a curator releases."""
 
 Levelled = PureDP | Scaled
-"""What a curator does, with a DP level of its own."""
+"""Curator mechanisms with a DP level of their own."""
 
 Curved = PureDP | Guarantee | Noise
-"""What a curator does, with a curve of its own."""
+"""Curator mechanisms with a curve of their own."""
 
 Mechanism = Curved | MetricDP | LocalMechanism
 

@@ -979,7 +979,7 @@ class Plan(Generic[M]):
 
     @property
     def task(self) -> Task:
-        """What is released: an answer, a series with flips, or one with erasures."""
+        """Kind of release: an answer, a series with flips, or one with erasures."""
         return self.mechanism.task
 
     @property
@@ -1004,12 +1004,12 @@ class Plan(Generic[M]):
 
     @property
     def origin(self) -> Origin:
-        """Where its model and its checks come from: the one that discloses most."""
+        """Origin of its model and its checks: the one that discloses most."""
         return weakest((self.model.origin, origin_of(self.checks)))
 
     @property
     def audience(self) -> Audience:
-        """Who may see the plan and its reports: ``"public"``, or the ``"curator"`` alone."""
+        """Audience of the plan and its reports: ``"public"``, or the ``"curator"`` alone."""
         return audience_of(self.origin)
 
     def public(self) -> "Plan[M]":
@@ -1065,7 +1065,7 @@ class Plan(Generic[M]):
 
     @property
     def numbers(self) -> int:
-        """How many noisy numbers a release has."""
+        """Number of noisy numbers in a release."""
         return self.query.numbers(self.states)
 
     @property

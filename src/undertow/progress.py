@@ -41,7 +41,7 @@ __all__ = [
 ]
 
 EFFORT = 3e5
-"""What an effort of 1 allows, in units of some 30 microseconds: five to ten seconds."""
+"""Budget of an effort of 1, in units of some 30 microseconds: five to ten seconds."""
 
 LARGEST_EFFORT = 1e15
 """Largest limited effort: thousands of years, and as good as none."""

@@ -56,7 +56,7 @@ __all__ = [
 State = Hashable
 
 Task = Literal["answer", "flip", "redact"]
-"""What is released: a noisy answer, a series with false records, a series with erased ones."""
+"""Kinds of releases: a noisy answer, a series with flipped records, a series with erased ones."""
 
 
 class BaseQuery:
@@ -228,7 +228,7 @@ STEPS = 2**24
 
 @dataclass(frozen=True, slots=True)
 class Lattice:
-    """Where a real answer may lie: whole steps, so that exact noise can be added to it.
+    """Lattice of a real answer: whole steps, so that exact noise can be added to it.
 
     A record's value x becomes the whole number round(steps (x - lower) / (upper - lower)), clipped
     to 0 .. steps; a missing or foreign one becomes ``missing``. With ``weights`` (signed whole
@@ -1221,10 +1221,10 @@ class Redacted(BaseQuery):
 
 
 AnyQuery = Count | Histogram | TopK | Transitions | Sum | Mean | Linear | Query
-"""What a curator answers from all records."""
+"""Queries that a curator answers from all records."""
 
 LocalQuery = Series | Redacted
-"""What is released record by record."""
+"""Queries that are released record by record."""
 
 
 def protected(records: Any) -> tuple[int, ...]:

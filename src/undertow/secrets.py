@@ -1,4 +1,4 @@
-"""What must stay secret: the values of a record, of some records, of a window, or of a person.
+"""Secrets: the values of a record, of some records, of a window, or of a person.
 
 A question, a certificate and a plan file each carry one `Secret`; by default any two values of any
 one record must not be told apart. `Pairs` and `Records` narrow that down, `Window` and `Person`

@@ -369,12 +369,12 @@ _BACKWARD_BATCH = 2**21
 """Cells of the walk back that are held at once."""
 
 _UNIT_TOLERANCE = 1e-9
-"""How far (of the range) a value may be from a whole number of units and count as one."""
+"""Tolerance, relative to the range, of a value that counts as a whole number of units."""
 
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """What each state adds to an answer: a whole number of units, and the scale in units.
+    """Contribution of each state to an answer: a whole number of units, and the scale in units.
 
     An answer a means (a - length * base) / unit units. A histogram of two states is a pair of
     answers about one total. Noise may have a ``table`` in place of a scale.

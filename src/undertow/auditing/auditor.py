@@ -97,7 +97,7 @@ REACH = 16
 
 @dataclass(frozen=True, slots=True)
 class Focus:
-    """What an attack observes beside the answer about the target.
+    """Observations of an attack beside the answer about the target.
 
     ``whole`` series are given to the code, all records of them; the output of a ``partner`` is
     looked at together with the target's; ``repeat`` says which other answer, about a known series,
@@ -414,7 +414,7 @@ BLIND = (
     "secrets in the last digits of real numbers, in running times, and in what is not an answer",
     "events rarer than about 200 in the draws, and data that the plan's model does not describe",
 )
-"""What an audit cannot see."""
+"""Failures that an audit cannot detect."""
 
 LEAST_DRAWS = 1000
 """Fewer draws could refute nothing but a plan without noise."""

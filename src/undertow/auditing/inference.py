@@ -1,4 +1,4 @@
-"""What an attacker sees: a hidden chain, and what each output says of it.
+"""Observation models of attackers: a hidden chain, and the likelihood of each output.
 
 Flips and erasures leave the chain of the records itself hidden. Noise that is a chain is hidden
 with it: the hidden states are then pairs of a record and a flip, and an output is their sum modulo
@@ -112,7 +112,7 @@ class Observed:
 
     @property
     def begins(self) -> npt.NDArray[np.int64]:
-        """Where each series begins."""
+        """Start of each series."""
         return np.concatenate([[0], self.ends[:-1]])
 
     def present_values(self, values: npt.NDArray[Any]) -> npt.NDArray[Any]:

@@ -1,4 +1,4 @@
-"""Where an audit looks: models that data can be drawn from, and the attacks to try on them.
+"""Scenarios of an audit: models that data can be drawn from, and attacks to try on them.
 
 The first attack is the plan's own witness, where it has one. The others know nothing, or the
 records a few steps from the target on both sides. None of them leaves what the plan guarantees
@@ -45,7 +45,7 @@ MOST_ATTACKS = 24
 """Attacks that are tried at most."""
 
 DISTANCES = (8, 6, 4, 3, 2, 1)
-"""How far from the target the nearest known records are."""
+"""Distances of the nearest known records from the target."""
 
 LENGTH = 41
 """Records of a series whose length neither the plan nor its witness fixes."""

@@ -308,7 +308,7 @@ MODULI = (2, 3, 5, 7)
 """Divisors whose remainders are looked at: noise that is a multiple of one of them shows there."""
 
 NEAR = 16
-"""How far from the middle single answers are looked at."""
+"""Distance from the middle up to which single answers are tested."""
 
 _MOST_NUMBERS = 4
 """Most released numbers with labels."""

@@ -500,7 +500,7 @@ MOST_RECORDS = 128
 
 @dataclass(frozen=True, slots=True)
 class Parts:
-    """What each record contributes to an answer: numbers for its states, or only a range.
+    """Contribution of each record to an answer: numbers of its states, or a range alone.
 
     With ``answers`` every state has its number and ``spans`` is their range; without, a record may
     move the answer by its span in any way, and the algorithm counts as the worst of its DP level.

@@ -1,4 +1,4 @@
-"""Who depends on whom in a network: d-separation, and what a record can be told from."""
+"""Dependence in a network: d-separation, and the records that determine another."""
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import replace

@@ -42,7 +42,7 @@ class SidePlan:
     tail: bool
     left: bool
     rooms: int
-    """How many gains are told: one, or one for each number of records."""
+    """Number of gains stated: one, or one for each number of records."""
 
     @property
     def steps(self) -> int:

@@ -222,7 +222,7 @@ def _declared(name: str, kind: Any, default: Any) -> inspect.Parameter:
 
 
 Unit = Literal["record", "person"]
-"""What one step of a DP level replaces."""
+"""Unit of neighbours of a DP level."""
 
 DataArgument = Annotated[
     Path,

@@ -22,7 +22,7 @@ ATTACKERS_GROUP = "undertow.attackers"
 
 
 _ATTACKERS = {"lstm": "undertow-papers[neural]"}
-"""What to install for attackers of other distributions, by name."""
+"""Distribution that provides each further attacker."""
 
 
 class _Plugin(NamedTuple):

@@ -59,7 +59,7 @@ _PLAIN = (str, bytes, bool, int, float)
 ERASED = "erased"
 """The column that says which records of a redacted table are erased."""
 FOREIGN, MISSING = -1, -2
-"""What stands for the number of a record that has none."""
+"""Code of a record without a state."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -237,9 +237,9 @@ _KINDS = {
     "Boolean": "truth",
     "Null": "nothing",
 }
-"""What the values of types are that are no numbers."""
+"""Descriptions of the values of types that are no numbers."""
 _FORMS = ("%Y-%m-%d", "%Y-%m-%d{}%H:%M", "%Y-%m-%d{}%H:%M:%S%.f", "%Y-%m-%d{}%H:%M:%S%.f%#z")
-"""How a text may write a time; the first row of a column decides for all."""
+"""Formats of times in texts; the first row of a column decides for all."""
 
 
 @dataclass(frozen=True, slots=True)

@@ -120,7 +120,7 @@ def tokens_of(text: str) -> list[Token]:
 
 NUMBER, TEXT, TRUTH = "number", "text", "truth"
 Planes = Mapping[str, "pl.Expr"]
-"""What a value can be read as: an expression for each of number, text and truth that applies."""
+"""Types that a value can be read as: expressions for number, text and truth where they apply."""
 
 _DEEPEST = 40
 """Brackets inside brackets."""

@@ -329,7 +329,7 @@ class PresentGroups:
 
 
 class Pairs:
-    """How often each state is followed by each, for each group; both records in the window.
+    """Counts of transitions between states, for each group; both records in the window.
 
     Rows have the place of their state in `CODE`, null for none. ``size`` is the number of states,
     ``filled`` the place of the state of absent steps, which are then records of the group of the

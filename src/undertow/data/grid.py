@@ -81,14 +81,14 @@ _MERGED = {
     "min": (_LEAST, _FIRST, _START, _BEGIN, _LOW),
     "max": (_GREATEST, _LAST, _END, _FINISH, _HIGH),
 }
-"""How what is known of two parts of a person's rows becomes what is known of both."""
+"""Rules that join the summaries of two parts of a person's rows."""
 _TOLD = {
     "sum": ("rows", "persons", "all_rows", "all_persons"),
     "max": ("longest", "series", "end", "windowed", "split", "gaps", *WRONG,
             "all_longest", "all_end"),
     "min": ("shortest", "start", "all_start"),
 }  # fmt: skip
-"""How the facts about some persons and about others become those about all of them."""
+"""Rules that join the facts about disjoint sets of persons."""
 
 _JOINED: dict[str, Callable[[list[Any]], Any]] = {"sum": sum, "min": min, "max": max}
 

@@ -1,4 +1,4 @@
-"""What a curator should look at before releasing: columns and rows, never a value."""
+"""Problems of a table for its curator: columns and rows, never a value."""
 
 import io
 import unicodedata

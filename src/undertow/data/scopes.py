@@ -26,7 +26,7 @@ _RATIO = re.compile(r"-?[0-9]+/[0-9]+")
 _TIME = re.compile(r"[0-9]{4}-[0-9]{2}-[0-9]{2}(?:[t ].*)?")
 
 _MICROSECONDS = "microseconds of "
-"""How the clock of a column of times begins."""
+"""Origin of the clock of a column of times."""
 
 
 @dataclass(frozen=True, slots=True)

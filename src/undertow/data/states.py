@@ -1,4 +1,4 @@
-"""What the record of a row is, and which state of the plan it is in.
+"""States of rows: the rule that maps a row's values to a state of the plan.
 
 Names match by value and type: ``"1"`` is not 1, 1 is 1.0, and a field of a CSV file, which has no
 type, matches a number by its value and a text letter by letter. What matches nothing is foreign:
@@ -30,7 +30,7 @@ _EXACT = 2**53
 
 @dataclass(frozen=True, slots=True)
 class Record:
-    """What a row's record is: the steps that make it, and what it can be read as.
+    """Rule for a row's record: the steps that compute it, and the types it can be read as.
 
     ``cuts`` are the ends of bins (a number is in the bin of how many are at or below it),
     ``mapping`` pairs of a value and the name it gets. A record that is not ``there`` is missing,

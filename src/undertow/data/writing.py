@@ -27,7 +27,7 @@ __all__ = [
 
 
 _LEVEL = 6
-"""How hard gzip tries."""
+"""Compression level of gzip."""
 
 
 def write_frames(frames: "Iterable[pl.DataFrame]", file: IO[bytes], name: str) -> None:

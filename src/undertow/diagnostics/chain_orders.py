@@ -1,4 +1,4 @@
-"""How long the memory of records is, and what each answer to that costs.
+"""Comparison of chain orders: the memory of records, and the noise under each model.
 
 Chains of order 1, 2, .. and hidden chains are fitted to the same records and compared: by Schwarz's
 criterion, by what a plan leaks under each, and by the noise that each needs for a limit. Upper ends

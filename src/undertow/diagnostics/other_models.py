@@ -87,7 +87,7 @@ class ModelCase:
 
 @dataclass(frozen=True, slots=True)
 class Robustness(ResultTable):
-    """What a plan leaks under other models, one case for each.
+    """Leakage of a plan under other models, one case for each.
 
     >>> from undertow import Count, MarkovChain, calibrate
     >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)

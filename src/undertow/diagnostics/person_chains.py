@@ -1,4 +1,4 @@
-"""What it means in leakage that persons differ: budgets under each person's own chain."""
+"""Budgets under each person's own chain, where persons differ."""
 
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass

@@ -1,4 +1,4 @@
-"""What may be spent against what is protected: from one record, over windows, to a whole person."""
+"""Budgets by secret: one record, windows of records, a whole person."""
 
 import math
 from collections.abc import Callable, Iterator, Sequence
@@ -169,7 +169,7 @@ def budget_by_window(
 Period = Literal["day", "week", "month"]
 
 PERIODS: dict[Period, int] = {"day": 365, "week": 52, "month": 12}
-"""How many periods a year has."""
+"""Number of periods in a year."""
 
 LEVELS = (0.5, 1.0, 2.0)
 """Levels that are drawn by default."""
@@ -183,7 +183,7 @@ _DRAWN = Search(1e-5)
 
 @dataclass(frozen=True, slots=True)
 class Renewal:
-    """What a level that renews every period leaks about a record, and about a lasting trait.
+    """Leakage of a level that renews every period, about a record and about a lasting trait.
 
     ``leak`` is the certificate for one record, or a ``window`` of several, over any number of
     periods; ``doubts`` are what failed checks of the model say of it, and of the budget. ``trait``
@@ -204,12 +204,12 @@ class Renewal:
 
     @property
     def year(self) -> int:
-        """How many records a year has."""
+        """Number of records in a year."""
         return PERIODS[self.period] * self.records
 
     @property
     def trait(self) -> float:
-        """What a year leaks at most about something that never changes, rounded up."""
+        """Largest leakage of a year about a trait that never changes, rounded up."""
         return divide_up(Fraction(self.epsilon) * self.year, 1.0)
 
     @property
@@ -219,7 +219,7 @@ class Renewal:
 
     @property
     def assumptions(self) -> tuple[str, ...]:
-        """What all of this rests on."""
+        """The assumptions."""
         return (
             *self.doubts,
             *self.leak.assumptions,

@@ -17,7 +17,7 @@ _ZERO = Fraction(0)
 
 @dataclass(frozen=True, slots=True)
 class Spend:
-    """What one record has spent: exact sums over all entries that touch it.
+    """Spend of one record: exact sums over all entries that touch it.
 
     ``level`` of DP levels, ``squares`` of mu^2 (GDP: Gaussian noise), ``rho`` of what is only zCDP,
     ``delta`` of point guarantees. ``held`` and ``rare`` are the level and the delta that were spent
@@ -123,7 +123,7 @@ class Spend:
 
 
 NOTHING = Spend()
-"""What a record has spent that no release has touched."""
+"""Spend of a record that no release has touched."""
 
 
 def worst(spends: Iterable[Spend]) -> tuple[Spend, ...]:

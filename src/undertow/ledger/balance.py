@@ -50,7 +50,7 @@ class Balance:
 
     @property
     def delta(self) -> float:
-        """How rare outputs may be that break the limit."""
+        """Probability of outputs that may exceed the limit."""
         return self._terms().delta
 
     @property

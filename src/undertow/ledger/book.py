@@ -53,7 +53,7 @@ __all__ = ["Ledger", "Reservation", "datasets", "forget"]
 
 @dataclass(frozen=True, slots=True)
 class Reservation:
-    """What is spent for one release; ``result`` is what it published, None if nothing yet.
+    """An entry of the account; ``result`` is the published answer, None before confirmation.
 
     ``entry_hash`` names the entry for good: `Ledger.verify` finds it again. ``made`` is when the
     result was recorded (UTC), None where none is.

@@ -34,7 +34,7 @@ _MOST = 16
 
 @dataclass(slots=True)
 class _Known:
-    """What this process has verified of the ledger at one place, up to event ``seq``.
+    """Verified state of the ledger at one place, up to event ``seq``.
 
     Whoever holds ``lock`` may read the ledger, but never waits to write it: writers take the
     ledger's lock first and this one second.

@@ -220,7 +220,7 @@ def rows(line: Iterable[Segment]) -> list[Row]:
 
 
 class Change(NamedTuple):
-    """What an entry makes of the segments of some cells: ``old`` go, ``new`` come."""
+    """Segments of some cells that an entry replaces: ``old`` by ``new``."""
 
     cells: list[str]
     old: list[Segment]

@@ -33,9 +33,9 @@ __all__ = ["KeyHolder", "Keys", "released"]
 
 _FORMAT = "undertow-key-1"
 _OTHERS = 0o077
-"""What nobody but the owner may do."""
+"""Permission bits of group and others."""
 _TRIES = 16
-"""How often a key is looked for while other processes put theirs and take them away."""
+"""Attempts to read a key while other processes add and remove theirs."""
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _told: set[str] = set()
 

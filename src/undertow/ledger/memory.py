@@ -1,4 +1,4 @@
-"""What is remembered of every ledger outside of it: its last event, and the tables released in it.
+"""State kept outside a ledger: its last event, and the tables released in it.
 
 A ledger cannot know that it is last month's copy. A small file of the user's own can: it keeps
 number and hash of the last event seen in each ledger, and the fingerprints of the tables that were
@@ -23,7 +23,7 @@ STATE_VARIABLE = "UNDERTOW_STATE"
 """The environment variable that names the folder of this file."""
 
 DURABILITY = "NORMAL"
-"""How hard SQLite tries here: the last head may be lost in a power cut, the file may not."""
+"""Durability of SQLite here: a power cut may lose the last head, not the file."""
 
 _NAME = "ledgers.db"
 _WAIT = 10.0

@@ -29,7 +29,7 @@ Status = Literal["reserved", "begun", "confirmed", "cancelled"]
 
 
 class Progress(NamedTuple):
-    """How far a release has come; its request is kept as long as it can be given back."""
+    """State of a release; its request is kept as long as it can be withdrawn."""
 
     status: Status
     hash: str
@@ -49,7 +49,7 @@ class Account:
 
     @property
     def cells(self) -> dict[str, list[Segment]]:
-        """What each cell has spent."""
+        """Spend of each cell."""
         return self.spends.cells()
 
     def region(self, scope: Scope) -> Region:

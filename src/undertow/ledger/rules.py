@@ -1,4 +1,4 @@
-"""What composes and what it costs: pure rules, without database, clock or random number.
+"""Composition rules of the account: pure functions, without database, clock or random number.
 
 An entry is what a release spends, a DP level, or the mu or rho of noise that has none, and the
 records it touches. Spends of the same record add up; the level of a data set is the largest such
@@ -78,7 +78,7 @@ Kind = Literal["release", "redaction"]
 
 @dataclass(frozen=True, slots=True)
 class Terms:
-    """What a data set is accounted under; ``budget`` is the DP level for the leakage ``limit``.
+    """Terms of an account; ``budget`` is the DP level for the leakage ``limit``.
 
     Where the limit is kept up to a ``delta``, ``small`` is the delta that goes with the budget:
     all that is (budget, small)-DP leaks at most (limit, delta). ``pure`` is the level that is set
@@ -149,7 +149,7 @@ class Entry:
 
     @property
     def spend(self) -> Spend | None:
-        """What it adds to the records it touches, None for a redaction."""
+        """Spend added to the records it touches, None for a redaction."""
         if self.kind == "redaction":
             return None
         level = Fraction(self.level or 0)
@@ -160,7 +160,7 @@ class Entry:
 
     @property
     def parts(self) -> dict[str, float]:
-        """What it has of mu, rho and delta: of most releases nothing."""
+        """Spend in mu, rho and delta; zero for most releases."""
         named = {"mu": self.mu, "rho": self.rho, "delta": self.delta}
         return {name: part for name, part in named.items() if part is not None}
 
@@ -182,7 +182,7 @@ class Segment(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Layout:
-    """What the entries so far have fixed: the partition, the clock, the cells that are apart."""
+    """Conventions fixed by earlier entries: the partition, the clock, the separate cells."""
 
     by: str | None = None
     clock: str | None = None
@@ -197,7 +197,7 @@ class Layout:
 
 @dataclass(frozen=True, slots=True)
 class Region:
-    """Where an entry adds its spend: cells, of which ``fresh`` start as copies of the rest."""
+    """Cells to which an entry adds its spend; ``fresh`` ones start as copies of the rest."""
 
     cells: tuple[str, ...]
     fresh: tuple[str, ...]

@@ -1,4 +1,4 @@
-"""What the hashes of a ledger are made with: nothing secret, or a key that is kept elsewhere.
+"""Keys of the hash chain of a ledger: none, or a secret key that is kept elsewhere.
 
 A chain of plain hashes shows that a row was changed, but whoever may write the file can write a
 whole new chain. Under a key (HMAC-SHA256) only those who have the key can. A ledger gets its key
@@ -27,7 +27,7 @@ _SHORTEST = 16
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Seal:
-    """How the events of one ledger are hashed; ``blind`` where it has a key that we do not have.
+    """Hash function of one ledger's events; ``blind`` where its key is not at hand.
 
     >>> Seal().of(ORIGIN, 1, "w25", "open", None, "{}")[:8]
     '0e84d432'

@@ -1,4 +1,4 @@
-"""Where the account is kept: connections, transactions, locks.
+"""Storage of the account: connections, transactions, locks.
 
 SQLite is used with a rollback journal, not a write-ahead log: the ledger then is one file, which
 can be copied while no release runs, and works wherever files can be locked. A file with such a log,
@@ -117,7 +117,7 @@ WAIT = 30.0
 """Seconds that a writer waits for the others before it gives up."""
 
 DURABILITY = "EXTRA"
-"""How hard SQLite tries: EXTRA also syncs the directory, so that a commit survives a power cut."""
+"""Durability of SQLite: EXTRA also syncs the directory, so that a commit survives a power cut."""
 
 _ROW_VERSIONS = "SELECT " + ", ".join(
     f"(SELECT count(*) FROM undertow_{name}), (SELECT sum(xmin::text::bigint) FROM undertow_{name})"
@@ -129,7 +129,7 @@ _ACTING = (
     "SELECT count(*) FROM sqlite_schema WHERE type IN ('trigger', 'view') "
     "OR (type = 'table' AND rootpage = 0)"
 )
-"""What in a SQLite file acts by itself; a virtual table has no page of its own."""
+"""Objects of a SQLite file that act by themselves; a virtual table has no page of its own."""
 
 _OWN_ROW = sa.select(sa.text("*")).select_from(LEDGER)  # another version may have other columns
 _OWN_ROW_LOCKED = _OWN_ROW.with_for_update()
@@ -418,7 +418,7 @@ def _postgres(url: sa.URL) -> sa.Engine:
 PASSWORD_WORDS = (
     "the database's password is not shown: give it in PGPASSWORD, or in the file ~/.pgpass"
 )
-"""What to do about the password that is left out."""
+"""Advice on a missing password."""
 
 _SECRET = ("password", "passwd", "sslpassword")
 """Options of an address that are passwords, whatever their case."""

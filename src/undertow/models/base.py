@@ -30,7 +30,7 @@ M = TypeVar("M", bound="Model")
 
 @dataclass(frozen=True, slots=True)
 class Provenance:
-    """What is stated of a model beside its law: its records, its origin, its checks, its region.
+    """Provenance of a model: its records, its origin, its checks, its region.
 
     None: not stated. ``source`` is the model that this one was derived from, and whether this one
     stands for itself although the source stands for a region; checks are computed from it.
@@ -98,7 +98,7 @@ class Model:
 
     @property
     def provenance(self) -> Provenance:
-        """What is stated beside the law; models that differ in it alone are equal."""
+        """Provenance; models that differ in it alone are equal."""
         return getattr(self, "_provenance", _UNSTATED)
 
     def _set_provenance(self, **parts: Any) -> None:

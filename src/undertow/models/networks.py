@@ -267,7 +267,7 @@ class BayesianNetwork(Keyed, Model):
 
     @property
     def places(self) -> tuple[int, ...]:
-        """Where the records stand in ``nodes``."""
+        """Positions of the records in ``nodes``."""
         return tuple(self.numbers[node] for node in self.observed)
 
     @property

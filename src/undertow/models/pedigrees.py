@@ -564,7 +564,7 @@ def _rows(listed: Any, size: int) -> bool:
 
 
 _UNKNOWN_PARENT = {"", "0", "na", ".", "-9"}
-"""What stands for an unknown parent."""
+"""Code of an unknown parent."""
 
 _COLUMNS = {
     "family": {"family", "familyid", "famid", "fid", "ped", "pedigree"},

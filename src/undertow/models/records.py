@@ -78,7 +78,7 @@ def duration(step: int) -> str:
 
 @dataclass(frozen=True, slots=True)
 class StateRule:
-    """How a value becomes a state: as it is, by an expression, by cut points or by a mapping.
+    """Rule that maps a value to a state: identity, expression, cut points or mapping.
 
     ``expression`` is normalised, with ``value`` in place of the value column. ``cuts`` are the ends
     of bins, ``mapping`` pairs of a value and its state. ``type`` is the declared type of the value
@@ -102,7 +102,7 @@ class StateRule:
 
     @property
     def rule(self) -> str:
-        """How a state is made in words, whatever the type of the value."""
+        """The rule in words, whatever the type of the value."""
         if self.cuts:
             return f"bins cut at {', '.join(f'{cut:g}' for cut in self.cuts)}"
         if self.mapping:
@@ -264,7 +264,7 @@ def _overlap(one: Iterable[int | None], other: Iterable[int | None]) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class RecordDescription:
-    """What one record of a model is.
+    """Description of one record of a model.
 
     ``every`` is the step between neighbouring records (``"5m"``, or a whole number where times are
     numbers; None: one row, whatever the time between rows). ``state`` is how a value becomes a
@@ -442,7 +442,7 @@ Origin = Literal["hand", "public", "private", "not public"]
 """Written by hand, fitted to public records, through noise, or to private records without noise."""
 
 Audience = Literal["public", "curator"]
-"""Who may see what is made of a model: everybody, or the curator of the records alone."""
+"""Audience of results: everybody, or the curator of the records alone."""
 
 CURATORS = (
     "the model was fitted to private records without noise, so that the scale of the noise, the "

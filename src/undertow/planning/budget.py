@@ -55,7 +55,7 @@ _SPENT = (
 
 @dataclass(frozen=True, slots=True)
 class Search:
-    """How to search for a level: the relative width at which to stop, and where to begin.
+    """Search for a level: the relative width at which to stop, and where to begin.
 
     The level returned is a proved one at any width; a wider search only finds less of it.
     """
@@ -143,7 +143,7 @@ class ReplayGuide:
 
 @dataclass(frozen=True, slots=True)
 class Budget:
-    """What to ask of a DP library so that no record leaks more than a limit at a delta.
+    """DP parameters at which no record leaks more than a limit at a delta.
 
     Any one of these will do, for one replaced record: (``epsilon``, ``delta``)-DP, ``rho``-zCDP,
     ``mu``-GDP; Gaussian noise of standard deviation ``sigma`` for each unit by which a record

@@ -61,7 +61,7 @@ LESS = (
     "the search for the least noise ended with its effort spent: less may do; effort=10 allows "
     "ten times as much, effort=math.inf searches to the end"
 )
-"""What is said of noise whose search ended early."""
+"""Note on noise whose search ended early."""
 
 
 def effort_of(method: Method, question: Question[Any]) -> float:
@@ -162,7 +162,7 @@ def named(place: str) -> Any:
 
 
 _EVEN = 2e-10
-"""How much more noise, relatively, a proof that covers more is worth: the width of a search."""
+"""Relative increase of noise accepted for a proof that covers more: the width of a search."""
 
 _FAR = 2.0
 """Ratio of errors at which one kind of noise is out of the question: the sharper methods for
@@ -625,7 +625,7 @@ _COST: dict[Task, Callable[[Plan[Any]], float]] = {
     "flip": lambda plan: plan.expected_flips,
     "redact": lambda plan: -plan.utility,
 }
-"""What a plan should have little of."""
+"""Criterion that plans are compared by: less is better."""
 
 
 def least_error(plans: Iterable[Plan[Any]]) -> Plan[Any]:

@@ -96,7 +96,7 @@ class Row:
 
     @property
     def measures(self) -> dict[str, float]:
-        """What a local plan keeps of the series, by name."""
+        """Utility measures of a local plan, by name."""
         return {} if self.plan is None else dict(self.plan.measures)
 
     @property

@@ -310,7 +310,7 @@ class CutSet:
 
 
 Oracle = Callable[[RandomizedResponse], Leakage]
-"""What a channel leaks on the model at hand, to the adversary at hand."""
+"""Leakage of a channel on the model and to the adversary of the task."""
 
 LARGEST = -math.log(GRAIN) + 1e-12
 """The largest log-ratio that a planned channel can have: no flip is rarer than one grain."""
@@ -329,7 +329,7 @@ _COARSE, _FINE = 1e-3, 1e-8
 """Relative precision of levels compared on the grid, and in its refinement (either side)."""
 
 _CLOSE_ANGLE = 1e-6
-"""How near to the best direction the refinement stops, as a share of a grid step."""
+"""Distance from the best direction at which the refinement stops, as a share of a grid step."""
 
 _DIRECTIONS = 9
 """Directions of (ln S, ln T) compared before the best of them is refined."""
@@ -648,7 +648,7 @@ FIRST_BOX, _LATER_BOX, _LARGEST_BOX, _SMALLEST_BOX = 0.3, 0.05, 0.7, 1e-4
 where the search for steps ends."""
 
 _CLOSE_SHARE = 1e-11
-"""How near to the guarantee a share of noise is found (either side; the oracle decides)."""
+"""Distance from the guarantee at which the search for a share of noise stops (proved after)."""
 
 _GAIN = 1e-6
 """Relative gain below which steps get smaller."""
@@ -902,7 +902,7 @@ _ABOVE = (1.2, 1.5, 1.8)
 """Sums rho0 + rho1 compared one after the other, away from 1 and while they get better."""
 
 _CLOSE_SUM = 1e-5
-"""How near to the best sum the refinement stops (either side)."""
+"""Distance from the best sum at which the refinement stops (either side)."""
 
 _TINY = 1e-6
 """A sum that does not keep the guarantee at this level is passed over."""
@@ -995,7 +995,7 @@ _FEWEST = 5
 """Records of the short series on which a channel of so many states (or more) is searched first."""
 
 _LONGER = 3
-"""How many times as many records the longer of two short series has."""
+"""Ratio of the lengths of two short series."""
 
 _EVEN_ROUNDS, _ROUNDS = 4, (20, 6, 1)
 """Times that new attacks are asked for: on k-ary randomised response, and on better channels for
@@ -1005,7 +1005,7 @@ _OTHER_BOXES = 0.15, 0.05
 """First steps of further searches on short series, all from k-ary randomised response."""
 
 _SETTLED = 1e-4
-"""How little k-ary randomised response may change when the search for better ones begins."""
+"""Least change of k-ary randomized response from which the search for better channels begins."""
 
 _NUDGES = 24
 """Times that a level is lowered, by four times as much each, until its rounding is certified."""

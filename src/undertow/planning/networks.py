@@ -41,7 +41,7 @@ COARSE = 1e-7
 
 
 SHARP = (ENUMERATED, "informed")
-"""How the leakage of a noisy count is proved where it is known exactly."""
+"""Proofs of the leakage of a noisy count where it is known exactly."""
 
 
 def solve_exact(question: Question) -> Scaled:

@@ -1061,7 +1061,7 @@ ZOOMS, CELL_ENDS = 7, 257
 
 @dataclass(frozen=True, slots=True)
 class ErasureTask:
-    """What is to be planned: a series, its protected records, a leakage, and an adversary.
+    """A redaction to plan: a series, its protected records, a leakage, and an adversary.
 
     ``chains`` are all models that may be true; most methods want one.
     """

@@ -67,7 +67,7 @@ PIVOTS = 20
 """Multiplications of the solver for each third power of the places of a table, as measured."""
 
 TOLERANCES = (1e-10, 1e-8, 1e-7)
-"""How closely constraints are kept, from the one that is tried first; mixtures keep them all."""
+"""Tolerances of constraints, in the order in which they are tried; mixtures keep them all."""
 
 _FEASIBLE = ("primal_feasibility_tolerance", "dual_feasibility_tolerance")
 
@@ -75,7 +75,7 @@ SHRINK = 1e-3
 """By how much the unit of a variable falls at most from one round to the next."""
 
 PATIENCE = 8
-"""How often the program is solved again, in better units, though no constraint is new."""
+"""Repeated solutions of the program in better units, without a new constraint, at most."""
 
 LEADERS = 512
 """Pairs that are looked at in every round, as long as one of them is violated."""
@@ -145,7 +145,7 @@ class _Program:
 
     @property
     def answers(self) -> int:
-        """How many answers stand for all: those of the table, moved by every count."""
+        """Number of answers that represent all: those of the table, moved by every count."""
         return int(2 * self.reach + self.gaps.shape[1])
 
     def needed(self, law: Array, start: Array, among: "Ints | slice") -> Array:

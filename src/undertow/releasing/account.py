@@ -193,7 +193,7 @@ class Foretold:
 
     @property
     def after(self) -> Room | None:
-        """What the records would have spent then."""
+        """The spend of the records after the release."""
         more = self.entry.spend
         if self.room is None or more is None or self.found is not None:
             return self.room

@@ -26,9 +26,9 @@ FOLDER = ".undertow-drafts"
 """The private folder; it is there only while there are drafts in it."""
 
 _LOCK = ".lock"
-"""How the name of the file ends that is locked for a folder."""
+"""Suffix of the lock file of a folder."""
 _OWNER_ONLY = 0o077
-"""What nobody but the owner may do."""
+"""Permission bits of group and others."""
 
 
 def digest(path: Path) -> str | None:

@@ -288,7 +288,7 @@ def redacted_variance(kinds: Kinds, follows: npt.NDArray[Any]) -> Array:
 
 @dataclass(frozen=True, slots=True)
 class Estimate:
-    """What the true series probably hold: ``value`` between ``low`` and ``high``.
+    """Estimate of a statistic of the true series: ``value`` between ``low`` and ``high``.
 
     A count has one number, a histogram one for each state, transitions a matrix with rows and
     columns in the order of ``states``. Each interval by itself covers the truth with probability
@@ -310,7 +310,7 @@ class Estimate:
 
     @property
     def note(self) -> str:
-        """What the estimate leaves out, in words; nothing where all records are in it."""
+        """Records that the estimate leaves out, in words; empty where all records are in it."""
         if not self.hidden:
             return ""
         pairs = "pairs of neighbours" if getattr(self.value, "ndim", 0) == 2 else "records"
@@ -457,7 +457,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
 
 
 class _ReadSurvey:
-    """How many records, series and pairs of neighbours were read, and how long series are."""
+    """Numbers of records, series and pairs of neighbours that were read, and lengths of series."""
 
     def __init__(self) -> None:
         self.records = self.series = self.pairs = 0
@@ -512,12 +512,12 @@ class _Window(_OutputPiece):
 
     @property
     def starts(self) -> npt.NDArray[np.intp]:
-        """Where pairs begin."""
+        """Positions at which pairs begin."""
         return np.flatnonzero(self.begins[: self.limit])
 
     @property
     def pairs(self) -> int:
-        """How many pairs begin here."""
+        """Number of pairs that begin here."""
         return int(self.begins[: self.limit].sum())
 
 

@@ -129,7 +129,7 @@ class ReleaseRequest:
 
     @property
     def spends(self) -> dict[str, Any]:
-        """What it spends: a level, or the mu or rho of noise that has none."""
+        """Spend in words: a level, or the mu or rho of noise that has none."""
         return noise_terms(self.plan, self.proof)
 
 

@@ -299,7 +299,7 @@ _DRAWS: dict[type, Callable[..., Drawn]] = {
     XorNoise: _in_runs,
     Redaction: _redacted,
 }
-"""How each local mechanism is carried out on whole series, with seeded bits in order."""
+"""Implementation of each local mechanism on whole series, with seeded bits in order."""
 
 
 class Stream:

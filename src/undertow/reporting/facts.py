@@ -294,7 +294,7 @@ class Facts:
 
     @property
     def rounding(self) -> str | None:
-        """How far rounding to numbers of states and to a lattice can move an answer, in words."""
+        """The largest error of rounding to state numbers and to a lattice, in words."""
         rows = self.release.rows
         found = readings_moved(self.plan, rows), words.rounding(self.plan.noise.query, rows)
         return "; ".join(part for part in found if part is not None) or None

@@ -1,1 +1,1 @@
-"""Where random numbers are drawn for releases, and nowhere else."""
+"""Random numbers of releases: no other package draws any."""

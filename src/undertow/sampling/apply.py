@@ -16,7 +16,7 @@ _DRAWS: dict[str, Callable[[float, int, Randomness], list[int]]] = {
     "gaussian": rounded_normal,
     "discrete-gaussian": discrete_gaussian,
 }
-"""What is drawn for each kind of noise with an amount; all of it in whole numbers."""
+"""Sampler of each kind of noise with an amount; all in whole numbers."""
 
 
 def randomise(

@@ -1,4 +1,4 @@
-"""Where randomness comes from: the operating system, or, for experiments only, a seed."""
+"""Sources of randomness: the operating system, or, for experiments only, a seed."""
 
 from dataclasses import dataclass
 

@@ -365,7 +365,7 @@ _RANDOMISED: dict[type, Callable[..., Randomised]] = {
     XorNoise: _in_runs,
     Redaction: _redacted,
 }
-"""How each local mechanism is carried out by address."""
+"""Implementation of each local mechanism by address."""
 
 
 class Digest:

@@ -20,7 +20,7 @@ __all__ = ["Step", "steps"]
 _ONE_SERIES = np.zeros(1, dtype=np.intp)
 
 Step = Callable[[int], int | None]
-"""What makes the output of the next record of a series (numbers of states), None if erased."""
+"""Function that returns the output of the next record (numbers of states), None if erased."""
 
 
 def steps(mechanism: LocalMechanism, draws: Draws) -> Step:

@@ -407,7 +407,7 @@ _SCORE, _CORNER = 60.0, 25.0
 
 @dataclass(frozen=True, slots=True)
 class Strides:
-    """How much work to put in: messages kept, and operations for a bound."""
+    """Effort of a search: messages kept, and operations for a bound."""
 
     beam: int
     budget: int

@@ -117,7 +117,7 @@ _NEAR = 16
 """Distances tried first for every record; doubled for those that may still be the worst."""
 
 _TURNS = 4
-"""How often the best distance on one side is sought for that on the other."""
+"""Alternations between the best distances of both sides, at most."""
 
 _TRIED = 32
 """Most records all of whose quilts are tried together."""

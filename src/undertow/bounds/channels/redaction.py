@@ -1,4 +1,4 @@
-"""What a redacted series reveals about its protected records, exactly.
+"""Exact leakage of a redacted series about its protected records.
 
 An attacker sees some records and sees that others are erased. How often a record is erased may
 depend on its value, so an erasure is evidence too. On either side of a protected record nothing
@@ -131,7 +131,7 @@ class Scaled:
 
 @dataclass(frozen=True, slots=True)
 class ErasedOption:
-    """What an attacker sees and knows on one side, by distance from the target.
+    """Observed and known records on one side, by distance from the target.
 
     Records nearer than ``shown`` are seen erased and the one there has state ``state``; without
     ``shown`` all records up to the known one, or to the end, are seen erased. ``known`` is the

@@ -91,7 +91,7 @@ class ObservedChain:
 
 @dataclass(frozen=True, slots=True)
 class Option:
-    """What is known on a side: ``value`` at ``distance``, or nothing on ``distance`` records."""
+    """Knowledge on a side: ``value`` at ``distance``, or nothing on ``distance`` records."""
 
     distance: int
     value: int | None = None
@@ -620,7 +620,7 @@ class Products:
 
     @property
     def steps(self) -> int:
-        """How many distances there are."""
+        """Number of distances."""
         return self.table.shape[3] - 1
 
     def grow(self, steps: int) -> None:

@@ -41,7 +41,7 @@ MOST_LEVEL = 300.0
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Choices:
-    """What may be seen of one record: likelihoods (choices, symbols), and the name of each.
+    """Observations of one record: likelihoods (choices, symbols), and the name of each.
 
     ``sets`` tells whether names are sets of states, as those of all algorithms of a level, or
     outputs. ``tied``: all records show the same, as in a far answer of a count.

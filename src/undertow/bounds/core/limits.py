@@ -1,4 +1,4 @@
-"""How far one record moves a mechanism's likelihood: a directed metric between symbols.
+"""Limits of a mechanism: a directed metric between the symbols of one record.
 
 theta(v, v') bounds ln f(.., x_t = v, ..) / f(.., x_t = v', ..) for every output's likelihood f.
 Bounds of what a mechanism leaks on a chain use its limits alone (docs, theory-engine: E0, E11).

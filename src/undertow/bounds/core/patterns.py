@@ -36,7 +36,7 @@ WIDTH = 48
 """Attempts that are kept on a side at each distance (cost)."""
 
 ROUNDS = 3
-"""How often both sides are searched (cost); each round uses the other side's best."""
+"""Rounds of the search on both sides (cost); each uses the other side's best."""
 
 RIVALS = 6
 """Attempts of the other side against which a side is scored (cost)."""

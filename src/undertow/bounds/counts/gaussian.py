@@ -33,7 +33,7 @@ _TIGHT = 1e-10
 """Relative width at which the ends have met (both sides)."""
 
 _ROUNDS = 8
-"""How often cells are cut, at most: what is open then stays in the upper end."""
+"""Cuts of cells at most: cells still open stay in the upper end."""
 
 _LEADERS = 48
 """Windows that are remembered as the closest to the worst."""

@@ -45,7 +45,7 @@ ORDINARY = 600.0
 
 @dataclass(frozen=True, slots=True)
 class HistogramOption:
-    """What is known on one side: the value ``known`` at a distance, or nothing up to the end.
+    """Knowledge on one side: the value ``known`` at a distance, or nothing up to the end.
 
     ``records`` are unknown between it and the target, or all there are on that side.
     """
@@ -55,7 +55,7 @@ class HistogramOption:
 
     @property
     def reach(self) -> int:
-        """How many records the side has at least."""
+        """Least number of records on the side."""
         return self.records + (self.known is not None)
 
 

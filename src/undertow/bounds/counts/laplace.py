@@ -520,7 +520,7 @@ _LONGEST_WALK = 20_000
 """Most steps of the power iteration behind a lower end (cost)."""
 
 _HINT_ROUNDS = 6
-"""How often a bound that depends on itself is improved."""
+"""Improvements of a bound that depends on itself, at most."""
 
 _KNOWN, _EMPTY, _OPEN = 0, 1, 2
 """Kinds of options: a known record, an open side without records, an open side with some."""

@@ -1,4 +1,4 @@
-"""What a count with noise from a table leaks: exact where all pairs of laws can be enumerated."""
+"""Leakage of a count with noise from a table: exact where all pairs of laws can be enumerated."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

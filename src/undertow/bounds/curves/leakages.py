@@ -1,4 +1,4 @@
-"""What a guarantee or a noise leaks at a delta: the closed exchange, the sweep, exact counts.
+"""Leakage of a guarantee or a noise at a delta: the closed exchange, the sweep, exact counts.
 
 Every bound here is true, so the least upper end and the largest lower end are taken together.
 """
@@ -592,7 +592,7 @@ _SOLVED = 64.0
 
 @dataclass(frozen=True, slots=True)
 class _Move:
-    """How many standard deviations the answer moves, and for whom."""
+    """The shift of the answer in standard deviations, and the record that causes it."""
 
     lower: float
     upper: float

@@ -1,4 +1,4 @@
-"""What all algorithms with a given curve leak on a Markov chain: delta at epsilon, and back.
+"""Leakage of all algorithms with a given curve on a Markov chain: delta at epsilon, and back.
 
 Certified upper bounds of delta(epsilon) = sup over algorithms, targets, values and what is known,
 of Pr[S | x_i = a, x_K] - e^epsilon Pr[S | x_i = b, x_K]. One side is exact (Theorem 3); the two
@@ -251,7 +251,7 @@ class SideKernels:
 
 @dataclass(frozen=True, slots=True)
 class Options:
-    """What may be known on a side, one entry each.
+    """Possible knowledge on a side, one entry each.
 
     ``column`` v < k: value v at ``distance``, nothing nearer. Column k: nothing known, ``distance``
     records. Column k + 1: nothing known, at least that many records; the record at ``distance`` is
@@ -415,7 +415,7 @@ class Lines:
 
     @cached_property
     def kinks(self) -> Array:
-        """Where neighbouring lines cross."""
+        """Crossings of neighbouring lines."""
         return np.asarray(np.diff(self.intercept) / -np.diff(self.slope))
 
     def __call__(self, u: Array) -> Array:
@@ -1017,7 +1017,7 @@ _RATIO, _OPTION = 12.0, 75.0
 """Work of a ratio of two probabilities, and of an option of a side, in multiplications."""
 
 Room = int | None
-"""How many records lie on a side; None for more than the reach."""
+"""Number of records on a side; None for more than the reach."""
 
 
 @dataclass(frozen=True, slots=True)

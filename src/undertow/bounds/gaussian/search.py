@@ -415,7 +415,7 @@ def _margin(moved: float, trace: float, least: float) -> float:
 
 
 EFFORT = 2
-"""How hard to search; each step more costs about four times as much."""
+"""Effort of the search; each step costs about four times as much as the one before."""
 
 _UNIT = 2.5e7
 """Numbers that a search at effort 0 may compute (a cost limit, about a quarter of a second)."""
@@ -469,7 +469,7 @@ class _Nodes:
 
 @dataclass(frozen=True, slots=True)
 class _Limits:
-    """What rounding may have hidden, for one target; see `GaussianBlock.margin`."""
+    """Margin of rounding for one target; see `GaussianBlock.margin`."""
 
     value: float
     wide: float

@@ -1,4 +1,4 @@
-"""What every mechanism leaks on a Markov chain: which bounds apply, and where they meet."""
+"""Leakage of every mechanism on a Markov chain: the bounds that apply, intersected."""
 
 import math
 from collections.abc import Callable

@@ -1,4 +1,4 @@
-"""What every mechanism leaks on a class of chains: through the level of the algorithm."""
+"""Leakage of every mechanism on a class of chains, through the level of the algorithm."""
 
 import math
 from collections.abc import Sequence

@@ -385,7 +385,7 @@ def solve_homogeneous(
 
 @dataclass(frozen=True, slots=True)
 class Scout:
-    """What some pairs of values attain on a chain: a guide for searches over levels, no proof.
+    """Attained values of some pairs on a chain: a guide for searches over levels, no proof.
 
     Of two levels the same pairs are usually the worst, so what they attain tells where the
     leakage crosses a limit, at the cost of a few pairs instead of all of them.

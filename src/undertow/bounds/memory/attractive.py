@@ -1,4 +1,4 @@
-"""What one likelihood tells of a record, for all values of the known ones: sums over all series.
+"""Sums over all series of one likelihood, for all values of the known records.
 
 **Theorem** (docs, theory-memory). Let a law of ordered values be attractive
 (`undertow.models.attractive`), and let raising record t from x to y > x multiply a likelihood by at
@@ -188,7 +188,7 @@ class Best:
 
     @property
     def lower(self) -> float:
-        """What is attained, rounded down."""
+        """The attained value, rounded down."""
         return max(self.value - self.error, 0.0)
 
     @property

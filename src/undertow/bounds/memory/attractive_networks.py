@@ -51,7 +51,7 @@ Pair = tuple[float, float]
 
 @dataclass(frozen=True, slots=True)
 class Ratios:
-    """How far one record moves a likelihood, in logarithms: towards state 0, and towards 1.
+    """Log-limits of one record: towards state 0, and towards 1.
 
     ``upper`` bounds it, ``attained`` is what some likelihood has in all records at once.
     """

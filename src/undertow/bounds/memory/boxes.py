@@ -62,7 +62,7 @@ where every word of outputs is tried (cost)."""
 
 @dataclass(frozen=True, slots=True)
 class Tilts:
-    """How the likelihood of an unknown record grows when it turns from 0 to 1, in logarithms.
+    """Log-ratio of the likelihoods of an unknown record under 1 and under 0.
 
     ``own`` is the target's. ``near`` has one row for each phase, the distance to the target modulo
     its length: one row where all records are alike, two where every second one is relabelled. A row

@@ -1,4 +1,4 @@
-"""What mechanisms leak on hidden chains.
+"""Leakage of mechanisms on hidden chains.
 
 To the *ignorant* the leakage has a closed form where the law is attractive (`perron`), to those who
 know *any* records a bracket (`bracket`) where the hidden chain is totally positive, with two hidden
@@ -228,7 +228,7 @@ def _witness(attempt: _Try, model: HiddenChain, against: Adversary, pure: bool) 
 
 
 REACH = 16
-"""How far from the target known records are looked for (cost)."""
+"""Distance from the target up to which known records are tried (cost)."""
 
 BEYOND = 64
 """Records without a known one that may follow beyond a pattern."""

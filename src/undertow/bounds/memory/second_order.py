@@ -1,4 +1,4 @@
-"""What mechanisms leak on chains of order two, where the next record depends on the last two.
+"""Leakage of mechanisms on chains of order two, where the next record depends on the last two.
 
 `second_order_leakage` takes the sharpest of brackets for two states (`memory.two_states`), pairwise
 bounds for one adversary (`bounds.one_adversary`), and a bound on two records at a time for
@@ -70,7 +70,7 @@ ROUNDING = 1e-11
 logarithms, which are below a thousand, and of exponents, where the relative part helps."""
 
 PADS = (1e-9, 1e-6, 1e-3)
-"""How much is added to a limit before it is verified (upper side); the first that holds is used."""
+"""Margins added to a limit before it is verified (upper side); the first that holds is used."""
 
 MOST_STEPS = 20_000
 """Steps towards the limit (cost); past them the bound comes from above, where it always holds."""
@@ -257,7 +257,7 @@ def _by_four(chain: SecondOrderChain, own: Own, left: Array, right: Array) -> Ar
 
 
 REACH = 24
-"""How far from the target the search for an attack looks (cost)."""
+"""Distance from the target up to which attacks are searched (cost)."""
 
 MOST_STATES = 6
 """States up to which the upper end is computed (cost k^8)."""

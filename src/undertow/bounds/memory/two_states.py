@@ -296,7 +296,7 @@ CLOSE = 2e-4
 
 @dataclass(frozen=True, slots=True)
 class MoveBounds:
-    """How much one record moves a likelihood at most, in logarithms: towards 1, and towards 0."""
+    """Log-limits of one record: towards 1, and towards 0."""
 
     one: float
     zero: float
@@ -318,7 +318,7 @@ class MoveBounds:
 
 @dataclass(frozen=True, slots=True)
 class Effort:
-    """How hard to work: rounds of boxes, and how far from the target attacks choose."""
+    """Effort of a search: rounds of boxes, and the distance up to which attacks choose."""
 
     rounds: int
     reach: int

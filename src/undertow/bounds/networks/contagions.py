@@ -154,10 +154,10 @@ WORK = 4e8
 """Most cases times outputs looked at in one search (cost; past it the bracket stays open)."""
 
 OUTWARDS = 1e-9
-"""How much further than its ends a piece reaches, so that rounded log-odds are inside."""
+"""Margin added to both ends of a piece, so that rounded log-odds are inside."""
 
 ALLELES = np.array([2.0, 1.0, 0.0])
-"""How many alleles B each genotype has."""
+"""Number of alleles B of each genotype."""
 
 
 @dataclass(frozen=True, slots=True)

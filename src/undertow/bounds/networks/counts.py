@@ -204,7 +204,7 @@ class JointLaws:
 
     @property
     def sizes(self) -> list[int]:
-        """How many states each axis can be in when no target is chosen."""
+        """Number of states of each axis when no target is chosen."""
         records = [len(self.offsets) + self.open] * len(self.records)
         return [*records, *(len(group.cases) for group in self.groups)]
 

@@ -1,4 +1,4 @@
-"""What a mechanism leaks on a Bayesian network."""
+"""Leakage of mechanisms on a Bayesian network."""
 
 from contextlib import suppress
 from dataclasses import replace

@@ -1,4 +1,4 @@
-"""What all algorithms of a DP level can leak on a network.
+"""Leakage of all algorithms of a DP level on a network.
 
 At most m epsilon for m records that depend on each other (Theorem 4.2 of [lange2024]), counted by
 d-separation; chains, trees, attractive laws, quilts and linear programs give less where they apply

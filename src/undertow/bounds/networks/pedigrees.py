@@ -1,4 +1,4 @@
-"""What a mechanism leaks about one person of a pedigree."""
+"""Leakage of mechanisms about one person of a pedigree."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace

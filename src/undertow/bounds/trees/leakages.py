@@ -1,4 +1,4 @@
-"""What all algorithms of a DP level leak on a tree of any size (docs, theory: trees).
+"""Leakage of all algorithms of a DP level on a tree of any size (docs, theory: trees).
 
 Messages of children add, B = epsilon + sum of s, and `step` along an edge turns B into the next
 message. Two sweeps over the tree, up and down, give the leakage about every record. Exact for two
@@ -846,7 +846,7 @@ def _softplus(value: float) -> float:
 
 
 DEPTHS = 8
-"""How far from the worst target known records are tried for a lower end against any."""
+"""Distance from the worst target up to which known records are tried for a lower end."""
 
 REGION = 1024
 """Most nodes around a target among which known records are chosen for a lower end."""

@@ -389,13 +389,13 @@ _UNITS = {"": 1, "b": 1, "kb": 10**3, "mb": 10**6, "gb": 10**9, "tb": 10**12,
 _SIZE = re.compile(r"(\d+(?:\.\d+)?)\s*([a-z]*)")
 
 _COPIES = 4
-"""How often a table is held while it is sorted and counted: measured, 3 to 4 times."""
+"""Copies of a table in memory while it is sorted and counted: measured, 3 to 4."""
 _PIECES = 16
 """Pieces that would fill the memory: one is held in a few forms, and the next is read meanwhile."""
 _TEXT, _ADDED = 32, 32
 """Bytes of a text with its place in a column, and of what is added to each row."""
 _SPREAD, _PACKED = 3, 12
-"""How much larger a table of texts is than its CSV file, and than its packed CSV file."""
+"""Ratio of a table of texts in memory to its CSV file, plain and packed."""
 _MOST_ROWS = 2**20
 
 

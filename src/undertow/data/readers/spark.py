@@ -189,7 +189,7 @@ class Rewriting:
 
     @property
     def needed(self) -> "tuple[pl.Expr, ...]":
-        """What is made of each row of the table."""
+        """Computed columns of each row of the table."""
         return needed(*self._given[:2])
 
     def rewritten(self, rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -434,7 +434,7 @@ class Counted:
 
     @property
     def columns(self) -> "pl.Schema":
-        """What is known of a person."""
+        """Summary of a person's rows."""
         import polars as pl
 
         grid = self.rows.data.grid
@@ -458,7 +458,7 @@ class Counted:
 
 @dataclass(frozen=True)
 class Summed:
-    """What is known of parts of persons, each person's in order of time, into the facts.
+    """Fold of summaries of parts of persons, each in order of time, into the facts.
 
     Gives what folds have kept as it came, and one row with the facts and whether parts of a
     person overlap in time: then equal times may be in two of them.
@@ -469,7 +469,7 @@ class Summed:
 
     @property
     def schema(self) -> "pa.Schema":
-        """What folds keep."""
+        """State of the folds."""
         import pyarrow as pa
 
         return pa.schema([("kind", pa.string()), (STATE, pa.binary())])
@@ -513,7 +513,7 @@ class Folded:
 
     @property
     def schema(self) -> "pa.Schema":
-        """What folds keep."""
+        """State of the folds."""
         import pyarrow as pa
 
         return pa.schema([(STATE, pa.binary())])
@@ -629,7 +629,7 @@ _SIGNS = {
     r"OutOfMemoryError|MemoryError|Python worker exited unexpectedly": "a worker has not enough "
     "memory; give the workers more, or the table more partitions",
 }
-"""What in the message of a failure says what happened; the message itself may quote the data."""
+"""Pattern of the cause in a failure's message; the message itself may quote the data."""
 
 
 def spark_session(master: str | None = None, **settings: str) -> Any:

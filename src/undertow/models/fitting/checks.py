@@ -42,7 +42,7 @@ __all__ = [
 Outcome = Literal["passed", "failed", "not tested"]
 
 Basis = Literal["public", "not private", "private"]
-"""What a check was computed from: public records, private ones, or a private fit of these."""
+"""Basis of a check: public records, private ones, or a private fit of these."""
 
 NAMES = ("sample", "order", "memory", "time", "hours", "persons")
 """Names of the checks of a fit, in the order of reports."""
@@ -91,7 +91,7 @@ class Check:
 
     @property
     def origin(self) -> str:
-        """What the check was computed from, in words."""
+        """The basis of the check, in words."""
         return _BASES[self.basis]
 
     def cost(self) -> str:

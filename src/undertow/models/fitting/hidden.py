@@ -123,7 +123,7 @@ TINY = 1e-290
 """Below it a product may lose digits (lower side): the sweep starts again with logarithms."""
 
 UNDERFLOW = -2
-"""What a sweep returns when a probability has become too small for it."""
+"""Return value of a sweep in which a probability underflowed."""
 
 
 @cache
@@ -454,7 +454,7 @@ class Unbroken:
 
     @property
     def begins(self) -> npt.NDArray[np.int64]:
-        """Where each series begins."""
+        """Start of each series."""
         return np.concatenate([[0], self.ends[:-1]])
 
 

@@ -1,4 +1,4 @@
-"""What a fit keeps of the records: counts from which chains, tests and checks are made.
+"""Tallies of records: the counts from which chains, tests and checks are computed.
 
 A tally holds no record and no name of a person, but it is as private as the records are: it is
 never written, and never printed.
