@@ -163,7 +163,8 @@ def smooth_pair(
         a, b = start[0] * emission[codes[first], 0], start[1] * emission[codes[first], 1]
         for t in range(first, end):
             if t > first:
-                step = (t - first - 1) * moving  # the matrix that leads from record t - 1 to t
+                # the matrix that leads from record t - 1 to t
+                step = (t - first - 1) * moving % len(steps)
                 a, b = (
                     (a * steps[step, 0, 0] + b * steps[step, 1, 0]) * emission[codes[t], 0],
                     (a * steps[step, 0, 1] + b * steps[step, 1, 1]) * emission[codes[t], 1],
@@ -181,7 +182,7 @@ def smooth_pair(
         # c, d: Pr[outputs after t | state] up to a common factor; after the last record, nothing
         c, d = 1.0, 1.0
         for t in range(end - 2, first - 1, -1):
-            step = (t - first) * moving
+            step = (t - first) * moving % len(steps)
             # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
             c *= emission[codes[t + 1], 0]
             d *= emission[codes[t + 1], 1]
@@ -218,7 +219,7 @@ def smooth(
     for end in ends:
         for t in range(first, end):
             total = 0.0
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 mass = start[y]
                 if t > first:
@@ -238,7 +239,7 @@ def smooth(
         for x in range(size):
             now[x] = 1.0  # b_{end-1}: nothing is left to come
         for t in range(end - 2, first - 1, -1):
-            step = (t - first) * moving
+            step = (t - first) * moving % len(steps)
             for y in range(size):
                 # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
                 now[y] *= emission[codes[t + 1], y]
@@ -286,7 +287,7 @@ def smooth_logs(
     for end in ends:
         for t in range(first, end):
             top = -np.inf
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 mass = start[y] if t == first else log_total(now, steps[step, :, y])
                 new[y] = mass + emission[codes[t], y]  # ln a_t(y)
@@ -300,7 +301,7 @@ def smooth_logs(
             now[x] = 0.0  # ln b_{end-1}
         for t in range(end - 1, first - 1, -1):
             if t < end - 1:
-                step = (t - first) * moving
+                step = (t - first) * moving % len(steps)
                 for y in range(size):
                     now[y] += emission[codes[t + 1], y]
                 top = -np.inf
@@ -392,7 +393,7 @@ def decode(
     for end in ends:
         for t in range(first, end):
             top = -np.inf
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 best = start[y]
                 if t > first:
