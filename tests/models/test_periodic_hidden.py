@@ -3,6 +3,7 @@
 import itertools
 import json
 from contextlib import suppress
+from typing import Any
 
 import numpy as np
 import pytest
@@ -63,13 +64,14 @@ def test_the_first_label_is_that_of_the_first_record_and_the_start_comes_back():
 
 def test_the_joint_law_is_the_oracle_s_and_the_reversal_reads_it_backwards():
     for chain in (FIVE, ut.HiddenChain.periodic(CYCLE, (0, 1, 0, 1), steps_per=2, length=6)):
-        law = chain.joint(chain.length)
-        assert np.allclose(law, joint_of(chain, chain.length), atol=1e-14)
-        back = chain.reverse().joint(chain.length)
+        records = chain.length or 0
+        law = chain.joint(records)
+        assert np.allclose(law, joint_of(chain, records), atol=1e-14)
+        back = chain.reverse().joint(records)
         assert np.allclose(back.transpose(), law, atol=1e-13)
-        for record in range(chain.length):
-            others = tuple(t for t in range(chain.length) if t != record)
-            assert chain.marginals(chain.length)[record] == pytest.approx(law.sum(axis=others))
+        for record in range(records):
+            others = tuple(t for t in range(records) if t != record)
+            assert chain.marginals(records)[record] == pytest.approx(law.sum(axis=others))
     lowered = ut.HiddenChain.periodic(CYCLE, (1, 0, 1, 0)).lowered()
     steps = [lowered.kernel(record) for record in range(3)]
     relabelled = oracle.hidden_joint(lowered.start, np.array(steps), tuple(lowered.symbols), 4)
@@ -168,7 +170,7 @@ def test_files_hold_the_whole_chain():
     chain = ut.HiddenChain.periodic(
         CYCLE, ("a", "a", "b", "b"), steps_per=36, context="half of the day", every="5m"
     ).mixed(0.001)
-    read = model_from_dict(json.loads(json.dumps(chain.to_dict())))
+    read: Any = model_from_dict(json.loads(json.dumps(chain.to_dict())))
     assert read == chain
     assert (read.floor, read.records.every) == (chain.floor, "5m")
     assert read.describe() == chain.describe()

@@ -281,6 +281,21 @@ class Model:
         """Return the law as a hidden Markov chain with its kernels; None if it is not one."""
         return None
 
+    def score(self, data: Any) -> float:
+        """Return the mean of -log2 Pr[record | records before it], in bits a record.
+
+        Data as for `MarkovChain.fit`. Every unbroken series starts cold, in the law of its first
+        record; the phase of a public cycle is that of the clock of the data, where it has one and
+        the cycle is a day or a week, else every series begins at the first label.
+
+        >>> from undertow.models.chains import MarkovChain
+        >>> MarkovChain([[.5, .5], [.25, .75]]).score([1, 1, 0, 0])
+        1.0
+        """
+        from undertow.models.fitting.scores import score
+
+        return score(self, data)
+
     def unproved(self) -> str:
         """Return advice for queries without an upper end of the leakage; "" if none is needed."""
         return ""

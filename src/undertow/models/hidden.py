@@ -9,7 +9,7 @@ import math
 from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, ClassVar, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, TypeVar, overload
 
 import numpy as np
 
@@ -48,7 +48,7 @@ from undertow.numerics import (
 from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
-    from undertow.models.fitting.hidden import FittedHiddenChain
+    from undertow.models.fitting.hidden import FittedHiddenChain, FittedPeriodicChain
     from undertow.models.second_order import SecondOrderChain
 
 __all__ = [
@@ -258,6 +258,20 @@ class HiddenChain(Keyed, Model):
             return None
         return laws.reshape((size,) * (order + 1))
 
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, hidden: int = ...,
+        starts: int = ..., seed: Seed = ..., length: int | None = ..., public: bool = ...,
+        attractive: bool = ..., context: None = ..., floor: float = ...,
+    ) -> "FittedHiddenChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def fit(
+        cls, sequences: Any, states: Sequence[State] | None = ..., *, hidden: int = ...,
+        starts: int = ..., seed: Seed = ..., length: int | None = ..., public: bool = ...,
+        attractive: bool = ..., context: str, floor: float = ...,
+    ) -> "FittedPeriodicChain": ...  # fmt: skip
     @classmethod
     def fit(
         cls,
@@ -270,7 +284,9 @@ class HiddenChain(Keyed, Model):
         length: int | None = None,
         public: bool = False,
         attractive: bool = False,
-    ) -> "FittedHiddenChain":
+        context: str | None = None,
+        floor: float = 0.0,
+    ) -> "FittedHiddenChain | FittedPeriodicChain":
         """Return the hidden chain fitted by expectation-maximisation from several random starts.
 
         Sequences as in `MarkovChain.fit`; ``hidden`` states show each symbol. Of all starts the
@@ -278,7 +294,11 @@ class HiddenChain(Keyed, Model):
         Warns with `DisclosureWarning` unless the records are ``public``. With ``attractive``, for
         records of two states, it is the likeliest of those whose transitions are totally positive:
         the law is then attractive, so that plans can be made with it, mostly at a small price in
-        likelihood. Cost O(n m^2) for each step of a start, some hundreds of them.
+        likelihood. ``context`` names a public cycle that the clock of a `undertow.Data` gives
+        ("part of day", "hour", "weekday"): each of its labels gets a kernel, drawn towards that of
+        all, and the chain is that of `periodic`. ``floor`` mixes a share of the uniform kernel into
+        the fit, as `mixed` does. Cost O(n R^3) for each step of a start with R hidden states for
+        each symbol, some hundreds of them.
 
         >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(300, seed=1)
         >>> HiddenChain.fit(series, hidden=1, starts=1, public=True).transition.shape
@@ -288,7 +308,7 @@ class HiddenChain(Keyed, Model):
 
         return fit_hidden(
             sequences, states, hidden=hidden, starts=starts, seed=seed, length=length,
-            public=public, attractive=attractive,
+            public=public, attractive=attractive, context=context, floor=floor,
         )  # fmt: skip
 
     @property
@@ -571,7 +591,8 @@ class PeriodicHiddenChain(Keyed, Model):
             raise InvalidModel(
                 f"a cycle has at most {MOST_PHASES} records, found {len(labels)} labels of {each}"
             )
-        if not isinstance(context, str) or not context.strip():
+        said: Any = context
+        if not isinstance(said, str) or not said.strip():
             raise InvalidModel("context must say in words what is public, such as 'hour of day'")
         set_ = object.__setattr__
         set_(self, "kernels", table)
@@ -727,7 +748,8 @@ class PeriodicHiddenChain(Keyed, Model):
             inside = (shows == state).astype(np.float64)
             shares = laws @ inside
             # h_t(s) = sum_k Pr[X_{t+k} = state | S_t = s] - share_{t+k} = A h_0 + b at t = 0
-            product, ahead = np.eye(self.hidden), np.zeros(self.hidden)
+            product = np.eye(self.hidden)
+            ahead: Array = np.zeros(self.hidden)
             for record in reversed(range(self.phases)):
                 after = inside - shares[(record + 1) % self.phases]
                 ahead = self.kernel(record) @ (after + ahead)
