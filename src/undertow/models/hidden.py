@@ -56,6 +56,7 @@ __all__ = [
     "HiddenChain",
     "PeriodicHiddenChain",
     "mixed_rows",
+    "run_kernel",
 ]
 
 
@@ -232,13 +233,9 @@ class HiddenChain(Keyed, Model):
                 "table must have shape (k,) * (m + 1), the last axis the next record; found shape "
                 f"{laws.shape}"
             )
-        rows = laws.reshape(size**order, size)
-        runs = np.arange(size**order)
-        matrix = np.zeros((size**order, size**order))
-        for state in range(size):  # x_1 .. x_m is followed by x_2 .. x_m, state
-            matrix[runs, runs % size ** (order - 1) * size + state] = rows[:, state]
+        matrix = run_kernel(laws.reshape(1, size**order, size))[0]
         listed = state_names(states, size)
-        return cls(matrix, [listed[run % size] for run in runs], listed, length)
+        return cls(matrix, [listed[run % size] for run in range(size**order)], listed, length)
 
     def order_table(self) -> Array | None:
         """Return the laws of `of_order` if hidden states are runs of records, None otherwise.
@@ -469,6 +466,20 @@ class HiddenChain(Keyed, Model):
     def examples(self, query: BaseQuery) -> list[Model]:
         """Return the chain itself."""
         return [self]
+
+
+def run_kernel(rows: Array) -> Array:
+    """Return kernels over runs of m records, (G, k^m, k^m), from laws of the next, (G, k^m, k).
+
+    >>> run_kernel(np.array([[[.9, .1], [.4, .6], [.8, .2], [.1, .9]]]))[0, 1].tolist()
+    [0.0, 0.0, 0.4, 0.6]
+    """
+    count, size = rows.shape[1:]
+    runs = np.arange(count)
+    kernels = np.zeros((len(rows), count, count))
+    for state in range(size):  # x_1 .. x_m is followed by x_2 .. x_m, state
+        kernels[:, runs, runs % (count // size) * size + state] = rows[..., state]
+    return kernels
 
 
 def mixed_rows(rows: Array, floor: float) -> Array:
@@ -754,7 +765,8 @@ class PeriodicHiddenChain(Keyed, Model):
                 after = inside - shares[(record + 1) % self.phases]
                 ahead = self.kernel(record) @ (after + ahead)
                 product = self.kernel(record) @ product
-            ahead = np.linalg.solve(np.eye(self.hidden) - product + self.initial, ahead)
+            whole_cycle = np.eye(self.hidden) - product + self.initial
+            ahead = np.asarray(np.linalg.solve(whole_cycle, ahead), dtype=np.float64)
             sums = 0.0
             for record in reversed(range(self.phases)):
                 after = inside - shares[(record + 1) % self.phases]

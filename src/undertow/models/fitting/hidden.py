@@ -4,7 +4,7 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any, NamedTuple, TypeVar, overload
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -520,10 +520,9 @@ def fit_hidden(
     return marked(fitted, public)
 
 
-F = TypeVar("F", bound=FittedHiddenChain | FittedPeriodicChain)
-
-
-def marked(fitted: F, public: bool) -> F:
+def marked(
+    fitted: FittedHiddenChain | FittedPeriodicChain, public: bool
+) -> FittedHiddenChain | FittedPeriodicChain:
     """Return a fit with its origin and its untested checks."""
     return fitted.with_origin(fitted_origin(public)).with_checks(untested(public, *NAMES))
 
@@ -543,13 +542,18 @@ def searched(
 
 
 def by_context(
-    read: Unbroken, owner: npt.NDArray[Any], pooled: Laws, cycle: Cycle,
+    read: Unbroken, owner: npt.NDArray[Any], reached: Laws, cycle: Cycle | None,
     *, steps: int = LONG_STEPS, converged: float = CONVERGED,
 ) -> Laws:  # fmt: skip
-    """Return the law with a kernel for each label that is reached from one kernel for all."""
-    passes = Passes(read.codes, read.ends, owner, cycle.labels_of(read))
-    kernels = np.repeat(pooled.kernels[:, :1], passes.labels, axis=1)
-    return climbed(passes, Laws(pooled.start, kernels), steps, converged, SHRINKAGE)[1]
+    """Return the law with a kernel for each label that is reached from one kernel for all.
+
+    Or from one for each label; without a cycle from one kernel for all to another.
+    """
+    labels = None if cycle is None else cycle.labels_of(read)
+    passes, kernels = Passes(read.codes, read.ends, owner, labels), reached.kernels
+    if kernels.shape[1] != passes.labels:
+        kernels = np.repeat(kernels[:, :1], passes.labels, axis=1)
+    return climbed(passes, Laws(reached.start, kernels), steps, converged, SHRINKAGE)[1]
 
 
 def chain_of(

@@ -13,7 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput
-from undertow.models.fitting.tally import MISSING, encode
+from undertow.models.fitting.tally import MISSING, Encoded, encode
 from undertow.models.hidden import PeriodicHiddenChain
 from undertow.models.records import UNSTATED, RecordDescription, microseconds
 from undertow.queries import State
@@ -21,7 +21,7 @@ from undertow.queries import State
 __all__ = ["CONTEXTS", "Cycle", "Unbroken", "cycle_named", "cycle_of", "cycles", "unbroken"]
 
 
-DAY = 86_400_000_000
+HOUR, DAY = 3_600_000_000, 86_400_000_000
 """Microseconds."""
 
 WEEK = 7 * DAY
@@ -77,6 +77,15 @@ class Unbroken:
         if not apart.size or apart[0] <= 0 or (apart != apart[0]).any():
             return None
         return int(apart[0])
+
+    def encoded(self, states: Sequence[State] | None = None) -> Encoded:
+        """Return the records as those of a table are: for fits that count."""
+        names = self.states if states is None else tuple(states)
+        persons = None if self.persons is None else self.persons[self.series]
+        hours = None if self.times is None else (self.times % DAY // HOUR).astype(np.int8)
+        return Encoded(
+            self.codes, names, self.series, persons, hours, self.described, times=self.times
+        )
 
     def part(self, kept: npt.NDArray[np.bool_]) -> "Unbroken":
         """Return the records of a mask; series that it cuts are several.
