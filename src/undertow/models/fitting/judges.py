@@ -120,7 +120,7 @@ def boosted_trees(
 
     They see the last `DEPTH` records, how often each state came before, when the state last
     changed, and the clock where there is one; learnt from the records that are not held out and
-    then frozen. Needs scikit-learn.
+    then frozen.
     """
     from sklearn.ensemble import HistGradientBoostingClassifier
     from threadpoolctl import threadpool_limits
@@ -184,13 +184,8 @@ def order_check(
     ``mean`` gives a mean over some of these and its standard error.
     """
     gains: list[Gain] = []
-    missing = ""
-    for name in ("context trees", "boosted trees"):
-        try:
-            own, known = (context_trees if name == "context trees" else boosted_trees)(read, held)
-        except ImportError:
-            missing = "; boosted trees need scikit-learn, which is not installed"
-            continue
+    for name, judge in (("context trees", context_trees), ("boosted trees", boosted_trees)):
+        own, known = judge(read, held)
         kept = held & known
         if 2 * kept.sum() < held.sum():
             break
@@ -201,12 +196,12 @@ def order_check(
     shown = f"gain in bits a record on held-out records: {', '.join(g.words() for g in gains)}"
     best = max(gains, key=lambda gain: gain.bits - SURE * gain.error)
     if best.bits > SURE * best.error:
-        sentence = f"predictors of any order find more than the chain; {shown}{missing}"
+        sentence = f"predictors of any order find more than the chain; {shown}"
         return Check("order", "failed", sentence, basis)
     if max(gain.bits + SURE * gain.error for gain in gains) > MATTERS:
-        sentence = f"no sign of more, but the records are too few to tell; {shown}{missing}"
+        sentence = f"no sign of more, but the records are too few to tell; {shown}"
         return Check("order", "not tested", sentence, basis)
-    sentence = f"predictors of any order find no more than the chain; {shown}{missing}"
+    sentence = f"predictors of any order find no more than the chain; {shown}"
     return Check("order", "passed", sentence, basis)
 
 
