@@ -26,6 +26,10 @@ SECOND = SecondOrderChain.of(LONG)
 MODELS: dict[str, Any] = {
     "order two": SECOND,
     "hidden": ut.HiddenChain.of(LONG),
+    "hidden, mixed": ut.HiddenChain.of(LONG).mixed(0.01),
+    "hidden by context": ut.HiddenChain.periodic(
+        {"night": [[0.9, 0.1], [0.4, 0.6]], "day": [[0.5, 0.5], [0.2, 0.8]]}, LONG.states
+    ).mixed(),
     "class of Gaussian models": plan_gallery.CLASS,
     "described": ut.MarkovChain(LONG.transition, LONG.states, every="5m"),
     "fitted": FITTED,

@@ -37,6 +37,7 @@ if TYPE_CHECKING:
         XorNoise,
     )
     from undertow.models.chains import MarkovChain
+    from undertow.models.fitting.auto import fit
     from undertow.models.gaussian import MultivariateGaussian
     from undertow.models.groups import Groups
     from undertow.models.hidden import HiddenChain
@@ -110,6 +111,7 @@ _HOMES = {
     "compare": "planning.compare",
     "dp_budget": "planning.budget",
     "estimate": "releasing.estimate",
+    "fit": "models.fitting.auto",
     "leakage": "bounds.engine",
     "release": "releasing.request",
     "sanitize": "releasing.series",
@@ -163,6 +165,7 @@ __all__ = [
     "compare",
     "dp_budget",
     "estimate",
+    "fit",
     "leakage",
     "release",
     "sanitize",

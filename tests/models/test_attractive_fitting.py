@@ -11,7 +11,9 @@ import undertow as ut
 from undertow import diagnostics
 from undertow.errors import InvalidInput
 from undertow.models import is_attractive
-from undertow.models.fitting.hidden import MARGIN, ascended, attractive_rows, unbroken
+from undertow.models.fitting.hidden import MARGIN, Laws, ascended, attractive_rows
+from undertow.models.fitting.passes import Passes
+from undertow.models.fitting.series import unbroken
 
 REGIMES = ut.HiddenChain(
     [[0.96, 0.02, 0.02, 0.0], [0.02, 0.62, 0.2, 0.16], [0.18, 0.34, 0.47, 0.01],
@@ -61,11 +63,15 @@ def test_a_step_finds_the_likeliest_totally_positive_matrix(size):
 def test_the_likelihood_never_falls():
     read = unbroken(REGIMES.simulate(1500, seed=2))
     owner = np.repeat([0, 1], 2)
-    made = (np.full(4, 0.25), attractive_rows(np.zeros((4, 4)), REGIMES.transition + 0.01))
+    rows = attractive_rows(np.zeros((4, 4)), REGIMES.transition + 0.01)
+    laws, passes = (
+        Laws(np.full((1, 4), 0.25), rows[None, None]),
+        Passes(read.codes, read.ends, owner),
+    )
     values = []
     for _ in range(25):
-        value, made = ascended(read, owner, made, attractive=True)
-        values.append(value)
+        value, laws = ascended(passes, laws, attractive=True)
+        values.append(value[0])
     assert min(np.diff(values)) > -1e-7
     assert values[-1] > values[0] + 1
 

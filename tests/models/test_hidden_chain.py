@@ -9,8 +9,9 @@ import pytest
 
 import undertow as ut
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel
-from undertow.models.fitting import hidden as hidden_fitting
-from undertow.models.fitting.hidden import ascended, unbroken
+from undertow.models.fitting.hidden import Laws, ascended, random_laws
+from undertow.models.fitting.passes import Passes
+from undertow.models.fitting.series import unbroken
 from undertow.models.registry import model_from_dict
 
 REGIMES = [
@@ -107,11 +108,11 @@ def fitted(sample):
 def test_the_likelihood_never_falls(sample):
     read = unbroken([*sample, ["idle", None, "active", "idle"]], CHAIN.states)
     owner, generator = np.repeat([0, 1], 2), np.random.default_rng(3)
-    made = hidden_fitting._random(read, owner, generator)
+    laws, passes = random_laws(read, owner, generator), Passes(read.codes, read.ends, owner)
     values = []
     for _ in range(25):
-        value, made = ascended(read, owner, made)
-        values.append(value)
+        value, laws = ascended(passes, laws)
+        values.append(value[0])
     assert (np.diff(values) >= -1e-9).all()
     assert values[-1] - values[0] > 10
 
@@ -127,7 +128,9 @@ def test_the_likelihood_and_a_step_are_those_of_hmmlearn(sample):
     other.startprob_, other.transmat_ = np.array(CHAIN.initial), np.array(CHAIN.transition)
     other.emissionprob_ = np.eye(2)[CHAIN.shown]
     column = read.codes[:, None]
-    value, (_, step) = ascended(read, CHAIN.shown, (CHAIN.initial, CHAIN.transition))
+    law = Laws(CHAIN.initial[None], CHAIN.transition[None, None])
+    (value,), raised = ascended(Passes(read.codes, read.ends, CHAIN.shown), law)
+    step = raised.kernels[0, 0]
     assert other.score(column) == pytest.approx(value, rel=1e-10)
     with warnings.catch_warnings():
         warnings.simplefilter("ignore")

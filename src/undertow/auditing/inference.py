@@ -50,10 +50,10 @@ Codes = npt.NDArray[Any]
 class Hidden:
     """A hidden chain and the probability of each output in each hidden state.
 
-    ``steps`` has one transition matrix, or one for each step. A row of ``emission`` is an output;
-    row ``nothing`` stands for a record of which nothing is seen. ``owner`` is the state of the
-    record in each hidden state, ``own`` the probability of each output in each state of its record
-    alone, ``erased`` the row that an erasure means, by place.
+    ``steps`` has one transition matrix, one for each step, or those of a cycle. A row of
+    ``emission`` is an output; row ``nothing`` stands for a record of which nothing is seen.
+    ``owner`` is the state of the record in each hidden state, ``own`` the probability of each
+    output in each state of its record alone, ``erased`` the row that an erasure means, by place.
     """
 
     start: Array
@@ -71,13 +71,13 @@ class Hidden:
 
     def step(self, record: int) -> Array:
         """Return the matrix that leads from a record to the next one."""
-        kernel: Array = self.steps[record * self.moving]
+        kernel: Array = self.steps[record % len(self.steps)]
         return kernel
 
     def law(self, record: int) -> Array:
         """Return the law of the hidden state of a record, without outputs."""
         if self.moving:
-            return reduce(np.matmul, self.steps[:record], self.start)
+            return reduce(np.matmul, map(self.step, range(record)), self.start)
         return np.asarray(self.start @ np.linalg.matrix_power(self.steps[0], record))
 
     def outputs(self, record: int, *, own: bool = False) -> Array:

@@ -15,7 +15,7 @@ from undertow.bounds.core.attacks import Choices, FoundAttack, choices, search_a
 from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.sides import Side, side
-from undertow.bounds.protocol import Problem
+from undertow.bounds.protocol import Problem, Prover
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
@@ -24,7 +24,7 @@ from undertow.numerics import Array
 from undertow.queries import State
 from undertow.secrets import Window
 
-__all__ = ["ONE_ADVERSARY", "OneAdversary", "upper_end"]
+__all__ = ["ONE_ADVERSARY", "PROVERS", "OneAdversary", "upper_end"]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -102,6 +102,9 @@ class OneAdversary:
 
 
 ONE_ADVERSARY = OneAdversary()
+
+PROVERS: tuple[Prover, ...] = (ONE_ADVERSARY,)
+"""Provers of hidden chains by a public context."""
 
 
 def upper_end(

@@ -72,9 +72,10 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
     check_order(data)
     order = _by_name(data, rows)
     codes, series, persons, times = _joined(Runs(data, names).take(rows[order], codes[order]))
-    clock = times is not None and data.grid.clock and (times % DAY != 0).any()
-    hours = _hours(times) if clock and times is not None else None
-    return Encoded(codes, names, series, persons, hours)
+    moments = times if data.grid.clock else None
+    clock = moments is not None and (moments % DAY != 0).any()
+    hours = _hours(moments) if clock and moments is not None else None
+    return Encoded(codes, names, series, persons, hours, times=moments)
 
 
 def sequences(data: "Data", states: tuple[State, ...] | None) -> list[list[Any]]:

@@ -22,8 +22,9 @@ from undertow.frames import ResultTable
 from undertow.mechanisms import PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.fitting.fit import FittedChain, fit_chain
-from undertow.models.fitting.hidden import Unbroken, fit_hidden, log_likelihood, unbroken
+from undertow.models.fitting.hidden import fit_hidden, log_likelihood
 from undertow.models.fitting.hypotheses import Autocorrelation, Dynamics, memory
+from undertow.models.fitting.series import Unbroken, unbroken
 from undertow.models.fitting.tally import Tally, tally
 from undertow.models.hidden import HiddenChain
 from undertow.models.second_order import SecondOrderChain

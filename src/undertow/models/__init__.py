@@ -14,6 +14,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting.fit import FittedChain
     from undertow.models.fitting.private import PrivateFit
     from undertow.models.gaussian import GaussianClass
+    from undertow.models.hidden import PeriodicHiddenChain
     from undertow.models.networks import Contagion
     from undertow.models.second_order import SecondOrderChain
 
@@ -25,6 +26,7 @@ __all__ = [
     "FittedChain",
     "GaussianClass",
     "MixingClass",
+    "PeriodicHiddenChain",
     "PrivateFit",
     "SecondOrderChain",
     "is_attractive",
@@ -38,6 +40,7 @@ _HOMES = {
     "FittedChain": "fitting.fit",
     "GaussianClass": "gaussian",
     "MixingClass": "classes",
+    "PeriodicHiddenChain": "hidden",
     "PrivateFit": "fitting.private",
     "SecondOrderChain": "second_order",
     "is_attractive": "attractive",

@@ -21,6 +21,7 @@ from undertow.queries import BaseQuery, State
 
 if TYPE_CHECKING:
     from undertow.models.chains import MarkovChain
+    from undertow.models.fitting.auto import Alternatives
     from undertow.models.lowered import LoweredLaw
 
 __all__ = ["Model", "advise_point", "stands_for"]
@@ -34,6 +35,7 @@ class Provenance:
 
     None: not stated. ``source`` is the model that this one was derived from, and whether this one
     stands for itself although the source stands for a region; checks are computed from it.
+    ``alternatives`` are the candidates of the fit that the model was chosen from.
     """
 
     records: RecordDescription | None = None
@@ -41,6 +43,7 @@ class Provenance:
     checks: tuple[Check, ...] | None = None
     region: "Model | None" = None
     source: "tuple[Model, bool] | None" = None
+    alternatives: "Alternatives | None" = None
 
 
 _UNSTATED = Provenance()
@@ -95,6 +98,19 @@ class Model:
     def with_checks(self, checks: Sequence[Check]) -> Self:
         """Return the same model with these checks; two such models are equal."""
         return self._with(checks=tuple(checks))
+
+    @property
+    def alternatives(self) -> "Alternatives":
+        """The candidates of the `undertow.fit` that chose the model."""
+        if self.provenance.alternatives is None:
+            raise NotSupported(
+                "the model was not chosen among candidates; undertow.fit(data) compares them"
+            )
+        return self.provenance.alternatives
+
+    def with_alternatives(self, alternatives: "Alternatives") -> Self:
+        """Return the same model, chosen from these candidates; two such models are equal."""
+        return self._with(alternatives=alternatives)
 
     @property
     def provenance(self) -> Provenance:
@@ -280,6 +296,21 @@ class Model:
     def lowered(self) -> "LoweredLaw | None":
         """Return the law as a hidden Markov chain with its kernels; None if it is not one."""
         return None
+
+    def score(self, data: Any) -> float:
+        """Return the mean of -log2 Pr[record | records before it], in bits a record.
+
+        Data as for `MarkovChain.fit`. Every unbroken series starts cold, in the law of its first
+        record; the phase of a public cycle is that of the clock of the data, where it has one and
+        the cycle is a day or a week, else every series begins at the first label.
+
+        >>> from undertow.models.chains import MarkovChain
+        >>> MarkovChain([[.5, .5], [.25, .75]]).score([1, 1, 0, 0])
+        1.0
+        """
+        from undertow.models.fitting.scores import score
+
+        return score(self, data)
 
     def unproved(self) -> str:
         """Return advice for queries without an upper end of the leakage; "" if none is needed."""

@@ -56,12 +56,14 @@ __all__ = [
     "backwards",
     "bridge",
     "by_context",
+    "cyclic_law",
     "fit_by_context",
     "one_closed_class",
     "periodic",
     "reachable",
     "refuse_rare_steps",
     "simulate",
+    "stacked_matrices",
     "stationary_law",
 ]
 
@@ -893,7 +895,7 @@ class ContextChain(MarkovChain):
     ) -> None:
         """Check the matrices one by one, and stack those of the steps."""
         matrices, states = _read(matrices, states)
-        table, labels = _checked(matrices)
+        table, labels = stacked_matrices(matrices)
         order = np.array(steps, dtype=np.int64)
         order.setflags(write=False)
         if not isinstance(context, str) or not context.strip():
@@ -981,7 +983,7 @@ def by_context(
     4
     """
     matrices, states = _read(matrices, states)
-    _, labels = _checked(matrices)
+    _, labels = stacked_matrices(matrices)
     place = {label: number for number, label in enumerate(labels)}
     steps: list[int] = []
     listed = list(context) if isinstance(context, str) else check_listed(context, "context")
@@ -1021,7 +1023,7 @@ def periodic(
         listed = matrices if isinstance(matrices, Sequence | np.ndarray) else ()
         matrices = dict(enumerate(listed))
     matrices, states = _read(matrices, states)
-    table, _ = _checked(matrices)
+    table, _ = stacked_matrices(matrices)
     if length is None:
         raise InvalidModel(
             "a periodic chain needs length=..., the number of records: a week of five-minute "
@@ -1040,11 +1042,11 @@ def periodic(
     steps = (first + np.arange(records - 1)) % cycle // each
     if start is None:
         whole = (first + np.arange(cycle)) % cycle // each  # the cycle from the first record on
-        start = _cyclic_law(table, whole)
+        start = cyclic_law(table, whole)
     return ContextChain(matrices, steps.tolist(), states, start, context, every=every)
 
 
-def _cyclic_law(table: Array, order: Any) -> Array:
+def cyclic_law(table: Array, order: Any) -> Array:
     """Return the law of a record that is the same one cycle later: pi = pi P_1 P_2 ... P_c."""
     product, support = np.eye(table.shape[1]), np.eye(table.shape[1], dtype=bool)
     for step in order:
@@ -1163,7 +1165,7 @@ def _read(matrices: Any, states: Sequence[State] | None) -> tuple[Any, Sequence[
     return parts(matrices, states, "the matrix of")
 
 
-def _checked(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
+def stacked_matrices(matrices: Any) -> tuple[Array, tuple[Any, ...]]:
     """Return all matrices stacked, and their labels; a refusal names the label."""
     if not isinstance(matrices, Mapping) or not matrices:
         raise InvalidModel(

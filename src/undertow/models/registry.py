@@ -52,6 +52,9 @@ KINDS: dict[str, Kind] = {
     "hidden-chain": Kind(
         "undertow.models.hidden:HiddenChain", "undertow.bounds.memory.hidden:PROVERS"
     ),
+    "periodic-hidden-chain": Kind(
+        "undertow.models.hidden:PeriodicHiddenChain", "undertow.bounds.one_adversary:PROVERS"
+    ),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages:PROVERS"
     ),

@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cache
-from typing import Any
+from typing import Any, NamedTuple, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,11 @@ from undertow import progress
 from undertow.errors import InvalidInput, InvalidModel
 from undertow.models.chains import one_closed_class
 from undertow.models.fitting.checks import NAMES, untested
-from undertow.models.fitting.tally import MISSING, encode
-from undertow.models.hidden import HiddenChain
-from undertow.models.records import UNSTATED, RecordDescription, fitted_origin
+from undertow.models.fitting.passes import Passes
+from undertow.models.fitting.scores import bits
+from undertow.models.fitting.series import Cycle, Unbroken, cycle_named, unbroken
+from undertow.models.hidden import HiddenChain, PeriodicHiddenChain, mixed_rows
+from undertow.models.records import duration, fitted_origin
 from undertow.models.validation import warn_fitted
 from undertow.numerics import Array, Seed, check_count, check_flag, random_generator
 from undertow.queries import State
@@ -24,18 +26,24 @@ __all__ = [
     "MARGIN",
     "UNDERFLOW",
     "FittedHiddenChain",
-    "Unbroken",
+    "FittedPeriodicChain",
+    "Laws",
     "ascended",
     "attractive_rows",
+    "by_context",
+    "chain_of",
+    "climbed",
     "compiled",
     "decode",
-    "expect",
     "fit_hidden",
+    "fitted_chain",
     "log_likelihood",
+    "marked",
+    "random_laws",
+    "searched",
     "smooth",
     "smooth_logs",
     "smooth_pair",
-    "unbroken",
 ]
 
 
@@ -163,7 +171,8 @@ def smooth_pair(
         a, b = start[0] * emission[codes[first], 0], start[1] * emission[codes[first], 1]
         for t in range(first, end):
             if t > first:
-                step = (t - first - 1) * moving  # the matrix that leads from record t - 1 to t
+                # the matrix that leads from record t - 1 to t
+                step = (t - first - 1) * moving % len(steps)
                 a, b = (
                     (a * steps[step, 0, 0] + b * steps[step, 1, 0]) * emission[codes[t], 0],
                     (a * steps[step, 0, 1] + b * steps[step, 1, 1]) * emission[codes[t], 1],
@@ -181,7 +190,7 @@ def smooth_pair(
         # c, d: Pr[outputs after t | state] up to a common factor; after the last record, nothing
         c, d = 1.0, 1.0
         for t in range(end - 2, first - 1, -1):
-            step = (t - first) * moving
+            step = (t - first) * moving % len(steps)
             # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
             c *= emission[codes[t + 1], 0]
             d *= emission[codes[t + 1], 1]
@@ -218,7 +227,7 @@ def smooth(
     for end in ends:
         for t in range(first, end):
             total = 0.0
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 mass = start[y]
                 if t > first:
@@ -238,7 +247,7 @@ def smooth(
         for x in range(size):
             now[x] = 1.0  # b_{end-1}: nothing is left to come
         for t in range(end - 2, first - 1, -1):
-            step = (t - first) * moving
+            step = (t - first) * moving % len(steps)
             for y in range(size):
                 # b_t(x) = sum_y P(x, y) Pr[z_{t+1} | y] b_{t+1}(y)
                 now[y] *= emission[codes[t + 1], y]
@@ -286,7 +295,7 @@ def smooth_logs(
     for end in ends:
         for t in range(first, end):
             top = -np.inf
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 mass = start[y] if t == first else log_total(now, steps[step, :, y])
                 new[y] = mass + emission[codes[t], y]  # ln a_t(y)
@@ -300,7 +309,7 @@ def smooth_logs(
             now[x] = 0.0  # ln b_{end-1}
         for t in range(end - 1, first - 1, -1):
             if t < end - 1:
-                step = (t - first) * moving
+                step = (t - first) * moving % len(steps)
                 for y in range(size):
                     now[y] += emission[codes[t + 1], y]
                 top = -np.inf
@@ -322,61 +331,6 @@ def smooth_logs(
     return -1
 
 
-def expect(
-    codes: Any, ends: Any, start: Any, step: Any, owner: Any, scales: Any, ahead: Any,
-    counts: Any, begun: Any,
-) -> int:  # fmt: skip
-    """Add up Pr[S_t = s, S_{t+1} = s' | all records] over steps in ``counts``, (states, states).
-
-    ``begun`` gets the sum of Pr[S_first = s | all records] over series.
-
-    Records are seen as they are: hidden state s shows the code ``owner[s]``. ``scales`` gets
-    Pr[x_t | records before] of every record, the likelihood being their product; ``ahead``
-    (records, hidden states) is used for the way forth. The two passes are those of `smooth`; one
-    more product at each step on the way back gives the pair.
-    """
-    size = start.size
-    now = np.empty(size)
-    new = np.empty(size)
-    first = 0
-    for end in ends:
-        for t in range(first, end):
-            total = 0.0
-            for y in range(size):
-                mass = 0.0
-                if owner[y] == codes[t]:
-                    mass = start[y]
-                    if t > first:
-                        mass = 0.0
-                        for x in range(size):
-                            mass += now[x] * step[x, y]
-                new[y] = mass
-                total += mass
-            if total <= 0.0:
-                return t
-            scales[t] = total
-            for y in range(size):
-                now[y] = new[y] / total  # Pr[S_t = y | records up to t]
-                ahead[t, y] = now[y]
-        for x in range(size):
-            now[x] = 1.0  # Pr[records after t | S_t = x] / Pr[records after t | records up to t]
-        for t in range(end - 1, first, -1):
-            for x in range(size):
-                mass = 0.0
-                for y in range(size):
-                    if owner[y] == codes[t]:
-                        part = step[x, y] * now[y] / scales[t]
-                        mass += part
-                        counts[x, y] += ahead[t - 1, x] * part
-                new[x] = mass
-            for x in range(size):
-                now[x] = new[x]
-        for x in range(size):
-            begun[x] += ahead[first, x] * now[x]
-        first = end
-    return -1
-
-
 def decode(
     codes: Any, ends: Any, start: Any, steps: Any, moving: int, emission: Any, back: Any, path: Any
 ) -> int:
@@ -392,7 +346,7 @@ def decode(
     for end in ends:
         for t in range(first, end):
             top = -np.inf
-            step = (t - first - 1) * moving
+            step = (t - first - 1) * moving % len(steps)
             for y in range(size):
                 best = start[y]
                 if t > first:
@@ -434,53 +388,24 @@ MOST_STARTS = 10_000
 """Random starts (cost)."""
 MOST_PER_SYMBOL = 16
 """Hidden states for each symbol (cost)."""
+SHRINKAGE = 30.0
+"""Records, for each hidden state and label of a public context, that a kernel is drawn by towards
+the one of all labels."""
 
 _NEGLIGIBLE = 1e-30
 """Transition probability below which a fitted one is 0: no record needs it. Where regimes never
 meet it is what links them."""
 
-Starts = tuple[Array, Array]
-"""The law of the first hidden state, and the transitions."""
 
+class Laws(NamedTuple):
+    """A batch of laws: of first hidden states (b, m), and kernels by label (b, G, m, m)."""
 
-@dataclass(frozen=True, slots=True, eq=False)
-class Unbroken:
-    """Records as numbers of states without missing ones: ``ends`` says where each series ends."""
+    start: Array
+    kernels: Array
 
-    codes: npt.NDArray[np.int64]
-    ends: npt.NDArray[np.int64]
-    states: tuple[State, ...]
-    described: RecordDescription = UNSTATED
-
-    @property
-    def begins(self) -> npt.NDArray[np.int64]:
-        """Start of each series."""
-        return np.concatenate([[0], self.ends[:-1]])
-
-
-def unbroken(sequences: Any, states: Sequence[State] | None = None) -> Unbroken:
-    """Return series of records in memory, broken where one is missing.
-
-    >>> unbroken(["a", "b", None, "b", "a"]).ends.tolist()
-    [2, 4]
-    """
-    if getattr(sequences, "piece", None) is not None:
-        raise InvalidInput(
-            "hidden states and orders beyond two need all records in memory, and this table is "
-            "read in pieces; raise its memory limit, or fit a part of the table"
-        )
-    if isinstance(sequences, Unbroken):
-        return sequences
-    read = encode(sequences, states)
-    codes = np.asarray(read.codes, dtype=np.int64)
-    there = codes != MISSING
-    split = np.ones(codes.size, dtype=np.bool_)  # whether a record begins a series
-    split[1:] = (read.series[1:] != read.series[:-1]) | ~there[:-1]
-    breaks = split[there]
-    ends = np.append(np.flatnonzero(breaks)[1:], breaks.size).astype(np.int64)
-    if not breaks.size:
-        raise InvalidInput("there are no records to fit a model to")
-    return Unbroken(codes[there], ends, tuple(read.states), read.described)
+    def picked(self, places: Any) -> "Laws":
+        """Return some laws of the batch."""
+        return Laws(self.start[places], self.kernels[places])
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -488,17 +413,15 @@ class FittedHiddenChain(HiddenChain):
     """The hidden chain with the largest likelihood that was found.
 
     A `HiddenChain` in every respect. ``log_likelihood`` is that of all records under the
-    stationary chain; ``bic`` is m (m - 1) ln n - 2 ln L, the smaller the better [schwarz1978].
+    stationary chain; ``bic`` is ``parameters`` ln n - 2 ln L, the smaller the better
+    [schwarz1978].
     """
 
     log_likelihood: float
     sample_size: int
     starts: int
-
-    @property
-    def parameters(self) -> int:
-        """The number of free transition probabilities."""
-        return self.hidden * (self.hidden - 1)
+    parameters: int
+    """The number of free transition probabilities."""
 
     @property
     def bic(self) -> float:
@@ -515,6 +438,45 @@ class FittedHiddenChain(HiddenChain):
         return f"{HiddenChain.describe(self)}, fitted to records"
 
 
+@dataclass(frozen=True, slots=True, eq=False)
+class FittedPeriodicChain(PeriodicHiddenChain):
+    """A hidden chain by a public context that was fitted to records; as `FittedHiddenChain`.
+
+    Each kernel is drawn towards that of all labels, which the likelihood does not know of.
+    """
+
+    log_likelihood: float
+    sample_size: int
+    starts: int
+    parameters: int
+
+    @property
+    def bic(self) -> float:
+        """Schwarz's criterion."""
+        return self.parameters * math.log(self.sample_size) - 2 * self.log_likelihood
+
+    @classmethod
+    def from_law_dict(cls, description: Any) -> PeriodicHiddenChain:
+        """Return the plain chain described by `law_dict`: likelihoods are never written."""
+        return PeriodicHiddenChain.from_law_dict(description)
+
+    def describe(self) -> str:
+        """Return the model in one sentence."""
+        return f"{PeriodicHiddenChain.describe(self)}, fitted to records"
+
+
+@overload
+def fit_hidden(
+    sequences: Any, states: Sequence[State] | None = ..., *, hidden: int = ..., starts: int = ...,
+    seed: Seed = ..., length: int | None = ..., public: bool = ..., attractive: bool = ...,
+    context: None = ..., floor: float = ...,
+) -> FittedHiddenChain: ...  # fmt: skip
+@overload
+def fit_hidden(
+    sequences: Any, states: Sequence[State] | None = ..., *, hidden: int = ..., starts: int = ...,
+    seed: Seed = ..., length: int | None = ..., public: bool = ..., attractive: bool = ...,
+    context: str | None, floor: float = ...,
+) -> FittedHiddenChain | FittedPeriodicChain: ...  # fmt: skip
 def fit_hidden(
     sequences: Any,
     states: Sequence[State] | None = None,
@@ -525,7 +487,9 @@ def fit_hidden(
     length: int | None = None,
     public: bool = False,
     attractive: bool = False,
-) -> FittedHiddenChain:
+    context: str | None = None,
+    floor: float = 0.0,
+) -> FittedHiddenChain | FittedPeriodicChain:
     """Return the hidden chain fitted to one or many sequences; see `HiddenChain.fit`."""
     read = unbroken(sequences, states)
     public = check_flag(public, "public")
@@ -544,25 +508,97 @@ def fit_hidden(
             f"attractive=True is for records of two states, found {size}; map the states to two, "
             "or leave it out"
         )
+    if attractive and (context is not None or floor):
+        raise InvalidInput("an attractive fit has one kernel without a floor; leave these out")
+    cycle = None if context is None else cycle_named(read, context)
     owner = np.repeat(np.arange(size), hidden)  # (m,)
-    generator = random_generator(seed)
-    guesses = [_random(read, owner, generator) for _ in range(starts)]
-    tried = [_climbed(read, owner, one, SHORT_STEPS, attractive) for one in guesses]
-    tried.sort(key=lambda one: -one[0])
-    best = max(
-        (_climbed(read, owner, one[1], LONG_STEPS, attractive) for one in tried[:FINALISTS]),
-        key=lambda one: one[0],
-    )
-    chain = _ordered(best[1][1], owner, read.states, length)
-    fitted = FittedHiddenChain.__new__(FittedHiddenChain)
-    HiddenChain.__init__(fitted, chain.transition, chain.symbols, chain.states, length)
-    likelihood = log_likelihood(chain, read)
-    facts = {"log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts}
+    found = searched(read, owner, starts, seed, attractive=attractive)
+    if cycle is not None:
+        found = by_context(read, owner, found, cycle)
+    fitted = chain_of(found, owner, read, cycle, floor, length, starts)
+    warn_fitted(public, stacklevel=3)
+    return marked(fitted, public)
+
+
+def marked(
+    fitted: FittedHiddenChain | FittedPeriodicChain, public: bool
+) -> FittedHiddenChain | FittedPeriodicChain:
+    """Return a fit with its origin and its untested checks."""
+    return fitted.with_origin(fitted_origin(public)).with_checks(untested(public, *NAMES))
+
+
+def searched(
+    read: Unbroken, owner: npt.NDArray[Any], starts: int, seed: Seed, *, attractive: bool = False,
+    steps: tuple[int, int] = (SHORT_STEPS, LONG_STEPS), converged: float = CONVERGED,
+) -> Laws:  # fmt: skip
+    """Return the likeliest law, with one kernel, that is reached from several random starts."""
+    passes, generator = Passes(read.codes, read.ends, owner), random_generator(seed)
+    guesses = [random_laws(read, owner, generator) for _ in range(starts)]
+    laws = Laws(*map(np.concatenate, zip(*guesses, strict=True)))
+    values, laws = climbed(passes, laws, steps[0], converged, attractive=attractive)
+    best = np.argsort(-values, kind="stable")[:FINALISTS]
+    values, laws = climbed(passes, laws.picked(best), steps[1], converged, attractive=attractive)
+    return laws.picked([int(np.argmax(values))])
+
+
+def by_context(
+    read: Unbroken, owner: npt.NDArray[Any], reached: Laws, cycle: Cycle | None,
+    *, steps: int = LONG_STEPS, converged: float = CONVERGED,
+) -> Laws:  # fmt: skip
+    """Return the law with a kernel for each label that is reached from one kernel for all.
+
+    Or from one for each label; without a cycle from one kernel for all to another.
+    """
+    labels = None if cycle is None else cycle.labels_of(read)
+    passes, kernels = Passes(read.codes, read.ends, owner, labels), reached.kernels
+    if kernels.shape[1] != passes.labels:
+        kernels = np.repeat(kernels[:, :1], passes.labels, axis=1)
+    return climbed(passes, Laws(reached.start, kernels), steps, converged, SHRINKAGE)[1]
+
+
+def chain_of(
+    found: Laws, owner: npt.NDArray[Any], read: Unbroken, cycle: Cycle | None, floor: float,
+    length: int | None, starts: int,
+) -> FittedHiddenChain | FittedPeriodicChain:  # fmt: skip
+    """Return a law as a chain, its hidden states of a symbol ordered by their next symbol."""
+    kernels = _linked(found.kernels[0])
+    ahead = kernels.mean(axis=0) @ owner  # (m,): the expected number of the next symbol
+    order = np.lexsort((ahead, owner))
+    kernels, shown = kernels[:, order[:, None], order], owner[order]
+    if floor:
+        kernels = mixed_rows(kernels, floor)
+    symbols = [read.states[place] for place in shown]
+    free = kernels[0].size - owner.size
+    return fitted_chain(kernels, symbols, read, cycle, floor, length, starts, free)
+
+
+def fitted_chain(
+    kernels: Array, symbols: Sequence[State], read: Unbroken, cycle: Cycle | None, floor: float,
+    length: int | None, starts: int, free: int,
+) -> FittedHiddenChain | FittedPeriodicChain:  # fmt: skip
+    """Return a fit of these kernels, each with so many free probabilities."""
+    fitted: FittedHiddenChain | FittedPeriodicChain
+    if cycle is None:
+        fitted = FittedHiddenChain.__new__(FittedHiddenChain)
+        HiddenChain.__init__(fitted, kernels[0], symbols, read.states, length)
+        fitted._set_provenance(records=read.described)
+    else:
+        fitted = FittedPeriodicChain.__new__(FittedPeriodicChain)
+        PeriodicHiddenChain.__init__(
+            fitted, dict(zip(cycle.labels, kernels, strict=True)), symbols, read.states,
+            steps_per=cycle.steps_per, length=length, context=cycle.words,
+        )  # fmt: skip
+        every = read.described.every or (None if cycle.step is None else duration(cycle.step))
+        records = replace(read.described, context=cycle.words, every=every, apart=None)
+        fitted._set_provenance(records=records)
+    likelihood = math.log(2) * -float(bits(fitted, read).sum())
+    facts = {
+        "log_likelihood": likelihood, "sample_size": read.codes.size, "starts": starts,
+        "parameters": free * len(kernels), "floor": floor,
+    }  # fmt: skip
     for name, value in facts.items():
         object.__setattr__(fitted, name, value)
-    warn_fitted(public, stacklevel=3)
-    checked = fitted.with_origin(fitted_origin(public)).with_checks(untested(public, *NAMES))
-    return checked.with_records(read.described)
+    return fitted
 
 
 def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> float:
@@ -573,64 +609,97 @@ def log_likelihood(chain: HiddenChain, read: Unbroken, skipped: int = 0) -> floa
     >>> round(log_likelihood(chain, unbroken([0, 0, 1])), 6) == round(float(np.log(.75 * .09)), 6)
     True
     """
-    order = [read.states.index(state) for state in chain.states]
-    owner = np.array(order, dtype=np.intp)[chain.shown]
-    scales = _expected(read, (chain.initial, chain.transition), owner)[0]
     kept = np.ones(read.codes.size, dtype=np.bool_)
     for begin, end in zip(read.begins, read.ends, strict=True):
         kept[begin : min(begin + skipped, end)] = False
-    return float(np.log(scales[kept]).sum())
+    return math.log(2) * -float(bits(chain, read)[kept].sum())
 
 
 def ascended(
-    read: Unbroken, owner: npt.NDArray[Any], law: Starts, attractive: bool = False
-) -> tuple[float, Starts]:
-    """Return the log-likelihood of a start, and the start after one step.
+    passes: Passes, laws: Laws, shrinkage: float = 0.0, *, attractive: bool = False
+) -> tuple[Array, Laws]:
+    """Return the penalised log-likelihood of each law of a batch, and the laws after one step.
 
     Expected transitions given all records, divided by their sums [baum1970], or the totally
-    positive matrix that suits them best: the likelihood never falls.
+    positive matrix that suits them best. Of several labels the log-likelihood is less
+    ``shrinkage`` times sum_g sum_s KL(P_s || T_gs), P the rows for which that is least, the
+    normalised geometric means; a step adds so many records with the law P_s to each row. The value
+    never falls.
     """
-    scales, counts, begun = _expected(read, law, owner)
+    posterior = passes.run(laws.start[:, None], laws.kernels)
+    begun = posterior.begun[:, 0]
+    start = begun / begun.sum(axis=1, keepdims=True)
+    values, counts = posterior.log_likelihood, posterior.counts
     if attractive:
-        step = attractive_rows(counts, law[1])
-        return float(np.log(scales).sum()), (begun / begun.sum(), step)
-    sums = counts.sum(axis=1, keepdims=True)
+        pairs = zip(counts[:, 0], laws.kernels[:, 0], strict=True)
+        rows = [attractive_rows(count, kernel) for count, kernel in pairs]
+        return values, Laws(start, np.array(rows)[:, None])
+    if shrinkage and passes.labels > 1:
+        centre, logs = _centre(laws.kernels)
+        values = values + shrinkage * passes.labels * logs.sum(axis=1)
+        counts = counts + shrinkage * centre[:, None]
+    sums = counts.sum(axis=-1, keepdims=True)
     # a hidden state that is never left keeps its row
-    step = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), law[1])
-    return float(np.log(scales).sum()), (begun / begun.sum(), step)
+    kernels = np.where(sums > 0, counts / np.where(sums > 0, sums, 1.0), laws.kernels)
+    return values, Laws(start, kernels)
 
 
-def _expected(read: Unbroken, law: Starts, owner: npt.NDArray[Any]) -> tuple[Array, Array, Array]:
-    size, records = owner.size, read.codes.size
-    scales, ahead = np.empty(records), np.empty((records, size))
-    counts, begun = np.zeros((size, size)), np.zeros(size)
-    parts = (np.ascontiguousarray(law[0]), np.ascontiguousarray(law[1]), owner.astype(np.int64))
-    place = compiled(expect)(read.codes, read.ends, *parts, scales, ahead, counts, begun)
-    if place >= 0:
-        raise InvalidInput(
-            f"record {place} (counting from 0) has probability 0 under the hidden chain; "
-            "transitions that occur must be possible"
+def _centre(kernels: Array) -> tuple[Array, Array]:
+    """Return the normalised geometric means of rows over labels, and the logarithms of the sums."""
+    with np.errstate(divide="ignore"):
+        means = np.exp(np.log(kernels).mean(axis=1))  # (b, m, m); 0 where a label has a 0
+    sums = means.sum(axis=-1, keepdims=True)
+    return means / sums, np.log(sums[..., 0])
+
+
+def climbed(
+    passes: Passes, laws: Laws, steps: int, converged: float = CONVERGED, shrinkage: float = 0.0,
+    *, attractive: bool = False,
+) -> tuple[Array, Laws]:  # fmt: skip
+    """Return the penalised log-likelihoods after some steps from a batch, and the final laws.
+
+    Two steps, and a third from where they point to [varadhan2008] if that is no less likely.
+    """
+    least = converged * passes.records
+    if attractive:  # totally positive matrices near the start
+        rows = [attractive_rows(np.zeros_like(one), one) for one in laws.kernels[:, 0]]
+        laws = Laws(laws.start, np.array(rows)[:, None])
+    last: Array | None = None
+    for done in range(0, steps, 3):
+        progress.doing("steps of a fit", done, steps)
+        value, one = ascended(passes, laws, shrinkage, attractive=attractive)
+        if last is not None and float((value - last).max()) < 3 * least:
+            return value, laws
+        last = value
+        reached, two = ascended(passes, one, shrinkage, attractive=attractive)
+        if attractive:
+            laws = two
+            continue
+        beyond = _extrapolated(laws, one, two)
+        tried, three = ascended(passes, beyond, shrinkage)
+        better = (tried >= reached)[:, None]
+        laws = Laws(
+            np.where(better, three.start, two.start),
+            np.where(better[:, :, None, None], three.kernels, two.kernels),
         )
-    return scales, counts, begun
+    return ascended(passes, laws, shrinkage, attractive=attractive)[0], laws
 
 
-def _climbed(
-    read: Unbroken, owner: npt.NDArray[Any], law: Starts, steps: int, attractive: bool = False
-) -> tuple[float, Starts]:
-    """Return the log-likelihood after some steps from a start, and the final law."""
-    last, least = -math.inf, CONVERGED * read.codes.size
-    if attractive:  # a totally positive matrix near the start
-        law = law[0], attractive_rows(np.zeros_like(law[1]), law[1])
-    for step in range(steps):
-        progress.doing("steps of a fit", step, steps)
-        value, further = ascended(read, owner, law, attractive)
-        if value - last < least and step:
-            return value, law
-        last, law = value, further
-    return ascended(read, owner, law)[0], law
+def _extrapolated(zero: Laws, one: Laws, two: Laws) -> Laws:
+    """Return where two steps point to, by the squared extrapolation of [varadhan2008]."""
+    rows = [law.kernels for law in (zero, one, two)]
+    step = rows[1] - rows[0]
+    bend = rows[2] - rows[1] - step
+    lengths = np.sqrt(
+        (step**2).sum(axis=(1, 2, 3)) / np.maximum((bend**2).sum(axis=(1, 2, 3)), 1e-300)
+    )
+    far = np.clip(lengths, 1.0, 100.0)[:, None, None, None]
+    kernels = rows[0] + 2 * far * step + far**2 * bend
+    kernels = np.maximum(kernels, 0.1 * rows[2])
+    return Laws(two.start, kernels / kernels.sum(axis=-1, keepdims=True))
 
 
-def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Generator) -> Starts:
+def random_laws(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Generator) -> Laws:
     """Return a random start: the symbols' own transitions, split among regimes that persist."""
     size, hidden = len(read.states), owner.size // len(read.states)
     inner = np.ones(read.codes.size, dtype=np.bool_)
@@ -646,19 +715,14 @@ def _random(read: Unbroken, owner: npt.NDArray[Any], generator: np.random.Genera
     stays = generator.uniform(0.3, 0.95)
     own = np.tile(np.eye(hidden), (size, 1))[:, None]  # (m, 1, regimes): the same regime
     step = symbol[:, :, None] * (stays * own + (1 - stays) * inside)  # (m, symbols, regimes)
-    return np.full(owner.size, 1 / owner.size), step.reshape(owner.size, owner.size)
-
-
-def _ordered(
-    step: Array, owner: npt.NDArray[Any], states: tuple[State, ...], length: int | None
-) -> HiddenChain:
-    """Return the chain with the hidden states of a symbol ordered by their next symbol."""
-    rows = np.where(step >= _NEGLIGIBLE, step, 0.0)
-    if not one_closed_class(rows):  # regimes that never meet: all but impossible
-        rows = np.maximum(step, _NEGLIGIBLE)
-    rows = rows / rows.sum(axis=1, keepdims=True)
-    ahead = rows @ owner  # (m,): the expected number of the next symbol
-    order = np.lexsort((ahead, owner))
-    return HiddenChain(
-        rows[np.ix_(order, order)], [states[place] for place in owner[order]], states, length
+    return Laws(
+        np.full((1, owner.size), 1 / owner.size), step.reshape(1, 1, owner.size, owner.size)
     )
+
+
+def _linked(kernels: Array) -> Array:
+    """Return kernels without negligible entries, unless these are what links their states."""
+    rows = np.where(kernels >= _NEGLIGIBLE, kernels, 0.0)
+    if not one_closed_class(rows.max(axis=0)):  # regimes that never meet: all but impossible
+        rows = np.maximum(kernels, _NEGLIGIBLE)
+    return np.asarray(rows / rows.sum(axis=-1, keepdims=True))

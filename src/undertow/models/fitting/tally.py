@@ -46,8 +46,8 @@ class Encoded:
 
     ``codes`` are numbers of ``states``, `MISSING` where a record is not there; ``series`` and
     ``persons`` change where an unbroken series or a person ends (None: each series is of another
-    person); ``hours`` are those of the clock, None without clock times. ``described`` is what a
-    table says that its records are.
+    person); ``hours`` are those of the clock, ``times`` microseconds of it since 1970, None without
+    clock times. ``described`` is what a table says that its records are.
     """
 
     codes: npt.NDArray[Any]
@@ -56,6 +56,7 @@ class Encoded:
     persons: npt.NDArray[Any] | None = None
     hours: npt.NDArray[Any] | None = None
     described: RecordDescription = UNSTATED
+    times: npt.NDArray[Any] | None = None
 
     def placed(self, places: Sequence[int], states: Sequence[State]) -> "Encoded":
         """Return the same records with other states; ``places`` are the new ones of the old.
