@@ -15,7 +15,7 @@ from undertow.bounds.core.attacks import Choices, FoundAttack, choices, search_a
 from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.sides import Side, side
-from undertow.bounds.protocol import Problem, Prover
+from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
@@ -24,7 +24,7 @@ from undertow.numerics import Array
 from undertow.queries import State
 from undertow.secrets import Window
 
-__all__ = ["ONE_ADVERSARY", "PROVERS", "OneAdversary", "upper_end"]
+__all__ = ["ONE_ADVERSARY", "OneAdversary", "attack_witness", "upper_end"]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -89,7 +89,7 @@ class OneAdversary:
             attack = _best_attack(law, seen, against, cases, left, right, model.length)
             if attack is not None and attack.value.lower > 0:
                 lower = attack.value.lower
-                witness = _witness(attack, seen, states, model.length)
+                witness = attack_witness(attack, seen, states, model.length)
         if lower > upper:
             raise Contradiction(
                 f"an attack reveals at least {lower}, and at most {upper} is proved; please report "
@@ -102,9 +102,6 @@ class OneAdversary:
 
 
 ONE_ADVERSARY = OneAdversary()
-
-PROVERS: tuple[Prover, ...] = (ONE_ADVERSARY,)
-"""Provers of hidden chains by a public context."""
 
 
 def upper_end(
@@ -195,7 +192,7 @@ def _best_attack(
     return best
 
 
-def _witness(
+def attack_witness(
     found: FoundAttack, seen: Choices, states: tuple[State, ...], length: int | None
 ) -> Witness:
     """Return an attack as a certificate holds it."""

@@ -53,7 +53,7 @@ KINDS: dict[str, Kind] = {
         "undertow.models.hidden:HiddenChain", "undertow.bounds.memory.hidden:PROVERS"
     ),
     "periodic-hidden-chain": Kind(
-        "undertow.models.hidden:PeriodicHiddenChain", "undertow.bounds.one_adversary:PROVERS"
+        "undertow.models.hidden:PeriodicHiddenChain", "undertow.bounds.memory.hidden:PERIODIC"
     ),
     "gaussian": Kind(
         "undertow.models.gaussian:MultivariateGaussian", "undertow.bounds.gaussian.leakages:PROVERS"

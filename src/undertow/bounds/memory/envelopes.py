@@ -41,6 +41,7 @@ __all__ = [
     "Pieces",
     "SidePattern",
     "any_bracket",
+    "envelopes_bound",
     "contraction",
     "elements",
     "envelope",
@@ -718,6 +719,20 @@ def any_bracket(chain: HiddenChain, state: int, theta: float) -> Bracket:
     if state == 0:  # the other way round: total positivity is the same in the opposite order
         kernel = np.ascontiguousarray(kernel[::-1, ::-1])
     return _bracket(kernel.tobytes(), state, theta)
+
+
+def envelopes_bound(chain: HiddenChain, limits: Array) -> bool:
+    """Tell whether `any_bracket` bounds each value against each other at these limits.
+
+    >>> chain = HiddenChain([[.7, .2, .1], [.3, .4, .3], [.1, .2, .7]], (0, 0, 1))
+    >>> envelopes_bound(chain, np.array([[0, 1.0], [1.0, 0]]))
+    True
+    """
+    if chain.size != 2:
+        return False
+    least, most = sorted((float(limits[0, 1]), float(limits[1, 0])))
+    within = (least <= 0 or least >= LEAST_THETA) and most <= LARGEST_THETA
+    return within and regime_kernel(chain) is not None
 
 
 @lru_cache(maxsize=64)

@@ -13,6 +13,7 @@ from functools import lru_cache
 import numpy as np
 
 from undertow.adversaries import Adversary, Against, check_against
+from undertow.bounds.any_adversary import ANY_ADVERSARY
 from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.core.attacks import MOST_LEVEL
 from undertow.bounds.core.patterns import (
@@ -61,6 +62,7 @@ from undertow.queries import State
 
 __all__ = [
     "FAR",
+    "PERIODIC",
     "PROVERS",
     "REACH",
     "StateWeights",
@@ -555,4 +557,8 @@ PROVERS: tuple[Prover, ...] = (
     AnswerProver("hidden", HiddenChain, leakage),
     ChannelProver("hidden, channel", HiddenChain, local),
     ONE_ADVERSARY,
+    ANY_ADVERSARY,
 )
+
+PERIODIC: tuple[Prover, ...] = (ONE_ADVERSARY, ANY_ADVERSARY)
+"""Provers of hidden chains by a public context."""
