@@ -15,10 +15,11 @@ from undertow import progress
 from undertow.bounds.core.attacks import Choices, FoundAttack, choices, search_attack
 from undertow.bounds.core.cells import WIDTH, CellBounds, Cells, Lead
 from undertow.bounds.core.limits import limits
+from undertow.bounds.core.play import Attack, play
 from undertow.bounds.memory.envelopes import envelopes_bound
 from undertow.bounds.one_adversary import attack_witness
 from undertow.bounds.protocol import Problem
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage
 from undertow.errors import Contradiction, EffortSpent, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
 from undertow.models.base import Model
@@ -45,6 +46,12 @@ MEMORY = 400
 
 LEADS = 4
 """Patterns with which an attack is sought, those of the largest upper ends (cost)."""
+
+IMPROVED = 3
+"""Patterns whose outputs are improved record by record (cost)."""
+
+ATTAINED = 1e-4
+"""Share of the upper end up to which attacks are sought (cost)."""
 
 KNOWN = (1, 2, 4, 8, 16, 24)
 """Known records of a pattern that are kept on either side, in turn (cost)."""
@@ -183,18 +190,39 @@ def _best_attack(
     own = isinstance(mechanism, Levelled) and not isinstance(mechanism, PureDP)
     if len(seen.table) < 2 or (own and not seen.tied):
         return None, seen
-    best: FoundAttack | None = None
+    tries: list[tuple[float, Lead, int, dict[int, int]]] = []
     for lead in bounds.leads[:LEADS]:
-        if best is not None and lead.upper <= best.value.lower:
-            break
+        floor = max((attained for attained, *_ in tries), default=0.0)
         for target, known in _patterns(lead, law, length, problem.against == "any"):
-            histories = ((lead.pair[0],), (lead.pair[1],))
-            attack = search_attack(law, seen, target, known, histories, length)
-            if attack is not None and (best is None or attack.value.lower > best.value.lower):
-                best = attack
-            if best is not None and best.value.lower >= upper * (1 - 1e-6):
-                return best, seen
+            if lead.upper > floor:
+                tries.append(
+                    (_alike(law, seen, lead.pair, target, known, length), lead, target, known)
+                )
+    tries.sort(key=lambda each: -each[0])
+    best: FoundAttack | None = None
+    for _, lead, target, known in tries[:IMPROVED]:
+        if best is not None and best.value.lower >= min(lead.upper, upper * (1 - ATTAINED)):
+            break
+        histories = ((lead.pair[0],), (lead.pair[1],))
+        attack = search_attack(law, seen, target, known, histories, length)
+        if attack is not None and (best is None or attack.value.lower > best.value.lower):
+            best = attack
     return best, seen
+
+
+def _alike(
+    law: LoweredLaw, seen: Choices, pair: tuple[int, int], target: int, known: dict[int, int],
+    length: int | None,
+) -> float:  # fmt: skip
+    """Return what a pattern reveals if every record shows what speaks most for the first value."""
+    row = int((seen.table[:, pair[0]] / seen.table[:, pair[1]]).argmax())
+    records = length or max((target, *known)) + MEMORY
+    likelihoods = np.tile(seen.table[row] / seen.table[row].max(), (records, 1))
+    attack = Attack(target, known, ((pair[0],), (pair[1],)), likelihoods)
+    try:
+        return play(law, attack).lower
+    except NotSupported:  # likelihoods too far apart
+        return 0.0
 
 
 def _patterns(

@@ -87,6 +87,11 @@ BRACKETS = 1e-4
 there: their bounds are brackets, whose last digits depend on how boxes fall into cells."""
 
 
+CELLS = 1e-3
+"""The same share where bounds come from cells of messages: the last digits of another machine may
+raise other cells, each by a ten thousandth."""
+
+
 class Guide(Protocol):
     """Attacks whose leakage is cheap to evaluate at any level: lower ends, which prove nothing."""
 
@@ -353,8 +358,10 @@ def largest_level(
     Once the effort is spent, leakages are bounds that need no search: no guide describes these,
     and the last digits of their crossing are not worth having.
     """
-    if (guide is not None and guide.bracketed) or _mixed(model):
-        limit, search = limit * (1 - BRACKETS), replace(search, precision=BRACKETS)
+    share = BRACKETS if (guide is not None and guide.bracketed) or _mixed(model) else 0.0
+    share = CELLS if guide is None and _in_cells(model) else share
+    if share:
+        limit, search = limit * (1 - share), replace(search, precision=share)
     good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
@@ -404,7 +411,7 @@ def largest_level(
             start = _guided(partial(_crossing, guide, level, limit - excess, search.precision))
             level = start if start is not None and low < start < bad else level
     if good is None:
-        if search.precision == BRACKETS and not progress.left():
+        if search.precision >= BRACKETS and not progress.left():
             raise EffortSpent(
                 f"no DP level was proved to leak at most {limit:g} within the effort allowed; "
                 "effort=10 allows ten times as much, effort=math.inf any"
@@ -441,6 +448,12 @@ def _mixed(model: AnyModel) -> bool:
     members = model.members()
     kinds = {"second-order-chain", "hidden-chain"}
     return len(members) > 1 and any(each.kind in kinds for each in members)
+
+
+def _in_cells(model: AnyModel) -> bool:
+    """Return whether a chain with hidden states is among the models."""
+    laws = (each.lowered() for each in model.members())
+    return any(law is not None and not law.plain for law in laws)
 
 
 def _crossing(guide: Guide, level: float, limit: float, precision: float) -> float:

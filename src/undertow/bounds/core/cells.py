@@ -70,7 +70,7 @@ BINS = 4
 COARSER = 4
 """Doublings of the bins with which the join begins (cost)."""
 
-CLOSE = 5e-4
+CLOSE = 5e-5
 """What pairs of bins may add to the largest value without being refined, relative (cost)."""
 
 PAIRS_AT_ONCE = 100_000
