@@ -123,7 +123,7 @@ ANY_ADVERSARY = AnyAdversary()
 def _widths(law: LoweredLaw) -> tuple[float, ...]:
     """Return the widths of boxes, coarse ones first: a bound soon, and a sharp one later."""
     if law.size > 4:
-        return 8 * WIDTH, 4 * WIDTH
+        return 8 * WIDTH, 4 * WIDTH, 2 * WIDTH
     return (4 * WIDTH, WIDTH) if law.phases == 1 else (6 * WIDTH, 1.5 * WIDTH)
 
 

@@ -338,12 +338,9 @@ class HiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return the models and queries to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain: it is where the law is "
-            "attractive, and to attackers who know some records with at most two hidden states "
-            "for each state; fit it so (HiddenChain.fit(..., attractive=True)), plan with a "
-            "chain of order two (MarkovChain.fit(..., order=2)), with regimes as a public context "
-            "(MarkovChain.by_context), or with Groups, and see what that leaks here: "
-            "robustness(plan, others=[chain])"
+            "no upper end of the leakage is known on this hidden chain: it is where all transitions "
+            "are positive, for at most eight hidden states, and where the law is attractive; mix its "
+            "transitions with uniform ones, chain.mixed(1e-4), which is another model and says so"
         )
 
     def reach(self) -> str:
@@ -702,9 +699,9 @@ class PeriodicHiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return the models and queries to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain with a public context; plan "
-            "with a chain of order one by context (MarkovChain.periodic), with a chain of order "
-            "two, or with Groups, and see what that leaks here: robustness(plan, others=[chain])"
+            "no upper end of the leakage is known on this hidden chain with a public context: it is "
+            "where all transitions are positive, for at most eight hidden states; mix them with "
+            "uniform ones, chain.mixed(1e-4), which is another model and says so"
         )
 
     def reach(self) -> str:

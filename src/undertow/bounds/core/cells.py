@@ -221,7 +221,7 @@ def _courses(law: LoweredLaw) -> tuple[_Course, _Course, Array, float]:
     if not (kernels > 0).all():
         raise NotSupported(
             "bounds against whoever knows any records need positive transitions between all hidden "
-            "states; a chain of (1 - 1e-4) * transition + 1e-4 / m is another model that has them"
+            "states; chain.mixed(1e-4) mixes them with uniform ones, which is another model and says so"
         )
     around = np.eye(size)
     for kernel in kernels:

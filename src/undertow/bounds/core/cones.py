@@ -1,7 +1,7 @@
 """Extreme rays of the cone of a directed metric, in closed form: exact local programs.
 
 The largest quotient of two linear forms over cone(D) = {u > 0: u(s) <= e^D(s,s') u(s')} is attained
-at one of C(2m - 2, m - 1) rays, the same for all forms. Arrays hold many cones on the last axis.
+at one of C(2m - 2, m - 1) rays, the same for all forms (docs, theory-engine: E5). Arrays hold many cones on the last axis.
 """
 
 from dataclasses import dataclass
@@ -45,7 +45,7 @@ def rays(distance: Array) -> Array:
 
     The rays are those of the cones with the limits of upper on lower states alone, over all
     partitions into upper and lower states; they contain the extreme rays of the cone wherever the
-    triangle inequality holds, and bound every quotient where it does not (docs, theory-engine: E6).
+    triangle inequality holds, and bound every quotient where it does not (docs, theory-engine: E5).
     One ray for each multiset of n - 1 upper states: its entries are tropical minors.
 
     >>> rays(np.zeros((2, 2, 1)) + np.array([[0.0, 1.0], [2.0, 0.0]])[..., None])[:, :, 0].round(4)
