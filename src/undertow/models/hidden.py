@@ -792,10 +792,11 @@ class PeriodicHiddenChain(Keyed, Model):
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
+        each = "one record" if self.steps_per == 1 else f"{self.steps_per} records"
         return (
             f"hidden chain of {self.hidden} hidden states on {self.size} states with a kernel for "
-            f"each of {len(self.labels)} values of a public context ({self.context}), "
-            f"{self.steps_per} records each, {length}"
+            f"each of {len(self.labels)} values of a public context ({self.context}), {each} each, "
+            f"{length}"
         )
 
     def disclaimers(self) -> tuple[str, ...]:
