@@ -1097,7 +1097,7 @@ def cyclic_law(table: Array, order: Any) -> Array:
     return stationary_law(product / product.sum(axis=1, keepdims=True), support)
 
 
-C = TypeVar("C", bound="ContextChain | PeriodicHiddenChain")
+C = TypeVar("C", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
