@@ -556,7 +556,7 @@ class PeriodicHiddenChain(Keyed, Model):
     >>> chain.phases, chain.label(11), chain.label(12)
     (24, 'night', 'day')
     >>> chain.marginals()[[0, 12]].round(3).tolist()  # of the first records of both labels
-    [[0.445, 0.555], [0.98, 0.02]]
+    [[0.437, 0.563], [0.98, 0.02]]
     """
 
     kind: ClassVar[str] = "periodic-hidden-chain"
