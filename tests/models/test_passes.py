@@ -108,6 +108,25 @@ def test_impossible_records_are_refused():
         never.score([0, 0, 1, 1, 0])
 
 
+def test_regimes_that_hardly_ever_change_are_no_impossible_records():
+    """Products over blocks underflow where a regime was left twice; the records are possible."""
+    rare = 1e-98
+    chain = ut.HiddenChain(
+        [[0.9 - 2 * rare, 0.1, rare, rare], [0.1, 0.9 - 2 * rare, rare, rare],
+         [rare, rare, 0.01, 0.99 - 2 * rare], [rare, rare, 0.99 - 2 * rare, 0.01]], (0, 1, 0, 1),
+    )  # fmt: skip
+    slow, quick = [0] * 1500 + [1] * 1500, [0, 1] * 1500
+    series = slow + quick + slow + quick
+    law = chain.initial * (chain.shown == series[0])
+    total = 0.0
+    for record in series[1:]:
+        total -= math.log2(law.sum())
+        law = law / law.sum() @ chain.transition * (chain.shown == record)
+    total -= math.log2(law.sum())
+    assert chain.score(series) == pytest.approx(total / len(series), rel=1e-9)
+    assert total > 3 * 98 * math.log2(10) * 0.9  # three changes of regime were paid for
+
+
 # --- scores -----------------------------------------------------------------------------------
 
 

@@ -139,7 +139,7 @@ def test_files_that_are_wrong(change, message):
 @pytest.mark.parametrize(
     ("make", "message"),
     [
-        (lambda: days(None), "needs length"),
+        (lambda: days(None, start=[0.5, 0.5]), "leave start out"),
         (lambda: days(1), "at least 2, found 1"),
         (lambda: days(phase=2), "the cycle of 2, 0 to 1; found 2"),
         (lambda: days(phase=-1), "phase must be at least 0"),

@@ -242,3 +242,24 @@ def test_frames_name_the_hidden_states():
     assert chain.symbols == SYMBOLS
     with pytest.raises(InvalidModel, match="labels"):
         ut.HiddenChain.periodic(frames, pd.Series([1, 1, 0, 0], index=list("abcd")))
+
+
+def test_a_periodic_chain_of_any_length_hides_nothing():
+    day, night = [[0.8, 0.2], [0.3, 0.7]], [[0.95, 0.05], [0.6, 0.4]]
+    table = {"night": night, "day": day}
+    for phase, labels in (
+        (0, ("night", "day")),
+        (3, ("day", "night")),
+        (1, tuple(f"{name}, step {step}" for name, step in (
+            ("night", 1), ("night", 2), ("day", 0), ("day", 1), ("day", 2), ("night", 0)))),
+    ):  # fmt: skip
+        endless = ut.MarkovChain.periodic(table, ("a", "b"), steps_per=3, phase=phase)
+        short = ut.MarkovChain.periodic(table, ("a", "b"), steps_per=3, phase=phase, length=8)
+        assert endless.labels == labels
+        assert (endless.length, endless.phases, endless.states) == (None, 6, ("a", "b"))
+        assert endless.initial == pytest.approx(short.initial, rel=1e-12)
+        joint = oracle.chain_joint(short.initial, short.transition)
+        assert np.allclose(endless.joint(8), joint, atol=1e-14)
+        whole = ut.leakage(ut.PureDP(0.7), short, ut.Adversary(3, [1, 6]))
+        longer = ut.leakage(ut.PureDP(0.7), endless, ut.Adversary(3, [1, 6]))
+        assert longer.upper >= whole.lower - 1e-9

@@ -4,7 +4,7 @@ from bisect import bisect_right
 from collections.abc import Hashable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from functools import reduce
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, overload
+from typing import TYPE_CHECKING, Any, ClassVar, Literal, TypeVar, overload
 
 import numpy as np
 import numpy.typing as npt
@@ -44,6 +44,7 @@ if TYPE_CHECKING:
     from undertow.models.fitting.fit import FittedChain, FittedSecondOrderChain
     from undertow.models.fitting.hidden import FittedHiddenChain
     from undertow.models.fitting.private import PrivateFit
+    from undertow.models.hidden import PeriodicHiddenChain
     from undertow.models.second_order import SecondOrderChain
 
 __all__ = [
@@ -778,17 +779,33 @@ class MarkovChain(Keyed, Model):
 
         return SecondOrderChain(tensor, states, length, every=every)
 
+    @overload
+    @classmethod
+    def periodic(
+        cls, matrices: Any, states: Sequence[State] | None = ..., *, length: int,
+        phase: int = ..., steps_per: int = ..., start: Any = ..., context: str = ...,
+        every: str | int | None = ...,
+    ) -> "ContextChain": ...  # fmt: skip
+    @overload
+    @classmethod
+    def periodic(
+        cls, matrices: Any, states: Sequence[State] | None = ..., *, length: None = ...,
+        phase: int = ..., steps_per: int = ..., start: Any = ..., context: str = ...,
+        every: str | int | None = ...,
+    ) -> "PeriodicHiddenChain": ...  # fmt: skip
     @classmethod
     def periodic(
         cls, matrices: Any, states: Sequence[State] | None = None, *, length: int | None = None,
         phase: int = 0, steps_per: int = 1, start: Any = None,
         context: str = "time of the cycle", every: str | int | None = None,
-    ) -> "ContextChain":  # fmt: skip
+    ) -> "ContextChain | PeriodicHiddenChain":  # fmt: skip
         """Return the chain of ``length`` records that goes through its matrices in a cycle.
 
         A list, or a dictionary by name: 24 hours, 7 days. Each is used for ``steps_per`` steps;
         the first step is number ``phase`` of the cycle (from 0). The start law, by default, is the
         one that comes back after a cycle. ``context`` names what is public, and not guaranteed.
+        ``length=None`` means any length: the chain is then a `PeriodicHiddenChain` of which nothing
+        is hidden, and its start the law that comes back.
 
         >>> day, night = [[.8, .2], [.3, .7]], [[.97, .03], [.5, .5]]
         >>> MarkovChain.periodic([day, night], length=24, steps_per=6).transition.shape
@@ -1012,7 +1029,7 @@ def periodic(
     start: Any = None,
     context: str = "time of the cycle",
     every: str | int | None = None,
-) -> ContextChain:
+) -> "ContextChain | PeriodicHiddenChain":
     """Return the chain that goes through its matrices in a cycle; see `MarkovChain.periodic`.
 
     >>> chain = periodic([[[.9, .1], [.3, .7]], [[.6, .4], [.4, .6]]], length=5, phase=1)
@@ -1024,14 +1041,6 @@ def periodic(
         matrices = dict(enumerate(listed))
     matrices, states = _read(matrices, states)
     table, _ = stacked_matrices(matrices)
-    if length is None:
-        raise InvalidModel(
-            "a periodic chain needs length=..., the number of records: a week of five-minute "
-            "records has 2016"
-        )
-    records = check_count(length, "length (records in a series)", 2)
-    if records > _MOST_STEPS:
-        raise InvalidModel(f"a periodic chain has at most {_MOST_STEPS} records, found {records}")
     each = check_count(steps_per, "steps_per (steps with each matrix)", 1, _MOST_STEPS)
     cycle = len(table) * each
     first = check_count(phase, "phase", 0)
@@ -1039,11 +1048,41 @@ def periodic(
         raise InvalidModel(
             f"phase counts steps into the cycle of {cycle}, 0 to {cycle - 1}; found {first}"
         )
-    steps = (first + np.arange(records - 1)) % cycle // each
+    whole = (first + np.arange(cycle)) % cycle  # the cycle from the first record on
+    if length is None:
+        if start is not None:
+            raise InvalidModel(
+                "a periodic chain of any length begins in the law that comes back after a cycle; "
+                "leave start out, or give it a length"
+            )
+        return _endless(matrices, whole, each, states, context, every)
+    records = check_count(length, "length (records in a series)", 2)
+    if records > _MOST_STEPS:
+        raise InvalidModel(f"a periodic chain has at most {_MOST_STEPS} records, found {records}")
+    steps = whole[np.arange(records - 1) % cycle] // each
     if start is None:
-        whole = (first + np.arange(cycle)) % cycle // each  # the cycle from the first record on
-        start = cyclic_law(table, whole)
+        start = cyclic_law(table, whole // each)
     return ContextChain(matrices, steps.tolist(), states, start, context, every=every)
+
+
+def _endless(
+    matrices: Mapping[Any, Any], whole: npt.NDArray[np.intp], each: int,
+    states: Sequence[State] | None, context: str, every: str | int | None,
+) -> "PeriodicHiddenChain":  # fmt: skip
+    """Return the chain of any length whose cycle has these steps, each label ``each`` of them."""
+    from undertow.models.hidden import PeriodicHiddenChain
+
+    table, labels = stacked_matrices(matrices)
+    named = state_names(states, table.shape[1])
+    if whole[0] % each == 0:  # a label begins: its steps stay together
+        turned = {labels[place]: table[place] for place in whole[::each] // each}
+    else:
+        turned = {
+            f"{labels[step // each]}, step {step % each}": table[step // each]
+            for step in whole.tolist()
+        }
+        each = 1
+    return PeriodicHiddenChain(turned, named, named, steps_per=each, context=context, every=every)
 
 
 def cyclic_law(table: Array, order: Any) -> Array:
@@ -1056,6 +1095,9 @@ def cyclic_law(table: Array, order: Any) -> Array:
             "no single law of the first record repeats itself after a cycle; pass start=[...]"
         )
     return stationary_law(product / product.sum(axis=1, keepdims=True), support)
+
+
+C = TypeVar("C", bound=Model)
 
 
 @dataclass(frozen=True, slots=True)
@@ -1087,7 +1129,7 @@ class FittedContexts:
         cycle: Iterable[Any] | None = None,
         phase: int = 0,
         steps_per: int = 1,
-    ) -> ContextChain:
+    ) -> "ContextChain | PeriodicHiddenChain":
         """Return the chain that goes through the contexts, by default all of them in order."""
         labels = sorted(self.matrices, key=_order) if cycle is None else list(cycle)
         for label in labels:
@@ -1100,7 +1142,7 @@ class FittedContexts:
         )  # fmt: skip
         return self._marked(chain)
 
-    def _marked(self, chain: ContextChain) -> ContextChain:
+    def _marked(self, chain: C) -> C:
         """Return the chain with its origin and untested checks."""
         marked = chain.with_checks(untested(self.public, *NAMES))
         marked = marked.with_origin(fitted_origin(self.public))

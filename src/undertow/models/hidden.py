@@ -553,7 +553,7 @@ class PeriodicHiddenChain(Keyed, Model):
     >>> chain.phases, chain.label(11), chain.label(12)
     (24, 'night', 'day')
     >>> chain.marginals()[[0, 12]].round(3).tolist()  # of the first records of both labels
-    [[0.445, 0.555], [0.98, 0.02]]
+    [[0.437, 0.563], [0.98, 0.02]]
     """
 
     kind: ClassVar[str] = "periodic-hidden-chain"
@@ -789,10 +789,11 @@ class PeriodicHiddenChain(Keyed, Model):
     def describe(self) -> str:
         """Return the model in one sentence."""
         length = "any length" if self.length is None else f"{self.length} records"
+        each = "one record" if self.steps_per == 1 else f"{self.steps_per} records"
         return (
             f"hidden chain of {self.hidden} hidden states on {self.size} states with a kernel for "
-            f"each of {len(self.labels)} values of a public context ({self.context}), "
-            f"{self.steps_per} records each, {length}"
+            f"each of {len(self.labels)} values of a public context ({self.context}), {each} each, "
+            f"{length}"
         )
 
     def disclaimers(self) -> tuple[str, ...]:

@@ -400,7 +400,7 @@ def fit(
     states, length, seed
         Names of the states in order, records of the model's series, seed of the random starts.
 
-    >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(2000, seed=1)
+    >>> series = MarkovChain([[.9, .1], [.3, .7]]).simulate(2000, seed=4)
     >>> chain = fit(series, public=True)
     >>> chain.alternatives.chosen, chain.transition.round(2).tolist()
     ('order1', [[0.9, 0.1], [0.29, 0.71]])

@@ -119,14 +119,21 @@ class Passes:
         shares[0] = float(entry.sum())
         if self.width > WIDEST:
             return self._one_by_one(table[:, :, 0], entry[:, 0], shares)
+        try:
+            shares[1:] = self._by_blocks(table, entry)
+        except InvalidInput:  # impossible, or a product of blocks that underflowed
+            return self._one_by_one(table[:, :, 0], entry[:, 0], shares)
+        return shares
+
+    def _by_blocks(self, table: Array, entry: Array) -> Array:
+        """Return the shares of all records but the first, some blocks at a time."""
         most = max(1, MOST_HELD // (len(self.steps) * self.width**2))
         within = np.empty(self.steps.shape)
         for first in range(0, self.steps.shape[1], most):
             part = slice(first, first + most)
             matrices = np.take(table, self.steps[:, part], axis=-1)
             entry, within[:, part] = self._through(matrices, entry)
-        shares[1:] = within.T.reshape(-1)[: self.records - 1]
-        return shares
+        return np.asarray(within.T.reshape(-1)[: self.records - 1])
 
     def _through(self, matrices: Array, entry: Array) -> tuple[Array, Array]:
         """Return what leaves some blocks, and the shares of their records."""
