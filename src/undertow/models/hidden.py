@@ -338,9 +338,9 @@ class HiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return the models and queries to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain: it is where all transitions "
-            "are positive, for at most eight hidden states, and where the law is attractive; mix its "
-            "transitions with uniform ones, chain.mixed(1e-4), which is another model and says so"
+            "no upper end of the leakage is known on this hidden chain: it is where the law is "
+            "attractive, or all transitions are positive, for at most eight hidden states; mix them "
+            "with uniform ones, chain.mixed(1e-4), which is another model and says so"
         )
 
     def reach(self) -> str:
@@ -699,8 +699,8 @@ class PeriodicHiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return the models and queries to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain with a public context: it is "
-            "where all transitions are positive, for at most eight hidden states; mix them with "
+            "no upper end of the leakage is known on this hidden chain with a public context: it "
+            "is where all transitions are positive, for at most eight hidden states; mix them with "
             "uniform ones, chain.mixed(1e-4), which is another model and says so"
         )
 

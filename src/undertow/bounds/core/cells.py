@@ -221,7 +221,8 @@ def _courses(law: LoweredLaw) -> tuple[_Course, _Course, Array, float]:
     if not (kernels > 0).all():
         raise NotSupported(
             "bounds against whoever knows any records need positive transitions between all hidden "
-            "states; chain.mixed(1e-4) mixes them with uniform ones, which is another model and says so"
+            "states; chain.mixed(1e-4) mixes them with uniform ones, which is another model and "
+            "says so"
         )
     around = np.eye(size)
     for kernel in kernels:

@@ -1,7 +1,8 @@
 """Extreme rays of the cone of a directed metric, in closed form: exact local programs.
 
 The largest quotient of two linear forms over cone(D) = {u > 0: u(s) <= e^D(s,s') u(s')} is attained
-at one of C(2m - 2, m - 1) rays, the same for all forms (docs, theory-engine: E5). Arrays hold many cones on the last axis.
+at one of C(2m - 2, m - 1) rays, the same for all forms (docs, theory-engine: E5). Arrays hold many
+cones on the last axis.
 """
 
 from dataclasses import dataclass
