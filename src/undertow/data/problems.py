@@ -236,17 +236,12 @@ class _Texts:
         texts = self.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
         self._take(texts.rows())
 
-    def merge(self, other: "_Texts") -> None:
-        self.alike |= other.alike
-        self._take(other._seen)
+    def merge(self, state: list[Any]) -> None:
+        self.alike |= state[0]
+        self._take(state[1])
 
     def state(self) -> list[Any]:
         return [self.alike, self._seen]
-
-    def load(self, state: list[Any]) -> "_Texts":
-        fold = _Texts(self.grid)
-        fold.alike, fold._seen = state
-        return fold
 
     def _take(self, pairs: Sequence[Sequence[str | None]]) -> None:
         both = {(text, looks) for text, looks in [*self._seen, *pairs]}

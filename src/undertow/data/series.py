@@ -233,14 +233,11 @@ class _Kept:
     def feed(self, rows: "pl.DataFrame") -> None:
         self.values.feed(kept_rows(self.data, rows))
 
-    def merge(self, other: "_Kept") -> None:
-        self.values.merge(other.values)
+    def merge(self, state: Any) -> None:
+        self.values.merge(state)
 
     def state(self) -> Any:
         return self.values.state()
-
-    def load(self, state: Any) -> "_Kept":
-        return _Kept(self.data, self.values.load(state))
 
 
 class Runs:
@@ -349,22 +346,16 @@ class RunTally:
         for block in self._runs.take(kept, self.coded(kept)):
             self._add(*block)
 
-    def merge(self, other: "RunTally") -> None:
-        """Merge the series of other persons."""
-        self.growing.merge(other.growing)
-        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
-        self._within |= other._within
+    def merge(self, state: list[Any]) -> None:
+        """Add the series of other persons."""
+        growing, names, within = state
+        self.growing.merge(self.growing.load(growing))
+        self._keys += [names.to_series()] if names.height else []  # of nobody: of no type
+        self._within |= within
 
     def state(self) -> list[Any]:
         """Return the tally, the keys of the persons in order, and whether hours say something."""
         return [self.growing.state(), self._names().to_frame(), self._within]
-
-    def load(self, state: list[Any]) -> "RunTally":
-        """Return the fold that has this state."""
-        fold = RunTally(self.data, self.names, self.coded)
-        fold.growing = self.growing.load(state[0])
-        fold._keys, fold._within = [state[1].to_series()], state[2]
-        return fold
 
     def tally(self) -> Tally:
         """Return the tally of all rows that came, persons in the order of their names."""

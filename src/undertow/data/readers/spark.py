@@ -152,21 +152,14 @@ class Digested:
         """Return the digest of all series."""
         return self._digest.result()
 
-    def merge(self, other: "Digested") -> None:
-        """Merge the state of other persons."""
-        self._digest.merge(other.result())
-        self.records, self.series = self.records + other.records, self.series + other.series
+    def merge(self, state: list[Any]) -> None:
+        """Add the state of other persons."""
+        self._digest.merge(bytes.fromhex(state[0]))
+        self.records, self.series = self.records + state[1], self.series + state[2]
 
     def state(self) -> list[Any]:
         """Return the digest and the numbers."""
         return [self.result().hex(), self.records, self.series]
-
-    def load(self, state: list[Any]) -> "Digested":
-        """Return the fold that has these."""
-        fold = Digested(*self._given)
-        fold._digest.merge(bytes.fromhex(state[0]))
-        fold.records, fold.series = state[1:]
-        return fold
 
     def __reduce__(self) -> Any:
         return Digested, self._given
@@ -215,20 +208,14 @@ class Rewriting:
         table: pl.DataFrame = piece.restore(names, drawn.numbers, erased)
         return table
 
-    def merge(self, other: "Rewriting") -> None:
-        """Merge the state of other persons."""
-        self.read.merge(other.read)
-        self.shown.merge(other.shown)
+    def merge(self, state: list[Any]) -> None:
+        """Add the state of other persons."""
+        self.read.merge(state[0])
+        self.shown.merge(state[1])
 
     def state(self) -> list[Any]:
         """Return both digests."""
         return [self.read.state(), self.shown.state()]
-
-    def load(self, state: list[Any]) -> "Rewriting":
-        """Return what has these digests."""
-        fold = Rewriting(*self._given)
-        fold.read, fold.shown = self.read.load(state[0]), self.shown.load(state[1])
-        return fold
 
     def __reduce__(self) -> Any:
         return Rewriting, self._given
@@ -766,10 +753,10 @@ class SparkSource(Source):
                 _take(folds, unpacked(state))
             else:
                 summary, apart_not = unpacked(state)
-                facts.merge(facts.load(summary))
+                facts.merge(summary)
                 overlap = overlap or apart_not
         if overlap and self._twice(data):
-            facts.merge(facts.load({"twice": True}))
+            facts.merge({"twice": True})
         return facts
 
     def _twice(self, data: "Data") -> bool:
@@ -807,8 +794,8 @@ class SparkSource(Source):
         facts = PublicFacts(data.grid)
         for state in reports.value.values():
             seen, fold = unpacked(state)
-            facts.merge(facts.load(seen))
-            rewriting.merge(rewriting.load(fold))
+            facts.merge(seen)
+            rewriting.merge(fold)
         return self._same(data, facts)
 
     def opened(self, data: "Data", folder: Path) -> "Data":
@@ -879,7 +866,7 @@ def _reports() -> Any:
 def _take(folds: Sequence[Fold], states: Sequence[Any]) -> None:
     """Merge states into folds."""
     for fold, state in zip(folds, states, strict=True):
-        fold.merge(fold.load(state))
+        fold.merge(state)
 
 
 def open_spark(table: Any, roles: Roles) -> SparkSource:
