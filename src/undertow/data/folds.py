@@ -21,8 +21,10 @@ States are as private as the records are.
 import base64
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Protocol
 
@@ -56,12 +58,14 @@ __all__ = [
     "PickedRows",
     "PresentGroups",
     "PublicFacts",
+    "QueryFold",
     "Values",
     "check_whole",
     "culprit",
     "facts_of",
     "feed",
     "feed_in_order",
+    "feed_whole",
     "names_and_columns",
     "packed",
     "pieces",
@@ -196,15 +200,36 @@ class PublicFacts:
         return self.grid.summed(persons.lazy()).collect().row(0, named=True)
 
 
-class CountTable:
+class QueryFold(ABC):
+    """Base class of folds in which each piece is a query of its rows, in any order.
+
+    Of a table that is not read in pieces the queries go over the frame as it is.
+    """
+
+    ordered = False
+
+    @abstractmethod
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the queries of some rows, with absent steps counted where they are records."""
+
+    @abstractmethod
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the answers to the queries of some rows."""
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        """Take the next rows."""
+        import polars as pl
+
+        self.take(*pl.collect_all(self.queries(rows.lazy())))
+
+
+class CountTable(QueryFold):
     """Rows of the window and of some group, counted by ``keys`` (the group first), with sums.
 
     ``sums`` are expressions that add up over rows, by name. ``counted`` has a row for each of the
     keys that occur: the keys, `TOTAL` and the sums; ``absent`` the absent steps of each group where
     they are records.
     """
-
-    ordered = False
 
     def __init__(
         self, grid: Grid, keys: Sequence[str], sums: "Mapping[str, pl.Expr] | None" = None
@@ -213,30 +238,18 @@ class CountTable:
         self._counted: list[pl.DataFrame] = []
         self._absent: list[pl.DataFrame] = []
 
-    def feed(self, rows: "pl.DataFrame") -> None:
-        """Take the next rows."""
-        import polars as pl
-
-        queries = [self.query(rows.lazy())]
-        if self.grid.fill:
-            queries.append(self.gaps(rows.lazy()))
-        self.take(*pl.collect_all(queries))
-
-    def query(self, rows: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the query for the counts of some rows."""
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the queries for the counts of some rows, and for the absent steps of groups."""
         import polars as pl
 
         parts = [expression.alias(name) for name, expression in self.sums.items()]
         named = self.grid.windowed(rows).drop_nulls(GROUP)
-        return named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(TOTAL), *parts)
-
-    @staticmethod
-    def gaps(rows: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the query for the absent steps of each group, counted in the rows before them."""
-        import polars as pl
-
-        absent = pl.col(ABSENT)
-        return rows.drop_nulls(GROUP).group_by(GROUP).agg(absent.sum()).filter(absent > 0)
+        counts = named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(TOTAL), *parts)
+        if not self.grid.fill:
+            return [counts]
+        absent = pl.col(ABSENT)  # counted in the rows before them
+        gaps = rows.drop_nulls(GROUP).group_by(GROUP).agg(absent.sum()).filter(absent > 0)
+        return [counts, gaps]
 
     def counted(self) -> "pl.DataFrame":
         """Return how many rows there are of each of the keys, and their sums."""
@@ -257,11 +270,11 @@ class CountTable:
         absent = self._total(self._absent, [GROUP]) if self._absent else None
         return {"counted": self.counted(), "absent": absent}
 
-    def take(self, counted: "pl.DataFrame", *absent: "pl.DataFrame") -> None:
-        """Take the counts of some rows, and their absent steps."""
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the counts of some rows, and their absent steps."""
         # one table, added to from time to time: memory stays that of the keys that occur
-        self._counted.append(counted)
-        self._absent += absent
+        self._counted.append(answers[0])
+        self._absent += answers[1:]
         if len(self._counted) > 16:
             self._counted = [self.counted()]
             self._absent = [self._total(self._absent, [GROUP])] if self._absent else []
@@ -275,18 +288,19 @@ class CountTable:
         return pl.concat(tables).group_by(keys).agg(pl.exclude(keys).sum())
 
 
-class PresentGroups:
+class PresentGroups(QueryFold):
     """The groups with a record in the window, absent steps among them, by their keys."""
-
-    ordered = False
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.keys = grid, list[Any]()
 
-    def feed(self, rows: "pl.DataFrame") -> None:
-        """Take the next rows."""
-        keys = self.grid.held(rows.lazy()).select(GROUP).drop_nulls().unique().collect()[GROUP]
-        self.merge(keys)
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the query for the groups of some rows."""
+        return [self.grid.held(rows).select(GROUP).drop_nulls().unique()]
+
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the groups of some rows."""
+        self.merge(answers[0][GROUP])
 
     def merge(self, state: Iterable[Any]) -> None:
         """Add the groups of other rows."""
@@ -407,7 +421,7 @@ class PickedRows:
 
         if not rows.height:
             return
-        first = int(rows[ROW][0])
+        first = rows[ROW].min()
         both = rows if self._kept is None else pl.concat([self._kept, rows])
         numbers = self.pick(both.lazy()).select(ROW).filter(pl.col(ROW) >= first).collect()[ROW]
         self.merge([numbers.len(), numbers.sort().head(self.shown)])
@@ -494,13 +508,16 @@ def pieces(
     """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
 
     At least one, which is empty where there are no rows. ``also`` names columns that are needed
-    beyond those of the data. Reports its progress.
+    beyond those of the data. Reports its progress. A table that need not be read in pieces is one,
+    and the only one that is put into order here.
     """
-    size = data.piece or 1
+    if data.piece is None:
+        yield data.source.collect(data.together(data.rows(*columns, numbered=True)))[0]
+        return
     names = list(dict.fromkeys([*data.source.columns, *also]))
     done, total = 0, data.source.rows
     doing(words, done, total)
-    for frame in _frames(data, names, size):
+    for frame in _frames(data, names, data.piece):
         yield rows_of(data, frame, done, *columns)
         done += frame.height
         doing(words, done, total)
@@ -517,15 +534,38 @@ def feed(
 ) -> PublicFacts:
     """Feed all rows of data to some folds in one pass, and return the facts about them.
 
-    Raises `InvalidInput` where rows are not in order of person and time.
+    Raises `InvalidInput` where rows that are read in pieces are not in order of person and time.
     """
     return data.source.feed(data, folds, *columns, words=words)
+
+
+def feed_whole(data: "Data", folds: Sequence[Fold], *columns: "pl.Expr") -> PublicFacts:
+    """Feed the rows of a table that need not be read in pieces; only ordered folds sort it."""
+    grid, facts = data.grid, PublicFacts(data.grid)
+    rows = data.rows(*columns)
+    ordered = data.together(data.rows(*columns, numbered=True))
+    if grid.fill:
+        rows, ordered = grid.absences(rows), grid.absences(ordered, ordered=True)
+    asking = [fold for fold in folds if isinstance(fold, QueryFold)]
+    others = [fold for fold in folds if not isinstance(fold, QueryFold)]
+    queries = [fold.queries(rows) for fold in asking]
+    summary, *answers = data.source.collect(
+        grid.facts(data.rows()), *chain(*queries), *([ordered] if others else [])
+    )
+    facts.merge(summary.row(0, named=True))
+    frames = iter(answers)
+    for fold, own in zip(asking, queries, strict=True):
+        fold.take(*islice(frames, len(own)))
+    for frame in frames:
+        for other in others:
+            other.feed(frame)
+    return facts
 
 
 def feed_in_order(
     data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
 ) -> PublicFacts:
-    """Feed the rows of a table that this machine reads, as `feed` does."""
+    """Feed the rows of a table that this machine reads in pieces, as `feed` does."""
     facts = PublicFacts(data.grid)
     line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
     for rows in pieces(data, *columns, words=words):
@@ -537,8 +577,13 @@ def feed_in_order(
 def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
     """Return the facts about the rows, as of `Grid.summed`, and the keys of the groups that occur.
 
-    One pass for all questions about the same window and groups: facts are kept with the source.
+    One pass for all questions about the same window and groups of a table that is read in pieces:
+    its facts are kept with the source.
     """
+    if data.piece is None:
+        groups = PresentGroups(data.grid)
+        asked = [] if data.by is None or data.groups is not None else [groups]
+        return feed(data, asked).summary, groups.keys
     question = ("facts", data.piece, data.grid, data.by, data.groups)
     answer: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(question)
     if answer is None:

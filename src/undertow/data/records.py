@@ -74,7 +74,7 @@ def check_order(data: "Data") -> None:
     texts: list[str] | None = None
     for clock in _clocks(data):
         order = _Order(clock)
-        for rows in _rows(data, clock):
+        for rows in pieces(data, clock.moment.alias(TIME), also=[clock.name]):
             order.feed(rows)
         if order.none or not order.rows:
             continue
@@ -113,7 +113,7 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
             continue
         ranges: list[tuple[int | None, int | None, int]] = []
         last: pl.DataFrame | None = None
-        for rows in _rows(data, clock):
+        for rows in pieces(data, clock.moment.alias(TIME), also=[clock.name]):
             held = rows.select(PERSON, TIME)
             both = held if last is None else pl.concat([last, held])
             last = held[-1:] if held.height else last
@@ -171,14 +171,6 @@ def _others(data: "Data") -> Iterator[tuple[str, str]]:
     """Yield the columns that have no part in the data, with their kinds."""
     for name, column in data.others():
         yield name, "whole" if column.kind == "number" and column.whole else column.kind
-
-
-def _rows(data: "Data", clock: _Clock) -> "Iterator[pl.DataFrame]":
-    moment = clock.moment.alias(TIME)
-    if data.piece is not None:
-        yield from pieces(data, moment, also=[clock.name])
-        return
-    yield data.source.collect(data.rows(moment).select(PERSON, TIME))[0]
 
 
 class _Order:
@@ -345,8 +337,7 @@ def _public(data: "Data") -> int:
 def spread(data: "Data") -> tuple[int, int] | None:
     """Return the least and the largest step between neighbouring rows of a person, which is public.
 
-    None without times, without neighbours, and for a table that a cluster holds. A table in memory
-    is sorted once; one that is read in pieces is in order.
+    None without times, without neighbours, and for a table that a cluster holds.
 
     >>> import polars as pl
     >>> from undertow.data.table import Data
@@ -359,11 +350,6 @@ def spread(data: "Data") -> tuple[int, int] | None:
         return None
     step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
     ends = step.min().alias("least"), step.max().alias("most")
-    if data.piece is None:
-        rows = data.grid.windowed(data.rows()).sort(PERSON, TIME)
-        (summary,) = data.source.collect(rows.select(ends))
-        least, most = summary.row(0)
-        return None if least is None else (least, most)
     ranges: list[tuple[int, int]] = []
     last: pl.DataFrame | None = None
     for part in pieces(data):
@@ -403,16 +389,12 @@ def source_of(data: "Data") -> RecordSource:
     )
     ends = least.alias("first"), most.alias("last")
     column = PERSON if data.by is None else GROUP  # of whom there are records in this data
-    if data.piece is None:
-        rows = grid.windowed(data.rows()).drop_nulls(column)
-        (persons,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
-    else:
-        parts = [
-            grid.windowed(rows.lazy()).drop_nulls(column).group_by(PERSON).agg(*ends).collect()
-            for rows in pieces(data)
-        ]
-        merged = pl.col("first").min(), pl.col("last").max()
-        persons = pl.concat(parts).group_by(PERSON).agg(*merged)
+    parts = [
+        grid.windowed(rows.lazy()).drop_nulls(column).group_by(PERSON).agg(*ends).collect()
+        for rows in pieces(data)
+    ]
+    merged = pl.col("first").min(), pl.col("last").max()
+    persons = pl.concat(parts).group_by(PERSON).agg(*merged)
     clock = None if grid.time is None else "microseconds" if grid.clock else "numbers"
     start, end = persons.select(pl.col("first").min(), pl.col("last").max()).row(0)
     if grid.person is None:
