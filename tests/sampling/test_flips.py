@@ -24,8 +24,7 @@ from undertow.errors import InvalidInput, InvalidPlan
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling import streams
 from undertow.sampling.bits import Insecure, Secure
-from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise
-from undertow.sampling.streaming import steps
+from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise, steps
 
 VECTORS = port.load()
 IDS = [vector["name"] for vector in VECTORS]

@@ -17,7 +17,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.queries import Count, Histogram, Query, Sum
 from undertow.sampling import integers
-from undertow.sampling.apply import randomise
+from undertow.sampling.answers import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
 from undertow.sampling.streams import given

@@ -23,11 +23,10 @@ from undertow.auditing.attackers import (
     read_answers,
 )
 from undertow.auditing.inference import Observed, known_places, observe, read_outputs
-from undertow.data.codes import Coded, Rule, coded_whole
+from undertow.data.codes import Coded, Rule, coded_whole, column_of, is_frame
 from undertow.data.grid import PERSON, TIME
 from undertow.data.records import check_kind
 from undertow.data.table import Data
-from undertow.data.writing import column_of, is_frame
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model

@@ -239,9 +239,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: Model) -> Coded:
     """Return outputs as numbers; an erased one has the number after all states."""
     _check(channel, chain)
-    names = channel.names(chain.states)
-    erased = len(names) if channel.task == "redact" else None
-    return coded_whole(outputs, Rule(names, missing=erased, outputs=True), "an attack")
+    return coded_whole(outputs, Rule.of_outputs(channel, chain.states), "an attack")
 
 
 def read_known(

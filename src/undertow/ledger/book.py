@@ -15,7 +15,7 @@ from undertow.guarantees import Guarantee, PureDP
 from undertow.ledger.amounts import Spend, highest, round_up
 from undertow.ledger.balance import Named
 from undertow.ledger.checks import Checks, Granting
-from undertow.ledger.entries import check_terms, request, wanted_terms
+from undertow.ledger.entries import check_terms, read_key, request, wanted_terms
 from undertow.ledger.keys import KeyHolder, Keys
 from undertow.ledger.memory import memory_at
 from undertow.ledger.rules import (
@@ -34,7 +34,6 @@ from undertow.ledger.rules import (
     spend_words,
     tested_of,
 )
-from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
 from undertow.mechanisms import Unit
 from undertow.models.classes import ChainBox

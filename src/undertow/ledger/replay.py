@@ -7,7 +7,7 @@ from typing import Any, Literal, NamedTuple, NoReturn
 from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
 from undertow.ledger.amounts import NOTHING, Spend
-from undertow.ledger.entries import Event, Spends
+from undertow.ledger.entries import Event, Seal, Spends
 from undertow.ledger.rules import (
     Entry,
     Layout,
@@ -21,7 +21,6 @@ from undertow.ledger.rules import (
     region,
     settled,
 )
-from undertow.ledger.seals import Seal
 
 __all__ = ["Account", "Accounts", "Progress", "chained", "entries_of", "replayed"]
 

@@ -437,7 +437,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
         )
     length = mechanism.length
     if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
-        from undertow.data.writing import column_of, is_frame
+        from undertow.data.codes import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):
             raise InvalidInput(
@@ -445,9 +445,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
                 "person=..., time=...)"
             )
         sanitised = column_of(sanitised)
-    names = mechanism.names(plan.states)
-    erased = None if length is None else len(names)
-    read = coded(sanitised, Rule(names, missing=erased, outputs=True))
+    read = coded(sanitised, Rule.of_outputs(mechanism, plan.states))
     if length is not None and read.irregular(length) is not None:
         raise InvalidInput(
             f"the plan is for series of exactly {length} records; pass whole series, erased "

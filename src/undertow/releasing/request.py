@@ -31,10 +31,8 @@ from undertow.releasing.account import (
     spend_terms,
 )
 from undertow.reporting.report import Report, brief
-from undertow.sampling.apply import lattice_amount, randomise
+from undertow.sampling.answers import lattice_amount, randomise, select, totalled
 from undertow.sampling.bits import Randomness, Secure, chosen
-from undertow.sampling.selection import select
-from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger

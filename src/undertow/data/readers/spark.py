@@ -88,6 +88,12 @@ def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
 class SpreadSeries(CodedPieces):
     """Records of a cluster: summaries of them only, since this machine reads none."""
 
+    @property
+    def source(self) -> "SparkSource":
+        """The table that Spark holds."""
+        source: Any = self.data.source
+        return source  # of a frame that is spread, which no other source is
+
     def survey(self, length: int | None = None) -> Survey:
         """Refuse records that are in no state, where the rule does; the refusal depends on them."""
         data, rule = self.data, self.rule
@@ -113,9 +119,8 @@ class SpreadSeries(CodedPieces):
         """Yield outputs, a partition after the other; records are never brought to this machine."""
         if not self.rule.outputs:
             check_whole(self.data, "a list of records")
-        source: Any = self.data.source
         coding = Coding(self.data, self.rule)
-        for rows in source.brought(self.data, *needed(self.data, self.rule)):
+        for rows in self.source.brought(self.data, *needed(self.data, self.rule)):
             piece = coding.take(rows)
             if piece is not None:
                 yield piece
