@@ -16,7 +16,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -91,8 +91,7 @@ class SpreadSeries(CodedPieces):
     @property
     def source(self) -> "SparkSource":
         """The table that Spark holds."""
-        source: Any = self.data.source
-        return source  # of a frame that is spread, which no other source is
+        return cast("SparkSource", self.data.source)  # no other is spread
 
     def survey(self, length: int | None = None) -> Survey:
         """Refuse records that are in no state, where the rule does; the refusal depends on them."""
