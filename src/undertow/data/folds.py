@@ -546,15 +546,15 @@ def feed_whole(data: "Data", folds: Sequence[Fold], *columns: "pl.Expr") -> Publ
     ordered = data.together(data.rows(*columns, numbered=True))
     if grid.fill:
         rows, ordered = grid.absences(rows), grid.absences(ordered, ordered=True)
-    asking = [fold for fold in folds if isinstance(fold, QueryFold)]
+    lazy = [fold for fold in folds if isinstance(fold, QueryFold)]
     others = [fold for fold in folds if not isinstance(fold, QueryFold)]
-    queries = [fold.queries(rows) for fold in asking]
+    queries = [fold.queries(rows) for fold in lazy]
     summary, *answers = data.source.collect(
         grid.facts(data.rows()), *chain(*queries), *([ordered] if others else [])
     )
     facts.merge(summary.row(0, named=True))
     frames = iter(answers)
-    for fold, own in zip(asking, queries, strict=True):
+    for fold, own in zip(lazy, queries, strict=True):
         fold.take(*islice(frames, len(own)))
     for frame in frames:
         for other in others:
@@ -582,8 +582,8 @@ def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
     """
     if data.piece is None:
         groups = PresentGroups(data.grid)
-        asked = [] if data.by is None or data.groups is not None else [groups]
-        return feed(data, asked).summary, groups.keys
+        folds = [] if data.by is None or data.groups is not None else [groups]
+        return feed(data, folds).summary, groups.keys
     question = ("facts", data.piece, data.grid, data.by, data.groups)
     answer: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(question)
     if answer is None:

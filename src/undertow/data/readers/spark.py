@@ -1,9 +1,8 @@
 """Tables of Spark: opened by their types, evaluated on the workers, with errors that quote no data.
 
 The only module that knows Spark. A Spark frame is never collected: the columns that are needed go
-through `undertow.data.readers.spark`, the same expressions of Polars as for any other table, in the
-processes of the workers, and what arrives here are numbers of all of them together. No worker
-draws noise of an answer.
+through the same expressions of Polars as those of any other table, in the processes of the workers,
+and what arrives here are numbers of all of them together. No worker draws noise of an answer.
 """
 
 import os
@@ -58,6 +57,8 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
+    Exprs = tuple[pl.Expr, ...]
+
 __all__ = [
     "CHUNK",
     "Counted",
@@ -80,7 +81,7 @@ __all__ = [
 ]
 
 
-def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
+def needed(data: "Data", rule: Rule) -> "Exprs":
     """Return what these folds need of each row, or refuse a table that cannot be rewritten."""
     return (*coding_columns(data, rule), data.record.there.alias(THERE))
 
@@ -185,7 +186,7 @@ class Rewriting:
         self.read, self.shown = Digested(data, rule, digest), Digested(data, rule)
 
     @property
-    def needed(self) -> "tuple[pl.Expr, ...]":
+    def needed(self) -> "Exprs":
         """Computed columns of each row of the table."""
         return needed(*self._given[:2])
 
@@ -381,7 +382,7 @@ class Evaluated:
     """Columns of a table into the frame of `Data.rows`, with what is made of each row."""
 
     data: "Data"
-    made: "tuple[pl.Expr, ...]"
+    made: "Exprs"
 
     @property
     def columns(self) -> "pl.Schema":
@@ -580,15 +581,6 @@ class Packed:
             yield pa.RecordBatch.from_arrays([packet], schema=self.schema)
 
 
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
-    from undertow.data.table import Data
-
-    Exprs = tuple[pl.Expr, ...]
-
-
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -694,8 +686,8 @@ class SparkSource(Source):
     def gathered(self, table: Any) -> "pa.Table":
         """Return a Spark frame in memory: for numbers of all records together."""
         with _quoting_nothing(f"cannot read {self.title}"):
-            found: pa.Table = table.toArrow()
-        return found
+            numbers: pa.Table = table.toArrow()
+        return numbers
 
     def feed(
         self, data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
