@@ -8,7 +8,7 @@ anything is spent.
 import datetime as dt
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -103,30 +103,36 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
     >>> {name: (least // _DAY, most // _DAY) for name, (least, most) in spreads.items()}
     {'day': (1, 2)}
     """
-    import polars as pl
-
     if data.grid.time is not None or data.source.spread:
         return {}
     spreads = {}
     for clock in _clocks(data):
-        if not clock.clock:
-            continue
-        ranges: list[tuple[int | None, int | None, int]] = []
-        last: pl.DataFrame | None = None
-        for rows in pieces(data, clock.moment.alias(TIME), also=[clock.name]):
-            held = rows.select(PERSON, TIME)
-            both = held if last is None else pl.concat([last, held])
-            last = held[-1:] if held.height else last
-            step = pl.col(TIME).diff().over(PERSON)
-            ends = step.min().alias("least"), step.max().alias("most")
-            ranges.append(both.select(*ends, pl.col(TIME).null_count().alias("none")).row(0))
-        steps = [(least, most) for least, most, _ in ranges if least is not None]
-        if not steps or any(none for _, _, none in ranges):
-            continue
-        least, most = min(one for one, _ in steps), max(one or 0 for _, one in steps)
-        if least > 0:
-            spreads[clock.name] = (least, most)
+        if clock.clock:
+            rows = pieces(data, clock.moment.alias(TIME), also=[clock.name])
+            ends = _ends((part.select(PERSON, TIME) for part in rows), complete=True)
+            spreads |= {clock.name: ends} if ends is not None and ends[0] > 0 else {}
     return spreads
+
+
+def _ends(frames: "Iterable[pl.DataFrame]", *, complete: bool = False) -> tuple[int, int] | None:
+    """Return the least and the largest step between neighbouring rows of a person, if there are.
+
+    ``complete``: None, too, if a row has no time.
+    """
+    import polars as pl
+
+    step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
+    ends = step.min().alias("least"), step.max().alias("most")
+    ranges: list[tuple[int, int]] = []
+    last: pl.DataFrame | None = None
+    for rows in frames:
+        if complete and rows[TIME].null_count():
+            return None
+        both = rows if last is None else pl.concat([last, rows])
+        last = both[-1:]
+        least, most = both.select(ends).row(0)
+        ranges += [] if least is None else [(least, most)]
+    return (min(one for one, _ in ranges), max(one for _, one in ranges)) if ranges else None
 
 
 def _clocks(data: "Data") -> Iterator[_Clock]:
@@ -344,21 +350,10 @@ def spread(data: "Data") -> tuple[int, int] | None:
     >>> spread(Data(pl.DataFrame({"t": [0, 7, 54], "x": [0, 1, 0]}), value="x", time="t"))
     (7, 47)
     """
-    import polars as pl
-
     if data.grid.time is None or data.source.spread:
         return None
-    step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
-    ends = step.min().alias("least"), step.max().alias("most")
-    ranges: list[tuple[int, int]] = []
-    last: pl.DataFrame | None = None
-    for part in pieces(data):
-        held = data.grid.windowed(part.lazy()).select(PERSON, TIME).collect()
-        both = held if last is None else pl.concat([last, held])
-        last = both[-1:]
-        least, most = both.select(ends).row(0)
-        ranges += [] if least is None else [(least, most)]
-    return (min(one for one, _ in ranges), max(one for _, one in ranges)) if ranges else None
+    windowed = (data.grid.windowed(part.lazy()) for part in pieces(data))
+    return _ends(rows.select(PERSON, TIME).collect() for rows in windowed)
 
 
 def steps_of(data: "Data") -> tuple[str | int, str | int] | None:
