@@ -129,8 +129,8 @@ def test_the_sampler_follows_the_table(randomness):
 
 def test_each_number_of_128_bits_falls_into_its_place(monkeypatch):
     """The first and the last uniform number of every place, and two steps into a tail."""
+    from tests.sampling.given import given
     from undertow.sampling import answers as module
-    from undertow.sampling.streams import given
 
     def drawn(number, steps=()):
         content = number.to_bytes(16, "little")

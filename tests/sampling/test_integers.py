@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampling.given import given
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.queries import Count, Histogram, Query, Sum
@@ -20,7 +21,6 @@ from undertow.sampling import integers
 from undertow.sampling.answers import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
-from undertow.sampling.streams import given
 
 WIDE = 1e9  # two secure draws of 8 numbers at this scale agree with a probability below 10^-70
 

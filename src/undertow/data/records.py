@@ -138,7 +138,7 @@ def _ends(frames: "Iterable[pl.DataFrame]", *, complete: bool = False) -> tuple[
 def _clocks(data: "Data") -> Iterator[_Clock]:
     """Yield the columns that nobody named, and that hold dates, times or whole numbers."""
     for name, kind in _others(data):
-        if kind in ("text", "csv") and not _reads_as_time(data.first_of(name)):
+        if kind in ("text", "csv") and not _reads_as_time(data.source.first_text(name)):
             continue
         if kind in ("time", "text", "csv", "whole"):
             moment, clock = data.timed(name)
@@ -151,7 +151,7 @@ def _texts(data: "Data") -> list[str]:
     return [
         name
         for name, kind in _others(data)
-        if kind in ("text", "csv") and not _reads_otherwise(data.first_of(name))
+        if kind in ("text", "csv") and not _reads_otherwise(data.source.first_text(name))
     ]
 
 

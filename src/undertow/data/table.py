@@ -525,10 +525,6 @@ class Data:
             if name not in self.source.columns and "\0" not in name
         ]
 
-    def first_of(self, name: str) -> str | None:
-        """Return the first text of another column."""
-        return self.source.first_text(name)
-
     def timed(self, name: str) -> "tuple[pl.Expr, bool | None]":
         """Return another column read as times, and whether on a clock; refuse one of none."""
         column = dict(self.others())[name]

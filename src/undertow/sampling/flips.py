@@ -391,8 +391,8 @@ Step = Callable[[int], int | None]
 def steps(mechanism: LocalMechanism, draws: Draws) -> Step:
     """Return a randomiser of one series, record by record.
 
-    >>> from undertow.sampling.streams import given
-    >>> device = steps(Redaction([[.5, 0], [1, 1]]), given(b"\\x80\\x00", b""))
+    >>> from undertow.sampling.streams import single_draws
+    >>> device = steps(Redaction([[0, 0], [1, 1]]), single_draws())
     >>> device(0), device(1)
     (0, None)
     """
