@@ -105,7 +105,7 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
     """
     if data.grid.time is not None or data.source.spread:
         return {}
-    spreads = {}
+    spreads: dict[str, tuple[int, int]] = {}
     for clock in _clocks(data):
         if clock.clock:
             rows = pieces(data, clock.moment.alias(TIME), also=[clock.name])

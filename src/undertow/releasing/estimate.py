@@ -20,7 +20,7 @@ from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.numerics import Array, check_positive
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.queries import Count, Histogram, State
 
 __all__ = [
@@ -427,8 +427,7 @@ def _counted(
 
 def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
     """Return the outputs as numbers, erased ones after all others."""
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     mechanism = plan.mechanism
     if plan.task == "answer":
         raise NotSupported(

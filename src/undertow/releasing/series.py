@@ -32,7 +32,7 @@ from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Flips, LocalMechanism, Redaction, XorNoise
 from undertow.numerics import check_flag
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.planning.coverage import check_groups, check_proof, group_conditions, group_size
 from undertow.releasing.account import (
     account_conditions,
@@ -358,8 +358,7 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
 def _local(plan: Any) -> LocalMechanism:
     """Return the mechanism of a plan for series, or refuse a plan for an answer."""
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     mechanism: Any = plan.mechanism
     if not isinstance(mechanism, LocalMechanism):
         raise NotSupported(
