@@ -18,7 +18,7 @@ import undertow as ut
 from benchmarks.rows import Row, beside, show, spent
 from undertow.certificate import canonical
 from undertow.data.scopes import Scope
-from undertow.ledger import checks, tables
+from undertow.ledger import checks, transactions
 from undertow.ledger.amounts import Spend
 from undertow.ledger.book import Ledger
 from undertow.ledger.entries import Change, Event, request
@@ -52,8 +52,8 @@ def fill(ledger: Ledger, entries: int) -> float:
             content = (seq + k + 1, ledger.dataset, "reserve", entry.release_id, body)
             rows.append(Event(*content, last, seal.of(last, *content)))
             last = rows[-1].hash
-        transaction._run(tables.EVENTS.insert(), [row._asdict() for row in rows])
-        transaction._run(tables.LEDGER.update().values(seq=seq + entries, hash=last))
+        transaction._run(transactions.EVENTS.insert(), [row._asdict() for row in rows])
+        transaction._run(transactions.LEDGER.update().values(seq=seq + entries, hash=last))
         transaction.put_dataset(ledger.dataset, account.terms, account.layout)
         transaction.write(ledger.dataset, [Change([REST], before, account.cells[REST])])
     checks._known.clear()

@@ -36,7 +36,7 @@ def table(path: Path, memory: str, **options: Any) -> ut.Data:
 
 def flipped(path: Path, memory: str) -> None:
     """Write the flipped table beside the file that is read."""
-    from undertow.data.writing import write_frames
+    from undertow.data.codes import write_frames
     from undertow.releasing.series import Outputs, prepare
 
     plan = ut.calibrate(ut.Series(), CHAIN, limit=3.0)

@@ -560,13 +560,13 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         MEMORY,
     ),
     (
-        "undertow/ledger/seals.py",
+        "undertow/ledger/entries.py",
         "content = json.loads(event.body) if self.blind or own == event.hash else None",
         "content = json.loads(event.body)",
         TAMPERING,
     ),
     (
-        "undertow/ledger/seals.py",
+        "undertow/ledger/entries.py",
         'if not hmac.compare_digest(_tag(key, "key", ledger_id), mark):',
         "if not mark:",
         TAMPERING,
@@ -639,7 +639,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "tests/test_public_sums.py",
     ),
     (
-        "undertow/sampling/totals.py",
+        "undertow/sampling/answers.py",
         "divmod(total - sum(row), size)",
         "divmod(sum(row) - total, size)",
         "tests/test_public_sums.py",
@@ -663,7 +663,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         RELEASES,
     ),
     (
-        "undertow/releasing/outputs.py",
+        "undertow/releasing/series.py",
         "ledger.begin(name)",
         "ledger.entry(name)",
         ACCOUNTS,

@@ -12,7 +12,7 @@ import undertow as ut
 from tests.grids import law
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.queries import STEPS, Lattice
-from undertow.sampling.apply import lattice_amount
+from undertow.sampling.answers import lattice_amount
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=200)
 CHAIN = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]], states=(0, 1))

@@ -20,9 +20,8 @@ from undertow.auditing.attackers import read_answers
 from undertow.errors import InvalidInput, InvalidPlan, UnknownState
 from undertow.plan import checksum
 from undertow.queries import BinaryHistogram
-from undertow.sampling.apply import randomise
+from undertow.sampling.answers import randomise, totalled
 from undertow.sampling.bits import Insecure, Secure
-from undertow.sampling.totals import totalled
 
 STATES = ("inactive", "active")
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], states=STATES)

@@ -14,12 +14,12 @@ INSIDE = {
     ("data/readers/files.py", "IndexError"),  # each is caught in the same file
     ("data/readers/files.py", "ValueError"),
     ("data/scopes.py", "ValueError"),  # of a stored event: reported as damage by the ledger
-    ("data/writing.py", "OSError"),  # as of any other file that cannot be written
+    ("data/codes.py", "OSError"),  # as of any other file that cannot be written
     ("ledger/amounts.py", "ValueError"),  # of stored text: reported as damage by the ledger
     ("ledger/keys.py", "PermissionError"),  # caught where the folder is made
     ("ledger/replay.py", "ValueError"),  # reported as damage by the ledger
     ("ledger/rules.py", "ValueError"),  # reported as damage by the ledger
-    ("ledger/seals.py", "TypeError"),  # reported as damage by the ledger
+    ("ledger/entries.py", "TypeError"),  # reported as damage by the ledger
     ("serving/accounts.py", "ValueError"),  # caught where the file is read
 }
 """Files that raise an exception of Python's which another line of undertow's catches."""

@@ -17,8 +17,8 @@ from tests.oracles.selections import list_law, round_law
 from undertow.errors import NotSupported
 from undertow.mechanisms import Selection
 from undertow.planning.coverage import check_proof
+from undertow.sampling.answers import select
 from undertow.sampling.bits import Insecure
-from undertow.sampling.selection import select
 
 STATES = ("idle", "walk", "run")
 CHAIN = ut.MarkovChain([[0.7, 0.2, 0.1], [0.3, 0.5, 0.2], [0.1, 0.3, 0.6]], states=STATES)

@@ -14,9 +14,8 @@ from tests.oracles.samples import chi_square, distance, limit
 from tests.oracles.tables import chain_joint, probability, random_noise
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.mechanisms import TabulatedNoise
-from undertow.sampling.apply import randomise
+from undertow.sampling.answers import randomise, tabulated
 from undertow.sampling.bits import Insecure, Secure
-from undertow.sampling.tables import tabulated
 
 COUNT = ut.Count("a")
 PLAIN = TabulatedNoise(COUNT, -1, (2**126, 2**127, 2**126), 0.25)
@@ -130,8 +129,8 @@ def test_the_sampler_follows_the_table(randomness):
 
 def test_each_number_of_128_bits_falls_into_its_place(monkeypatch):
     """The first and the last uniform number of every place, and two steps into a tail."""
-    from undertow.sampling import tables as module
-    from undertow.sampling.streams import given
+    from tests.sampling.given import given
+    from undertow.sampling import answers as module
 
     def drawn(number, steps=()):
         content = number.to_bytes(16, "little")

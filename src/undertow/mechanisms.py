@@ -393,6 +393,78 @@ def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] |
     return outputs
 
 
+@dataclass(frozen=True, slots=True)
+class _Noisy:
+    """A query plus noise, independent for each number of the answer."""
+
+    kind: ClassVar[str]
+    """Its name in files."""
+
+    words: ClassVar[str]
+    """Its name for people."""
+
+    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
+    """The field that says how much noise there is."""
+
+    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
+    """The kind of noise that is asked for to get it; Laplace: without any delta."""
+
+    task: ClassVar[Task] = "answer"
+    whole: ClassVar[bool] = False
+    """Whether the noise is a whole number by its law."""
+
+    query: AnyQuery
+
+    def __post_init__(self) -> None:
+        """Check the query and the amount of noise."""
+        query: object = self.query
+        if not isinstance(query, BaseQuery) or query.task != "answer":
+            raise InvalidInput(
+                "the first argument must be a query such as Count('active'), found "
+                f"{type(query).__name__}"
+            )
+        if query.selects:
+            raise InvalidInput(
+                f"{type(query).__name__} releases states, and noise is added to numbers; it is "
+                "answered by Selection(TopK(k), scale=...)"
+            )
+        if self.whole and not query.integral:
+            raise InvalidInput(
+                f"discrete noise needs an integer answer; {type(query).__name__} is real, "
+                f"use {type(self).__name__.removeprefix('Discrete')}, or a Count or Histogram"
+            )
+        object.__setattr__(self, self.measure, check_amount(self.amount, f"noise {self.measure}"))
+
+    @property
+    def length(self) -> None:
+        """None: noise is for series of any length."""
+        return
+
+    @property
+    def amount(self) -> float:
+        """Amount of noise: its scale, or its sigma."""
+        amount: float = getattr(self, self.measure)
+        return amount
+
+    def with_amount(self, amount: float) -> Self:
+        """Return the same noise in another amount."""
+        changed: Any = {self.measure: amount}
+        return replace(self, **changed)
+
+    def describe(self) -> str:
+        """Describe the noise in words, its amount rounded up.
+
+        >>> from undertow.queries import Count
+        >>> Gaussian(Count("active"), sigma=16.5).describe()
+        'Gaussian, sigma 16.5'
+        """
+        return f"{self.words}, {self.measure} {above(self.amount)}"
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return the entries of a plan file that describe it."""
+        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.amount}
+
+
 BITS = 128
 """Probabilities are whole multiples of 2^-BITS: what a sampler compares with random bits."""
 
@@ -407,7 +479,7 @@ LONGEST = 4096
 
 
 @dataclass(frozen=True, slots=True)
-class TabulatedNoise:
+class TabulatedNoise(_Noisy):
     """A count plus whole-number noise with a table of probabilities and geometric tails.
 
     Pr[Z = first + i] = weights[i] / 2^128 inside the table. Its first and last entry are those of
@@ -425,13 +497,8 @@ class TabulatedNoise:
     kind: ClassVar[str] = "tabulated"
     words: ClassVar[str] = "tabulated"
     measure: ClassVar[Literal["scale", "sigma", "table"]] = "table"
-    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
-    """It is asked for like Laplace noise: without any delta."""
-
-    task: ClassVar[Task] = "answer"
     whole: ClassVar[bool] = True
 
-    query: AnyQuery
     first: int
     weights: tuple[int, ...]
     ratio: float
@@ -466,11 +533,6 @@ class TabulatedNoise:
                 f"the ratio of the tails must be a multiple of 2^-{FINE} above 0 and at most "
                 f"1 - 2^-12, found {self.ratio!r}"
             )
-
-    @property
-    def length(self) -> None:
-        """None: noise is for series of any length."""
-        return
 
     @property
     def last(self) -> int:
@@ -651,80 +713,8 @@ class MetricDP:
 
 
 @dataclass(frozen=True, slots=True)
-class _Noisy:
-    """A query plus noise, independent for each number of the answer."""
-
-    kind: ClassVar[str]
-    """Its name in files."""
-
-    words: ClassVar[str]
-    """Its name for people."""
-
-    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
-    """The field that says how much noise there is."""
-
-    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
-    """The kind of noise that is asked for to get it."""
-
-    task: ClassVar[Task] = "answer"
-    whole: ClassVar[bool] = False
-    """Whether the noise is a whole number by its law."""
-
-    query: AnyQuery
-
-    def __post_init__(self) -> None:
-        """Check the query and the amount of noise."""
-        query: object = self.query
-        if not isinstance(query, BaseQuery) or query.task != "answer":
-            raise InvalidInput(
-                "the first argument must be a query such as Count('active'), found "
-                f"{type(query).__name__}"
-            )
-        if query.selects:
-            raise InvalidInput(
-                f"{type(query).__name__} releases states, and noise is added to numbers; it is "
-                "answered by Selection(TopK(k), scale=...)"
-            )
-        if self.whole and not query.integral:
-            raise InvalidInput(
-                f"discrete noise needs an integer answer; {type(query).__name__} is real, "
-                f"use {type(self).__name__.removeprefix('Discrete')}, or a Count or Histogram"
-            )
-        object.__setattr__(self, self.measure, check_amount(self.amount, f"noise {self.measure}"))
-
-    @property
-    def length(self) -> None:
-        """None: noise is for series of any length."""
-        return
-
-    @property
-    def amount(self) -> float:
-        """Amount of noise: its scale, or its sigma."""
-        amount: float = getattr(self, self.measure)
-        return amount
-
-    def with_amount(self, amount: float) -> Self:
-        """Return the same noise in another amount."""
-        changed: Any = {self.measure: amount}
-        return replace(self, **changed)
-
-    def describe(self) -> str:
-        """Describe the noise in words, its amount rounded up.
-
-        >>> from undertow.queries import Count
-        >>> Gaussian(Count("active"), sigma=16.5).describe()
-        'Gaussian, sigma 16.5'
-        """
-        return f"{self.words}, {self.measure} {above(self.amount)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries of a plan file that describe it."""
-        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.amount}
-
-
-@dataclass(frozen=True, slots=True)
-class _Scaled(_Noisy):
-    """Noise of a scale: it has a pure DP level."""
+class _Levelled(_Noisy):
+    """Randomisation of a scale: it has a pure DP level."""
 
     scale: float
 
@@ -736,6 +726,15 @@ class _Scaled(_Noisy):
         """Return the DP level, rounded up."""
         return up(self.dp_epsilon(length))
 
+    def curve(self, length: int | None = None) -> Curve:
+        """Return the curve that is 0 from the DP level on."""
+        return PointCurve(((self.level_upper(length), 0.0),))
+
+
+@dataclass(frozen=True, slots=True)
+class _Scaled(_Levelled):
+    """Laplace noise, continuous or discrete."""
+
     def masses(self, most: int) -> Array:
         """Return Pr[Z = z] of the whole numbers 0 .. most that are drawn: discrete Laplace noise.
 
@@ -745,10 +744,6 @@ class _Scaled(_Noisy):
         """
         rate = 1 / self.scale
         return np.asarray(math.tanh(rate / 2) * np.exp(-rate * np.arange(most + 1)))
-
-    def curve(self, length: int | None = None) -> Curve:
-        """Return the curve that is 0 from the DP level on."""
-        return PointCurve(((self.level_upper(length), 0.0),))
 
 
 @dataclass(frozen=True, slots=True)
@@ -969,7 +964,7 @@ _FINE = 1e5
 
 
 @dataclass(frozen=True, slots=True)
-class Selection:
+class Selection(_Levelled):
     """The most frequent states by permute-and-flip, k rounds of it, each without those before.
 
     In a round the states left are gone through in a random order, and one whose count is d below
@@ -984,15 +979,9 @@ class Selection:
 
     kind: ClassVar[str] = "permute-and-flip"
     words: ClassVar[str] = "permute-and-flip"
-    measure: ClassVar[Literal["scale", "sigma", "table"]] = "scale"
-    shape: ClassVar[Literal["laplace", "gaussian", "discrete-gaussian"]] = "laplace"
-    """It is asked for like Laplace noise: without any delta."""
-
-    task: ClassVar[Task] = "answer"
     whole: ClassVar[bool] = True
 
     query: TopK
-    scale: float
 
     def __post_init__(self) -> None:
         """Check the query and the scale."""
@@ -1004,20 +993,6 @@ class Selection:
             )
         object.__setattr__(self, "scale", check_amount(self.scale, "noise scale"))
 
-    @property
-    def length(self) -> None:
-        """None: a selection is for series of any length."""
-        return
-
-    @property
-    def amount(self) -> float:
-        """The scale."""
-        return self.scale
-
-    def with_amount(self, amount: float) -> Self:
-        """Return the same selection at another scale."""
-        return replace(self, scale=amount)
-
     def describe(self) -> str:
         """Describe the randomisation in words, its scale rounded up.
 
@@ -1026,22 +1001,6 @@ class Selection:
         """
         rounds = "" if self.query.k == 1 else f" {self.query.k} rounds,"
         return f"{self.words},{rounds} scale {above(self.scale)}"
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return the entries of a plan file that describe it."""
-        return {"query": self.query.to_dict(), "noise": self.kind, self.measure: self.scale}
-
-    def dp_epsilon(self, length: int | None = None) -> float:
-        """Return (k + 1) / scale, the level against an attacker who knows all other records."""
-        return self.query.sensitivity(length) / self.scale
-
-    def level_upper(self, length: int | None = None) -> float:
-        """Return the DP level, rounded up."""
-        return up(self.dp_epsilon(length))
-
-    def curve(self, length: int | None = None) -> Curve:
-        """Return the curve that is 0 from the DP level on."""
-        return PointCurve(((self.level_upper(length), 0.0),))
 
     def expected_error(self) -> float:
         """Return the largest expected shortfall of the count of a selected state."""

@@ -87,6 +87,7 @@ __all__ = [
     "MEASURES",
     "Plan",
     "Suggested",
+    "check_plan",
     "check_private",
     "check_signature",
     "checked",
@@ -183,6 +184,12 @@ class Suggested:
             f"{odds(self.most)} (leakage {above(self.most)})"
         )
         return (*self.unbounded(), *[most] * (self.most > limit))
+
+
+def check_plan(plan: object) -> None:
+    """Refuse anything but a plan."""
+    if not isinstance(plan, Plan):
+        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
 
 
 def premise(plan: "Plan[Any]") -> str:

@@ -1,6 +1,7 @@
 """Queries: what is released of the records, how far a record moves it, and its lattice."""
 
 import math
+from collections import Counter
 from collections.abc import Callable, Hashable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
@@ -434,8 +435,29 @@ def _example(states: Sequence[State]) -> str:
     return ", ".join([*shown, *(["..."] if len(states) > 2 else [])])
 
 
+class _Counts(BaseQuery):
+    """Base class of queries that count records by their states."""
+
+    __slots__ = ()
+
+    integral: ClassVar[bool] = True
+    exact: ClassVar[bool] = True
+
+    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> Any:
+        """Return the counts of records, before any choice among them: one number, or one per bin.
+
+        Foreign and missing values are in no state.
+        """
+        query = self.exact_query
+        bins = query.bins(states)
+        wanted = {state for some in bins for state in some}
+        counts = Counter(record for record in records if known(record, wanted))
+        numbers = [sum(counts[state] for state in some) for some in bins]
+        return numbers if query.per_state else numbers[0]
+
+
 @dataclass(frozen=True, slots=True)
-class Count(BaseQuery):
+class Count(_Counts):
     """The number of records whose state is one of ``states``.
 
     F(x) = #{t : x_t in states}. Replacing one record moves it by at most 1. Missing or foreign
@@ -448,8 +470,6 @@ class Count(BaseQuery):
     """
 
     kind: ClassVar[str] = "count"
-    integral: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
 
     states: Any
 
@@ -494,14 +514,9 @@ class Count(BaseQuery):
         """Return 1: a replaced record enters or leaves the count."""
         return 1.0
 
-    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> int:
-        """Return the count; foreign and missing values are in no state."""
-        wanted = set(self.states)
-        return sum(1 for record in records if known(record, wanted))
-
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Histogram(BaseQuery):
+class Histogram(_Counts):
     """The number of records in each state of the model.
 
     Replacing one record moves one count down and another up: l1 sensitivity 2. Missing or
@@ -517,9 +532,7 @@ class Histogram(BaseQuery):
     """
 
     kind: ClassVar[str] = "histogram"
-    integral: ClassVar[bool] = True
     per_state: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
 
     totalled: bool = False
 
@@ -583,15 +596,6 @@ class Histogram(BaseQuery):
     def euclidean(self, length: int | None = None) -> float:
         """Return the square root of 2, rounded up: two bins move by one each."""
         return up(math.sqrt(2.0))
-
-    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
-        """Return one count per state, in the model's order."""
-        counts = dict.fromkeys(states, 0)
-        wanted = set(states)
-        for record in records:
-            if known(record, wanted):
-                counts[record] += 1
-        return [counts[state] for state in states]
 
 
 @dataclass(frozen=True, slots=True)
@@ -658,7 +662,7 @@ class BinaryHistogram(Count):
 
 
 @dataclass(frozen=True, slots=True)
-class Transitions(BaseQuery):
+class Transitions(_Counts):
     """The number of times that a record in state x is followed by one in state y, for all x, y.
 
     N_xy = #{t : x_t = x, x_{t+1} = y}, over pairs of neighbours in one unbroken series of one
@@ -674,8 +678,6 @@ class Transitions(BaseQuery):
     """
 
     kind: ClassVar[str] = "transitions"
-    integral: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
 
     def numbers(self, states: Sequence[State]) -> int:
         """Return the square of the number of states, or refuse a model that names none."""
@@ -747,7 +749,7 @@ class Transitions(BaseQuery):
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class TopK(BaseQuery):
+class TopK(_Counts):
     """The ``k`` states with the most records, the most frequent first; no counts are released.
 
     Missing and foreign values are where the plan says, or in no state. Ties, and all else that is
@@ -765,8 +767,6 @@ class TopK(BaseQuery):
     """
 
     kind: ClassVar[str] = "top-k"
-    integral: ClassVar[bool] = True
-    exact: ClassVar[bool] = True
     selects: ClassVar[bool] = True
 
     k: int
@@ -826,10 +826,6 @@ class TopK(BaseQuery):
     def sensitivity(self, length: int | None = None) -> float:
         """Return k + 1, the DP level of a `Selection` times its scale."""
         return self.k + 1.0
-
-    def evaluate(self, records: Sequence[Any], states: tuple[State, ...]) -> list[int]:
-        """Return the counts that the choice is made by, in the model's order."""
-        return self.exact_query.evaluate(records, states)
 
 
 def _check_room(k: int, states: int) -> None:

@@ -13,6 +13,7 @@ from fractions import Fraction
 from typing import Any
 
 from undertow.errors import InvalidInput
+from undertow.models.records import microseconds
 from undertow.numerics import check_count, shown
 from undertow.queries import State
 
@@ -26,10 +27,6 @@ __all__ = [
     "check_secret",
     "secret_from_dict",
 ]
-
-_UNITS = {"us": 1, "ms": 1000, "s": 10**6, "m": 6 * 10**7, "h": 36 * 10**8,
-          "d": 864 * 10**8, "w": 7 * 864 * 10**8}  # fmt: skip
-"""Microseconds of each unit of time."""
 
 _DURATION = re.compile(
     r"(\d+)\s*(?:(us|ms)|(s|m|h|d|w|(?:second|minute|hour|day|week)s?|min))", re.IGNORECASE
@@ -293,10 +290,10 @@ def _record_words(records: tuple[int, ...]) -> str:
 def _microseconds(duration: object, what: str) -> int:
     """Return a duration in microseconds."""
     match = _DURATION.fullmatch(duration.strip()) if isinstance(duration, str) else None
-    size = int(match[1]) * _UNITS[(match[2] or match[3][0]).lower()] if match else 0
+    size = microseconds(f"{match[1]}{match[2] or match[3][0]}".lower()) if match else None
     if isinstance(duration, dt.timedelta):
         size = duration // dt.timedelta(microseconds=1)
-    if size <= 0:
+    if size is None or size <= 0:
         raise InvalidInput(
             f"{what} must be a duration such as '30s', '5m', '1 hour' or '1 day', found "
             f"{str(duration)[:40]!r}"

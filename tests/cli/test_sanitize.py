@@ -110,7 +110,7 @@ def test_nothing_is_drawn_without_an_output(monkeypatch):
     def never(*_, **__):
         raise AssertionError("records were flipped")
 
-    monkeypatch.setattr("undertow.releasing.series.flip", never)
+    monkeypatch.setattr("undertow.sampling.flips.flip", never)
     result = done(sanitize())
     assert "no --output: nothing was drawn" in result.stdout
     assert not result.stderr
@@ -168,7 +168,7 @@ def test_a_dry_run_foretells_and_draws_nothing(monkeypatch):
 
     content = Path("year.db").read_bytes()
     with monkeypatch.context() as patched:
-        patched.setattr("undertow.releasing.series.flip", never)
+        patched.setattr("undertow.sampling.flips.flip", never)
         result = done(sanitize(*OUT, "--dry-run", account=ACCOUNT))
         said = strict(done(sanitize(*OUT, "--dry-run", "--json", account=ACCOUNT)).stdout)
         assert "no ledger" in rows(done(sanitize(*OUT, "--dry-run")))["spends"]

@@ -91,7 +91,7 @@ def test_a_file_that_changes_after_it_was_read_and_reserved_does_no_harm(monkeyp
         appended()
         return real(*arguments)
 
-    monkeypatch.setattr("undertow.releasing.series.flip", slow)
+    monkeypatch.setattr("undertow.sampling.flips.flip", slow)
     done(sanitize(*OUT, account=ACCOUNT))
     assert len(table("out.csv")) == 4 * HOURS
 

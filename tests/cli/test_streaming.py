@@ -25,8 +25,8 @@ from tests.cli.local_scenario import (
 from tests.cli.scenario import ACTIVE, WHO, ledger
 from tests.grids import each
 from tests.processes import in_pieces
+from undertow.data.codes import write_frames
 from undertow.data.readers.sources import Source
-from undertow.data.writing import write_frames
 from undertow.sampling.keyed import Key
 
 __all__ = ["scenario", "studio"]
@@ -309,7 +309,7 @@ import numpy, polars, scipy.special
 import undertow as ut
 from undertow.queries import Transitions
 from undertow.releasing.series import Outputs, prepare
-from undertow.data.writing import write_frames
+from undertow.data.codes import write_frames
 def peak():  # what getrusage tells is also that of the parent
     status = dict(line.split(":", 1) for line in open("/proc/self/status"))
     return int(status["VmHWM"].split()[0]) * 1024

@@ -150,7 +150,7 @@ def test_folds_of_other_persons_are_merged(frame, how, window, cut, size):
     merged = kept(parts[0], folds())
     sent = packed([fold.state() for fold in kept(parts[1], folds())])
     for fold, state in zip(merged, unpacked(sent), strict=True):
-        fold.merge(fold.load(state))
+        fold.merge(state)
     for one, two in zip(whole, merged, strict=True):
         assert plain(one) == plain(two)
 

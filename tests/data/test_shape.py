@@ -14,6 +14,7 @@ import undertow as ut
 from tests.data.tables import BACKENDS, DAY, STEP, as_source, tables
 from tests.grids import law
 from undertow.data.table import Data
+from undertow.errors import InvalidInput
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 
@@ -102,3 +103,35 @@ def test_what_is_wrong_outside_the_window_is_not_refused():
     assert (found.rows, found.series, found.windowed) == (2, 4, True)
     with pytest.raises(ut.errors.InvalidInput, match="row 3 of column 't'"):
         Data(frame, value="v", time="t").window(3, 9).shape()
+
+
+WRONG = {
+    "nobody": ([None, "a", "a", "b"], [0, 0, 1, 0]),
+    "untimed": (["a", "a", "b", "b"], [0, None, 0, 1]),
+    "twice": (["a", "b", "a", "b"], [0, 0, 0, 1]),
+    "off": (["a", "a", "b", "b"], [0, 2, 0, 3]),
+}
+
+
+@pytest.mark.parametrize("gaps", ["split", "idle"])
+@pytest.mark.parametrize("kind", WRONG)
+def test_every_question_refuses_a_wrong_row_by_its_number(kind, gaps):
+    """Also those that go through the rows in order before the facts about them are checked."""
+    persons, times = WRONG[kind]
+    table = pl.DataFrame({"id": persons, "t": times, "x": ["idle", "run", "run", "idle"]})
+    data = ut.Data(table, value="x", person="id", time="t", every=2, gaps=gaps)
+    states = ("idle", "run")
+    questions = [
+        data.shape,
+        lambda: data.answers(ut.Count("run"), states),
+        lambda: data.answers(ut.Transitions(), states),
+        lambda: data.tally(states),
+        lambda: data.encoded(states),
+    ]
+    messages = set()
+    for ask in questions:
+        with pytest.raises(InvalidInput) as caught:
+            ask()
+        messages.add(str(caught.value))
+    assert len(messages) == 1
+    assert "counting from 0" in messages.pop()

@@ -15,8 +15,8 @@ from undertow import ledger as checkpoints
 from undertow.errors import AccountWarning, LedgerConflict, LedgerDamaged
 from undertow.ledger import checks
 from undertow.ledger.book import Ledger, forget
+from undertow.ledger.entries import Seal
 from undertow.ledger.memory import Memory, memory_at
-from undertow.ledger.seals import Seal
 
 KEY = bytes(range(32))
 

@@ -12,10 +12,9 @@ from undertow.errors import BudgetExceeded, LedgerDamaged
 from undertow.ledger import store
 from undertow.ledger.book import Ledger
 from undertow.ledger.checks import Checks
-from undertow.ledger.entries import Event
+from undertow.ledger.entries import Event, Seal
 from undertow.ledger.replay import Account, replayed
 from undertow.ledger.rules import Terms
-from undertow.ledger.seals import Seal
 
 EVENTS = 8
 

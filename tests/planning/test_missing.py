@@ -150,8 +150,11 @@ def test_every_pattern_of_a_chain_is_covered(seed):
     if not 0 < counted.sum() < states:
         counted = np.arange(states) == 0
     count, limit = ut.Count([int(s) for s in np.flatnonzero(counted)]), float(rng.uniform(0.5, 3))
-    asked = [(count, counted.astype(float)), (ut.Histogram(), np.eye(states))]
-    asked.append((ut.Sum(0, states - 1, steps=states - 1), np.arange(states) / 1.0))
+    asked = [
+        (count, counted.astype(float)),
+        (ut.Histogram(), np.eye(states)),
+        (ut.Sum(0, states - 1, steps=states - 1), np.arange(states) / 1.0),
+    ]
     against = [("any", "ignorant", "informed")[seed % 3], ut.Adversary(1, (n - 1,))][seed % 4 == 0]
     for (query, values), method in itertools.product(
         asked, ("best", "exact", "exchange", "wasserstein", "quilt")

@@ -20,12 +20,12 @@ from hypothesis import strategies as st
 from tests.grids import law
 from tests.oracles.samples import chi_square
 from tests.sampling import port
+from tests.sampling.given import given
 from undertow.errors import InvalidInput, InvalidPlan
 from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
 from undertow.sampling import streams
 from undertow.sampling.bits import Insecure, Secure
-from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise
-from undertow.sampling.streaming import steps
+from undertow.sampling.flips import FULL, Start, Thresholds, erase, flip, noise, steps
 
 VECTORS = port.load()
 IDS = [vector["name"] for vector in VECTORS]
@@ -96,14 +96,14 @@ def test_the_vectors_follow_from_their_description(vector):
 
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
 def test_the_vectors_are_reproduced_in_bulk(vector):
-    draws = streams.given(*(bytes.fromhex(vector[name]) for name in ("first", "further")))
+    draws = given(*(bytes.fromhex(vector[name]) for name in ("first", "further")))
     assert bulk(mechanism_of(vector), vector["records"], draws) == vector["outputs"]
     assert left(draws) == (0, 0)
 
 
 @pytest.mark.parametrize("vector", VECTORS, ids=IDS)
 def test_the_vectors_are_reproduced_record_by_record(vector):
-    draws = streams.given(*(bytes.fromhex(vector[name]) for name in ("first", "further")))
+    draws = given(*(bytes.fromhex(vector[name]) for name in ("first", "further")))
     mechanism = mechanism_of(vector)
     if isinstance(mechanism, XorNoise) and len(vector["records"]) > 1:
         pytest.skip("a stream is one series; several draw their starts together")
@@ -165,7 +165,7 @@ def test_bulk_agrees_with_the_port_for_any_thresholds(data):
     vector = {"kind": "flips", "thresholds": [[f"{one:x}" for one in row] for row in rows],
               "first": first.hex(), "further": further.hex(), "records": [records]}  # fmt: skip
     outputs, rest = port.replay(vector)
-    draws = streams.given(first, further)
+    draws = given(first, further)
     assert flip(Thresholds(rows), np.array(records, dtype=np.uint8), draws).tolist() == outputs[0]
     assert left(draws) == rest
 
@@ -186,7 +186,7 @@ def test_noise_agrees_with_the_port_for_any_probabilities(data):
               "first": first.hex(), "further": further.hex(),
               "records": [[0] * length for length in lengths]}  # fmt: skip
     outputs, rest = port.replay(vector)
-    draws = streams.given(first, further)
+    draws = given(first, further)
     made = noise(mechanism, lengths, draws)
     assert split(made, vector["records"]) == outputs
     assert left(draws) == rest
@@ -204,7 +204,7 @@ def test_erasures_agree_with_the_port_for_any_probabilities(data):
               "records": series}  # fmt: skip
     outputs, rest = port.replay(vector)
     table = Thresholds([one] for row in rows for one in row)
-    draws = streams.given(first, further)
+    draws = given(first, further)
     erased = erase(table, codes(series), length, draws)
     assert split(erased, series) == [[x is None for x in records] for records in outputs]
     assert left(draws) == rest
@@ -214,7 +214,7 @@ def test_erasures_agree_with_the_port_for_any_probabilities(data):
 def test_an_output_has_the_numbers_between_its_thresholds(rows, number):
     content = number.to_bytes(8, "big")
     for row, thresholds in enumerate(rows):
-        draws = streams.given(content[:1], content[1:])
+        draws = given(content[:1], content[1:])
         (found,) = flip(Thresholds(rows), np.array([row], dtype=np.uint8), draws).tolist()
         assert found == sum(one <= number for one in thresholds)
 
@@ -321,11 +321,6 @@ def test_seeded_bytes_stay_the_same():
     both = streams.draws(Insecure(1))
     assert both.first.take(4).tobytes().hex() == "3e4fef03"
     assert both.further.take(4).tobytes().hex() == "fa16f2f0"
-
-
-def test_known_bytes_end():
-    with pytest.raises(InvalidInput, match="3 more bytes are needed, and 2 are left"):
-        streams.given(b"ab", b"").first.take(3)
 
 
 def test_randomness_has_two_kinds():

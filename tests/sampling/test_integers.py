@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.sampling.given import given
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import DiscreteLaplace, Laplace
 from undertow.queries import Count, Histogram, Query, Sum
 from undertow.sampling import integers
-from undertow.sampling.apply import randomise
+from undertow.sampling.answers import randomise
 from undertow.sampling.bits import Insecure, Secure
 from undertow.sampling.integers import LARGEST_SCALE, discrete_laplace
-from undertow.sampling.streams import given
 
 WIDE = 1e9  # two secure draws of 8 numbers at this scale agree with a probability below 10^-70
 

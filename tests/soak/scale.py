@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import polars as pl
 
-from undertow.data.writing import write_frames
+from undertow.data.codes import write_frames
 
 __all__ = ["counted", "made", "measured"]
 

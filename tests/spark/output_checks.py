@@ -23,15 +23,14 @@ from undertow.errors import (
     UnknownState,
 )
 from undertow.ledger import keys
-from undertow.releasing import drafts, outputs
+from undertow.releasing import drafts
 from undertow.releasing import series as sanitizing
 from undertow.sampling.keyed import Key
 
 
 def keyed(monkeypatch: pytest.MonkeyPatch) -> None:
     """Let all draws be those of one key."""
-    for module in (sanitizing, outputs):
-        monkeypatch.setattr(module, "Key", KnownKey)
+    monkeypatch.setattr(sanitizing, "Key", KnownKey)
 
 
 class KnownKey(Key):

@@ -192,8 +192,8 @@ def check_outputs(held, far, rule, plan):
     assert_frame_equal(shown.sort("id", "ts"), wanted.sort("id", "ts"))
     for state in told:
         seen, kept = unpacked(state)
-        facts.merge(facts.load(seen))
-        work.merge(work.load(kept))
+        facts.merge(seen)
+        work.merge(kept)
     assert work.read.result() == digest.result()
     assert facts.summary["rows"] == held.shape().rows
 

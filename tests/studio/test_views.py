@@ -12,7 +12,7 @@ import pytest
 import undertow as ut
 from undertow.data.scopes import Scope
 from undertow.errors import InvalidInput, InvalidModel, NotSupported
-from undertow.ledger.balance import levels_after
+from undertow.ledger.replay import levels_after
 from undertow.ledger.rules import Entry
 from undertow_studio.charts.calendar import calendar_chart
 from undertow_studio.fits import fading

@@ -23,17 +23,16 @@ from undertow.auditing.attackers import (
     read_answers,
 )
 from undertow.auditing.inference import Observed, known_places, observe, read_outputs
-from undertow.data.codes import Coded, Rule, coded_whole
+from undertow.data.codes import Coded, Rule, coded_whole, column_of, is_frame
 from undertow.data.grid import PERSON, TIME
 from undertow.data.records import check_kind
 from undertow.data.table import Data
-from undertow.data.writing import column_of, is_frame
 from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox
 from undertow.numerics import Array, check_count, check_listed, check_positive
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.queries import State
 from undertow.rounding import above
 
@@ -602,8 +601,7 @@ def _rule(chain: Model, rest: State | None) -> Rule:
 
 
 def _chain(plan: Any, model: Any) -> Model:
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     if model is not None and not (isinstance(model, Model) and model.lowered() is not None):
         raise InvalidInput(f"the attacker's model must be a MarkovChain, or one of order two or "
                            f"hidden, found a {type(model).__name__}")  # fmt: skip

@@ -71,7 +71,7 @@ from undertow.mechanisms import TabulatedNoise
 from undertow.models.gaussian import MultivariateGaussian
 from undertow.models.networks import BayesianNetwork
 from undertow.numerics import Array, Seed, check_count, check_number, check_positive
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.queries import AnyQuery
 from undertow.reporting.words import record_ends
 from undertow.rounding import above, below, odds
@@ -605,8 +605,7 @@ def audit(
     >>> audit(plain, 2000, seed=1).verdict
     'refuted'
     """
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     draws = check_count(draws, "draws", LEAST_DRAWS, _MOST_DRAWS)
     confidence = check_number(confidence, "confidence")
     if not 0 < confidence < 1:

@@ -12,13 +12,12 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import RandomizedResponse, Redaction, Selection, XorNoise
+from undertow.mechanisms import LocalMechanism, RandomizedResponse, Selection
 from undertow.plan import Plan
 from undertow.queries import AnyQuery, Lattice, State
-from undertow.sampling.apply import lattice_amount, randomise
+from undertow.sampling.answers import lattice_amount, randomise, select
 from undertow.sampling.bits import Insecure, Randomness, Secure
-from undertow.sampling.flips import Thresholds, erase, flip, noise
-from undertow.sampling.selection import select
+from undertow.sampling.flips import draw
 from undertow.sampling.streams import draws
 
 __all__ = [
@@ -53,15 +52,9 @@ def release_code(
     >>> release_code(plan, chain.states)(np.zeros((3, 4), dtype=np.uint8)).shape
     (3, 4)
     """
-    randomness = _bits(seed)
-    mechanism = plan.mechanism
-    match mechanism:
-        case RandomizedResponse():
-            return _flips(Thresholds.of(mechanism), randomness)
-        case XorNoise():
-            return _xor(mechanism, randomness)
-        case Redaction():
-            return _erasures(mechanism, len(states), randomness)
+    randomness, mechanism = _bits(seed), plan.mechanism
+    if isinstance(mechanism, LocalMechanism):
+        return _series(mechanism, len(states), randomness)
     return _answers(plan, states, randomness)
 
 
@@ -73,35 +66,18 @@ def _bits(seed: np.random.SeedSequence | None) -> Callable[[], Randomness]:
     return lambda: Insecure(int(numbers.integers(2**62)))
 
 
-def _flips(table: Thresholds, randomness: Callable[[], Randomness]) -> BlackBox:
+def _series(
+    mechanism: LocalMechanism, states: int, randomness: Callable[[], Randomness]
+) -> BlackBox:
+    flips = isinstance(mechanism, RandomizedResponse)
+
     def run(series: Batch) -> Batch:
         # records are flipped one by one, so any order of them will do: here, as they lie
-        lying = np.ascontiguousarray(series.T)  # (records, draws)
-        return flip(table, lying.ravel(), draws(randomness())).reshape(lying.shape).T
-
-    return run
-
-
-def _xor(mechanism: XorNoise, randomness: Callable[[], Randomness]) -> BlackBox:
-    def run(series: Batch) -> Batch:
-        lengths = [series.shape[1]] * len(series)
-        flips = noise(mechanism, lengths, draws(randomness()))
-        return np.asarray(series ^ flips.reshape(series.shape))
-
-    return run
-
-
-def _erasures(
-    mechanism: Redaction, states: int, randomness: Callable[[], Randomness]
-) -> BlackBox:  # fmt: skip
-    table = Thresholds.of_erasures(mechanism)
-
-    def run(series: Batch) -> Batch:
-        flat = np.ascontiguousarray(series).ravel()
-        # (draws, records): whether each is erased, by its place and state
-        erased = erase(table, flat, mechanism.length, draws(randomness())).reshape(series.shape)
-        erased[:, list(mechanism.protect)] = True
-        return np.where(erased, states, series)
+        lying = np.ascontiguousarray(series.T if flips else series)
+        lengths = np.full(len(series), series.shape[1])
+        numbers, erased = draw(mechanism, lying.ravel(), draws(randomness()), lengths)
+        shown = numbers if erased is None else np.where(erased, states, numbers)
+        return shown.reshape(lying.shape).T if flips else shown.reshape(lying.shape)
 
     return run
 

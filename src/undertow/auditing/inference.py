@@ -17,7 +17,6 @@ from undertow.data.codes import Coded, Lookup, Rule, coded_whole
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import LocalMechanism, RandomizedResponse, Redaction, XorNoise
 from undertow.models.base import Model
-from undertow.models.chains import MarkovChain
 from undertow.models.lowered import LoweredLaw, by_state
 from undertow.numerics import Array, check_count
 from undertow.queries import State
@@ -38,7 +37,6 @@ __all__ = [
     "read_known",
     "read_outputs",
     "smoothed",
-    "stacked",
     "viterbi",
 ]
 
@@ -139,6 +137,7 @@ class Observed:
 def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
     """Return the hidden chain of a channel on a chain of records, which may be hidden itself.
 
+    >>> from undertow import MarkovChain
     >>> flips = RandomizedResponse.binary(.1, .2)
     >>> hidden(flips, MarkovChain([[.9, .1], [.3, .7]])).emission.tolist()
     [[0.9, 0.2], [0.1, 0.8], [1.0, 1.0]]
@@ -174,6 +173,7 @@ def hidden(channel: LocalMechanism, chain: Model) -> Hidden:
 def lowered_law(chain: Model) -> LoweredLaw:
     """Return the lowered law of a model, or refuse a model without one.
 
+    >>> from undertow import MarkovChain
     >>> lowered_law(MarkovChain([[.9, .1], [.3, .7]])).plain
     True
     """
@@ -186,18 +186,10 @@ def lowered_law(chain: Model) -> LoweredLaw:
     return law
 
 
-def stacked(chain: MarkovChain) -> Array:
-    """Return the transition matrices of a chain, shape (1 or steps, from, to).
-
-    >>> stacked(MarkovChain([[.9, .1], [.3, .7]])).shape
-    (1, 2, 2)
-    """
-    return np.array(chain.transition[None] if chain.homogeneous else chain.transition)
-
-
 def blank(chain: Model, lengths: npt.NDArray[np.int64]) -> Observed:
     """Return series of a chain without outputs.
 
+    >>> from undertow import MarkovChain
     >>> blank(MarkovChain([[.9, .1], [.3, .7]]), np.array([2, 3])).codes.size
     5
     """
@@ -211,6 +203,7 @@ def blank(chain: Model, lengths: npt.NDArray[np.int64]) -> Observed:
 def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
     """Return series of outputs as what a hidden chain emits; an erased one has the last number.
 
+    >>> from undertow import MarkovChain
     >>> flips, chain = RandomizedResponse.binary(.1, .2), MarkovChain([[.9, .1], [.3, .7]])
     >>> observe(coded_whole([1, 1, 0], Rule((0, 1)), "it"), flips, chain).codes.tolist()
     [1, 1, 0]
@@ -239,9 +232,7 @@ def observe(read: Coded, channel: LocalMechanism, chain: Model) -> Observed:
 def read_outputs(outputs: Any, channel: LocalMechanism, chain: Model) -> Coded:
     """Return outputs as numbers; an erased one has the number after all states."""
     _check(channel, chain)
-    names = channel.names(chain.states)
-    erased = len(names) if channel.task == "redact" else None
-    return coded_whole(outputs, Rule(names, missing=erased, outputs=True), "an attack")
+    return coded_whole(outputs, Rule.of_outputs(channel, chain.states), "an attack")
 
 
 def read_known(

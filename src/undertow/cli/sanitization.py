@@ -30,8 +30,8 @@ from undertow.cli.output import (
 )
 from undertow.cli.plan import measure_rows, uncovered
 from undertow.cli.sanitize import SeriesFiles
+from undertow.data.codes import concatenated, write_frames
 from undertow.data.readers.sources import Seen, seen
-from undertow.data.writing import concatenated, write_frames
 from undertow.errors import InvalidInput, LedgerConflict, NotSupported, UndertowError
 from undertow.releasing.account import Foretold, foretell, released, reserve
 from undertow.releasing.drafts import Drafts, abandoned, clear, digest
@@ -330,8 +330,8 @@ def record(book: "Ledger", release_id: str, result: dict[str, Any]) -> None:
 
 def _figure(plan: "Plan[Any]", frame: Any, reading: TableOptions, path: Path) -> bytes:
     """Return the figure of the first person's series, in order of time."""
+    from undertow.data.codes import column_of
     from undertow.data.table import Data
-    from undertow.data.writing import column_of
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.series import draw_redaction
 

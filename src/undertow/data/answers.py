@@ -9,8 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs, check_whole, feed
-from undertow.data.grid import ABSENT, GROUP, PERSON, TIME
+from undertow.data.folds import CODE, TOTAL, CountTable, Fold, Pairs, check_whole, feed, pieces
+from undertow.data.grid import ABSENT, GROUP, PERSON
 from undertow.data.states import placed
 from undertow.errors import InvalidInput, UnknownState
 from undertow.queries import AnyQuery, Lattice, State, Transitions, rest_of
@@ -145,8 +145,6 @@ def _transitions(
     code = _coded(data, domain, states, rest)
     pairs = Pairs(data.grid, size, filled)
     tables = _count_rows(data, code, [GROUP], {}, pairs)
-    if data.piece is None:
-        pairs.feed(data.in_order(code)[1])  # of each person in order of time
     numbers = [[0] * size**2 for _ in tables.totals]
     for key, table in pairs.tables.items():
         if key in tables.order:
@@ -216,15 +214,12 @@ def _ordered(
     """Return group, presence, step and absences after it, of all rows in order of time."""
     import polars as pl
 
-    grid, rows = data.grid, data.rows(step)
+    grid, (whole,) = data.grid, pieces(data, step)
+    rows, inside = grid.windowed(whole.lazy()).with_columns(pl.lit(0).alias(ABSENT)), pl.lit(True)
     if grid.fill:
-        rows = grid.absences(rows).with_columns(grid.inside().alias(_INSIDE))
-    else:
-        rows = grid.windowed(rows).with_columns(
-            pl.lit(True).alias(_INSIDE), pl.lit(0).alias(ABSENT)
-        )
-        rows = rows if grid.time is None else rows.sort(TIME, maintain_order=True)
-    (records,) = data.source.collect(rows.drop_nulls(GROUP).select(GROUP, _INSIDE, _STEP, ABSENT))
+        rows, inside = grid.absences(whole.lazy(), ordered=True), grid.inside()
+    columns = GROUP, inside.alias(_INSIDE), _STEP, ABSENT
+    records = rows.drop_nulls(GROUP).select(columns).collect()
     return [
         (tables.order[group], inside, place, absent)
         for group, inside, place, absent in records.iter_rows()
@@ -248,19 +243,10 @@ def _count_rows(
 ) -> _CountedRows:
     """Return the rows counted by keys, the group first, after the shape was checked.
 
-    A table that is read in pieces is fed to ``also`` in the same pass.
+    The table is fed to ``also`` in the same pass.
     """
-    grid, table = data.grid, CountTable(data.grid, keys, sums)
-    if data.piece is None:
-        queries = [grid.facts(data.rows()), table.query(data.rows(column))]
-        if grid.fill:
-            queries.append(table.gaps(grid.absences(data.rows())))
-        facts, *frames = data.source.collect(*queries)
-        table.take(*frames)
-        summary = facts.row(0, named=True)
-    else:
-        summary = feed(data, [table, *also], column).summary
-    data.checked(summary)
+    table = CountTable(data.grid, keys, sums)
+    data.checked(feed(data, [table, *also], column).summary)
     counted, lost = table.counted(), table.absent()
     names, order = data.group_order([*counted[GROUP], *lost])
     absent = [0] * len(order)

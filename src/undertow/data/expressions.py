@@ -15,7 +15,9 @@ the types of the columns. The rules:
 
 import operator
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import reduce
+from itertools import chain
 from operator import methodcaller
 from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
@@ -125,62 +127,48 @@ Planes = Mapping[str, "pl.Expr"]
 _DEEPEST = 40
 """Brackets inside brackets."""
 _TYPES = {
-    **dict.fromkeys(("integer", "int", "bigint", "smallint"), "whole"),
-    **dict.fromkeys(("double", "float", "real", "numeric", "decimal"), NUMBER),
-    **dict.fromkeys(("text", "varchar", "char", "string"), TEXT),
-    **dict.fromkeys(("boolean", "bool"), TRUTH),
+    **dict.fromkeys(("integer", "int", "bigint", "smallint"), "integer"),
+    **dict.fromkeys(("double", "float", "real", "numeric", "decimal"), "double"),
+    **dict.fromkeys(("text", "varchar", "char", "string"), "text"),
+    **dict.fromkeys(("boolean", "bool"), "boolean"),
 }
+"""Types of a cast, each with its first name."""
 _COMPARED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
-    **dict.fromkeys(("=", "=="), operator.eq),
-    **dict.fromkeys(("<>", "!="), operator.ne),
+    "=": operator.eq,
+    "<>": operator.ne,
     "<": operator.lt,
     "<=": operator.le,
     ">": operator.gt,
     ">=": operator.ge,
 }
+_SIGNS = {**{sign: sign for sign in _COMPARED}, "==": "=", "!=": "<>"}
+"""Signs of comparisons, each in its first spelling."""
 
 
-def evaluate(text: str, columns: Mapping[str, Planes]) -> tuple[list["pl.Expr"], Planes]:
-    """Translate an expression into expressions of Polars.
+class _Node(NamedTuple):
+    """A part of an expression: its kind, the words or signs in it, and the parts that it joins.
 
-    The first part is a list of columns to add to the frame, one after the other; the second says
-    what the result can be read as. (A single nested expression would double at every level that
-    needs a value twice.)
-
-    Grammar: ``or and not``, comparisons, ``between``, ``in``, ``like``, ``is null``, arithmetic,
-    ``case``, ``cast``, and the functions listed in the message for an unknown one. A name that is
-    not in ``columns`` is refused. Cost: linear in the length of the expression.
-
-    >>> import polars as pl
-    >>> steps, made = evaluate("x > 0 and x < 9", {"x": {"number": pl.col("x").cast(pl.Float64)}})
-    >>> frame = pl.DataFrame({"x": [-1, 5, None, 9]})
-    >>> for step in steps:
-    ...     frame = frame.with_columns(step)
-    >>> frame.select(state=made["truth"])["state"].to_list()
-    [False, True, None, False]
+    A chain of operators from left to right is one node with a sign between each two parts, so that
+    the depth of a tree is that of its brackets.
     """
-    reader = _Reader(text, columns)
-    planes = reader.read()
-    return reader.steps, planes
+
+    kind: str
+    words: tuple[str, ...] = ()
+    parts: tuple["_Node", ...] = ()
 
 
-class _Reader:
-    """A recursive descent: each method reads one level of the grammar and returns its planes."""
+class _Parser:
+    """A recursive descent: each method reads one level of the grammar and returns its node."""
 
-    def __init__(self, text: str, columns: Mapping[str, Planes]) -> None:
-        self.text, self.columns = text, columns
-        self.tokens = tokens_of(text)
+    def __init__(self, text: str) -> None:
+        self.text, self.tokens = text, tokens_of(text)
         self.place = self.depth = 0
-        self.steps: list[pl.Expr] = []
-        self.held: dict[str, Planes] = {}
 
-    def read(self) -> Planes:
-        planes = self.either()
+    def read(self) -> _Node:
+        node = self.either()
         if self.place < len(self.tokens) - 1:
             self.stop("it goes on where it should end")
-        return planes
-
-    # --- tokens
+        return node
 
     def word(self, *wanted: str) -> str | None:
         """Return the next word or sign and step over it, if it is one of those wanted."""
@@ -202,10 +190,229 @@ class _Reader:
             "'steps > 0'"
         )
 
-    def refuse(self, reason: str) -> NoReturn:
-        raise InvalidInput(f"the expression {self.text!r} {reason}")
+    def chain(self, below: Callable[[], _Node], kind: str, *signs: str) -> _Node:
+        """Return operands with one of the signs between each two, a single operand as it is."""
+        parts, words = [below()], []
+        while sign := self.word(*signs):
+            words.append(sign)
+            parts.append(below())
+        return _Node(kind, tuple(words), tuple(parts)) if words else parts[0]
 
-    # --- planes
+    def listed(self) -> Iterator[_Node]:
+        """Yield the expressions of a list, none of an empty one, up to its closing bracket."""
+        if self.word(")"):
+            return
+        yield self.either()
+        while self.word(","):
+            yield self.either()
+        self.expect(")")
+
+    def either(self) -> _Node:
+        return self.chain(self.both, "or", "or")
+
+    def both(self) -> _Node:
+        return self.chain(self.negated, "and", "and")
+
+    def negated(self) -> _Node:
+        words = []
+        while word := self.word("not"):
+            words.append(word)
+        node = self.compared()
+        return _Node("not", tuple(words), (node,)) if words else node
+
+    def compared(self) -> _Node:
+        left = self.sum()
+        sign = self.word(*_SIGNS)
+        if sign:
+            return _Node("compare", (_SIGNS[sign],), (left, self.sum()))
+        if self.word("is"):
+            no = ("not",) if self.word("not") else ()
+            self.expect("null")
+            return _Node("null", no, (left,))
+        no = ("not",) if self.word("not") else ()
+        if self.word("between"):
+            low = self.sum()
+            self.expect("and")
+            return _Node("between", no, (left, low, self.sum()))
+        if self.word("in"):
+            self.expect("(")
+            choices = [self.sum()]
+            while self.word(","):
+                choices.append(self.sum())
+            self.expect(")")
+            return _Node("in", no, (left, *choices))
+        if self.word("like"):
+            kind, value = self.tokens[self.place]
+            if kind != "text":
+                self.stop("LIKE is followed by a text")
+            self.place += 1
+            return _Node("like", no, (left, _Node("text", (value,))))
+        if no:
+            self.stop("NOT must be followed by BETWEEN, IN or LIKE here")
+        return left
+
+    def sum(self) -> _Node:
+        return self.chain(self.product, "sum", "+", "-")
+
+    def product(self) -> _Node:
+        return self.chain(self.signed, "product", "*", "/", "%")
+
+    def signed(self) -> _Node:
+        signs = []
+        while sign := self.word("-", "+"):
+            signs.append(sign)
+        node, types = self.atom(), []
+        while self.word("::"):
+            types.append(self.type())
+        node = _Node("cast", tuple(types), (node,)) if types else node
+        return _Node("sign", ("-",) * (signs.count("-") % 2), (node,)) if signs else node
+
+    def atom(self) -> _Node:
+        kind, value = self.tokens[self.place]
+        self.place += 1
+        if kind in ("number", "text", "column"):
+            return _Node(kind, (value,))
+        lowered = value.lower()
+        if kind == "word" and lowered in ("true", "false", "null"):
+            return _Node("constant", (lowered,))
+        called = kind == "word" and self.tokens[self.place] == ("sign", "(")
+        if value == "(" or lowered in ("case", "cast") or (called and not is_keyword(value)):
+            return self.nested(lowered)
+        if kind != "word" or is_keyword(value):
+            self.place -= 1
+            self.stop("a value, a column or a bracket is missing")
+        return _Node("column", (value,))
+
+    def nested(self, lowered: str) -> _Node:
+        self.depth += 1
+        if self.depth > _DEEPEST:
+            self.stop(f"it is nested more than {_DEEPEST} deep")
+        if lowered == "case":
+            node = self.case()
+        elif lowered == "(":
+            node = self.either()
+            self.expect(")")
+        elif lowered == "cast":
+            self.expect("(")
+            node = self.either()
+            self.expect("as")
+            node = _Node("cast", (self.type(),), (node,))
+            self.expect(")")
+        else:
+            self.expect("(")
+            node = _Node("call", (lowered,), tuple(self.listed()))
+        self.depth -= 1
+        return node
+
+    def type(self) -> str:
+        """Return the first name of the next type."""
+        kind, value = self.tokens[self.place]
+        to = _TYPES.get(value.lower()) if kind == "word" else None
+        if to is None:
+            self.stop(f"a type is missing: {', '.join(sorted(_TYPES))}")
+        self.place += 1
+        if value.lower() == "double":
+            self.word("precision")
+        return to
+
+    def case(self) -> _Node:
+        """Read a case: the subject where there is one, conditions and results in turn, the rest."""
+        kind, value = self.tokens[self.place]
+        words, parts = [], []
+        if (kind, value.lower()) != ("word", "when"):
+            words.append("case")
+            parts.append(self.either())
+        while self.word("when"):
+            words.append("when")
+            parts.append(self.either())
+            self.expect("then")
+            parts.append(self.either())
+        if "when" not in words:
+            self.stop("CASE needs WHEN ... THEN ...")
+        if self.word("else"):
+            words.append("else")
+            parts.append(self.either())
+        self.expect("end")
+        return _Node("case", tuple(words), tuple(parts))
+
+
+def evaluate(text: str, columns: Mapping[str, Planes]) -> tuple[list["pl.Expr"], Planes]:
+    """Translate an expression into expressions of Polars.
+
+    The first part is a list of columns to add to the frame, one after the other; the second says
+    what the result can be read as. (A single nested expression would double at every level that
+    needs a value twice.)
+
+    Grammar: ``or and not``, comparisons, ``between``, ``in``, ``like``, ``is null``, arithmetic,
+    ``case``, ``cast``, and the functions listed in the message for an unknown one. A name that is
+    not in ``columns`` is refused. Cost: linear in the length of the expression.
+
+    >>> import polars as pl
+    >>> steps, made = evaluate("x > 0 and x < 9", {"x": {"number": pl.col("x").cast(pl.Float64)}})
+    >>> frame = pl.DataFrame({"x": [-1, 5, None, 9]})
+    >>> for step in steps:
+    ...     frame = frame.with_columns(step)
+    >>> frame.select(state=made["truth"])["state"].to_list()
+    [False, True, None, False]
+    """
+    translator = _Translator(text, columns)
+    planes = translator.planes(_Parser(text).read())
+    return translator.steps, planes
+
+
+class _Translator:
+    """A translation of nodes into planes, with the columns that they need on the way."""
+
+    def __init__(self, text: str, columns: Mapping[str, Planes]) -> None:
+        self.text, self.columns = text, columns
+        self.steps: list[pl.Expr] = []
+        self.held: dict[str, Planes] = {}
+
+    def planes(self, node: _Node) -> Planes:
+        """Return what a node can be read as."""
+        import polars as pl
+
+        match node.kind, node.words:
+            case "number", (value,):
+                return {NUMBER: pl.lit(float(value), dtype=pl.Float64)}
+            case "text", (value,):
+                return {TEXT: pl.lit(_plain(value), dtype=pl.String)}
+            case "constant", ("null",):
+                return no_value()
+            case "constant", (value,):
+                return {TRUTH: pl.lit(value == "true")}
+            case "column", (name,):
+                return self.column(name)
+            case (("or" | "and" | "sum" | "product"), _):
+                return self.chain(node)
+            case "case", _:
+                return self.case(node)
+        parts = [self.planes(part) for part in node.parts]
+        match node.kind, node.words:
+            case "call", (name,):
+                return self.function(name, parts)
+            case "cast", types:
+                return reduce(self.cast, types, parts[0])
+            case "sign", words:
+                number = self.take(parts[0], NUMBER)
+                return {NUMBER: -number if words else number}
+            case "compare", (sign,):
+                left, right = parts
+                plane = self.shared(left, right)
+                if plane == TRUTH and sign not in ("=", "<>"):
+                    self.refuse("orders truth values; compare them with = or <>")
+                return {TRUTH: _COMPARED[sign](left[plane], right[plane])}
+            case "not", _:
+                test = self.take(parts[0], TRUTH)
+            case "null", _:
+                test = self.missing(parts[0])
+            case "between", _:
+                test = self.between(*parts)
+            case "in", _:
+                test = self.among(*parts)
+            case _:
+                test = self.like(parts[0], _plain(node.parts[1].words[0]))
+        return {TRUTH: ~test if len(node.words) % 2 else test}
 
     def hold(self, part: "pl.Expr") -> "pl.Expr":
         """Return a value as a column of its own, computed once however often it is used."""
@@ -215,9 +422,12 @@ class _Reader:
         self.steps.append(part.alias(name))
         return pl.col(name)
 
-    def number(self, planes: "pl.Expr") -> Planes:
+    def number(self, part: "pl.Expr") -> Planes:
         """Return a number, missing where it is none: Polars would sort NaN above infinity."""
-        return {NUMBER: self.hold(self.hold(planes).fill_nan(None))}
+        return {NUMBER: self.hold(self.hold(part).fill_nan(None))}
+
+    def refuse(self, reason: str) -> NoReturn:
+        raise InvalidInput(f"the expression {self.text!r} {reason}")
 
     def take(self, planes: Planes, plane: str) -> "pl.Expr":
         if plane not in planes:
@@ -226,7 +436,7 @@ class _Reader:
 
     def shared(self, *sides: Planes) -> str:
         """Return the one plane on which all sides can be compared."""
-        common = [plane for plane in (NUMBER, TEXT, TRUTH) if all(plane in side for side in sides)]
+        common = _common(sides)
         if not common:
             self.refuse(f"compares a {' with a '.join(map(_words, sides))}")
         if len(common) > 1:
@@ -236,155 +446,12 @@ class _Reader:
             )
         return common[0]
 
-    # --- the grammar
-
-    def either(self) -> Planes:
-        planes = self.both()
-        while self.word("or"):
-            other = self.both()
-            planes = {TRUTH: self.hold(self.take(planes, TRUTH) | self.take(other, TRUTH))}
-        return planes
-
-    def both(self) -> Planes:
-        planes = self.negated()
-        while self.word("and"):
-            other = self.negated()
-            planes = {TRUTH: self.hold(self.take(planes, TRUTH) & self.take(other, TRUTH))}
-        return planes
-
-    def negated(self) -> Planes:
-        flips = 0
-        while self.word("not"):
-            flips += 1
-        planes = self.compared()
-        return planes if not flips else {TRUTH: _flip(self.take(planes, TRUTH), flips % 2 == 1)}
-
-    def compared(self) -> Planes:
-        left = self.sum()
-        sign = self.word(*_COMPARED)
-        if sign:
-            right = self.sum()
-            plane = self.shared(left, right)
-            if plane == TRUTH and sign not in ("=", "==", "<>", "!="):
-                self.refuse("orders truth values; compare them with = or <>")
-            return {TRUTH: _COMPARED[sign](left[plane], right[plane])}
-        if self.word("is"):
-            flip = self.word("not") is not None
-            self.expect("null")
-            whole = next(iter(left.values())) if len(left) == 1 else left[TEXT]
-            missing = whole.is_null()
-            if len(left) > 1:  # loose: there if any reading of it is
-                missing = missing & left[NUMBER].is_null()
-            return {TRUTH: _flip(missing, flip)}
-        flip = self.word("not") is not None
-        if self.word("between"):
-            low = self.sum()
-            self.expect("and")
-            high = self.sum()
-            plane = self.shared(left, low, high)
-            value = self.hold(left[plane])
-            inside = (value >= low[plane]) & (value <= high[plane])
-            return {TRUTH: _flip(inside, flip)}
-        if self.word("in"):
-            return {TRUTH: _flip(self.among(left), flip)}
-        if self.word("like"):
-            return {TRUTH: _flip(self.like(left), flip)}
-        if flip:
-            self.stop("NOT must be followed by BETWEEN, IN or LIKE here")
-        return left
-
-    def among(self, left: Planes) -> "pl.Expr":
-        self.expect("(")
-        choices = [self.sum()]
-        while self.word(","):
-            choices.append(self.sum())
-        self.expect(")")
-        plane = self.shared(left, *choices)
-        value = self.hold(left[plane])
-        test = value == choices[0][plane]
-        for choice in choices[1:]:
-            test = self.hold(test | (value == choice[plane]))
-        return test
-
-    def like(self, left: Planes) -> "pl.Expr":
-        kind, value = self.tokens[self.place]
-        if kind != "text":
-            self.stop("LIKE is followed by a text")
-        self.place += 1
-        signs = {"%": ".*", "_": "."}
-        pattern = "".join(signs.get(c, re.escape(c)) for c in _plain(value))
-        return self.take(left, TEXT).str.contains(f"(?s)^{pattern}$")
-
-    def sum(self) -> Planes:
-        planes = self.product()
-        while sign := self.word("+", "-"):
-            x, y = self.take(planes, NUMBER), self.take(self.product(), NUMBER)
-            planes = self.number(x + y if sign == "+" else x - y)
-        return planes
-
-    def product(self) -> Planes:
-        planes = self.signed()
-        while sign := self.word("*", "/", "%"):
-            x, y = self.take(planes, NUMBER), self.take(self.signed(), NUMBER)
-            planes = self.number(x * y if sign == "*" else _divided(x, self.hold(y), sign))
-        return planes
-
-    def signed(self) -> Planes:
-        flips = signs = 0
-        while sign := self.word("-", "+"):
-            signs += 1
-            flips += sign == "-"
-        planes = self.atom()
-        while self.word("::"):
-            planes = self.cast(planes)
-        if not signs:
-            return planes
-        number = self.take(planes, NUMBER)
-        return {NUMBER: -number if flips % 2 else number}
-
-    def atom(self) -> Planes:
-        import polars as pl
-
-        kind, value = self.tokens[self.place]
-        self.place += 1
-        if kind == "number":
-            return {NUMBER: pl.lit(float(value), dtype=pl.Float64)}
-        if kind == "text":
-            return {TEXT: pl.lit(_plain(value), dtype=pl.String)}
-        if kind == "column":
-            return self.column(value)
-        lowered = value.lower()
-        if kind == "word" and lowered in ("true", "false"):
-            return {TRUTH: pl.lit(lowered == "true")}
-        if kind == "word" and lowered == "null":
-            return no_value()
-        called = kind == "word" and self.tokens[self.place] == ("sign", "(")
-        if value == "(" or lowered in ("case", "cast") or (called and not is_keyword(value)):
-            return self.nested(lowered)
-        if kind != "word" or is_keyword(value):
-            self.place -= 1
-            self.stop("a value, a column or a bracket is missing")
-        return self.column(value)
-
-    def nested(self, lowered: str) -> Planes:
-        self.depth += 1
-        if self.depth > _DEEPEST:
-            self.stop(f"it is nested more than {_DEEPEST} deep")
-        if lowered == "case":
-            planes = self.case()
-        elif lowered == "(":
-            planes = self.either()
-            self.expect(")")
-        elif lowered == "cast":
-            self.expect("(")
-            planes = self.either()
-            self.expect("as")
-            planes = self.cast(planes)
-            self.expect(")")
-        else:
-            planes = self.function(lowered)
-        self.depth -= 1
-        return planes
+    def alike(self, results: Sequence[Planes]) -> list[str]:
+        """Return the planes that all results have."""
+        common = _common(results)
+        if not common:
+            self.refuse(f"gives a {' or a '.join(dict.fromkeys(map(_words, results)))}")
+        return common
 
     def column(self, name: str) -> Planes:
         if name not in self.columns:
@@ -394,19 +461,52 @@ class _Reader:
             self.held[name] = {plane: self.hold(part) for plane, part in planes.items()}
         return self.held[name]
 
-    def cast(self, planes: Planes) -> Planes:
+    def chain(self, node: _Node) -> Planes:
+        """Return operands joined from left to right."""
+        planes, *others = map(self.planes, node.parts)
+        plane = TRUTH if node.kind in ("or", "and") else NUMBER
+        for sign, other in zip(node.words, others, strict=True):
+            x, y = self.take(planes, plane), self.take(other, plane)
+            if plane == TRUTH:
+                planes = {TRUTH: self.hold(x | y if sign == "or" else x & y)}
+            elif sign in ("/", "%"):
+                planes = self.number(_divided(x, self.hold(y), sign))
+            else:
+                planes = self.number(_ADDED[sign](x, y))
+        return planes
+
+    def missing(self, planes: Planes) -> "pl.Expr":
+        """Return whether there is no value; a loose one is there if any reading of it is."""
+        if len(planes) == 1:
+            return next(iter(planes.values())).is_null()
+        return planes[TEXT].is_null() & planes[NUMBER].is_null()
+
+    def between(self, left: Planes, low: Planes, high: Planes) -> "pl.Expr":
+        plane = self.shared(left, low, high)
+        value = self.hold(left[plane])
+        return (value >= low[plane]) & (value <= high[plane])
+
+    def among(self, left: Planes, *choices: Planes) -> "pl.Expr":
+        plane = self.shared(left, *choices)
+        value = self.hold(left[plane])
+        test = value == choices[0][plane]
+        for choice in choices[1:]:
+            test = self.hold(test | (value == choice[plane]))
+        return test
+
+    def like(self, left: Planes, text: str) -> "pl.Expr":
+        signs = {"%": ".*", "_": "."}
+        pattern = "".join(signs.get(letter, re.escape(letter)) for letter in text)
+        return self.take(left, TEXT).str.contains(f"(?s)^{pattern}$")
+
+    def cast(self, planes: Planes, to: str) -> Planes:
         """Return a value as another type, missing where it has no such value."""
         import polars as pl
 
-        kind, value = self.tokens[self.place]
-        to = _TYPES.get(value.lower()) if kind == "word" else None
-        if to is None:
-            self.stop(f"a type is missing: {', '.join(sorted(_TYPES))}")
-        self.place += 1
-        if value.lower() == "double":
-            self.word("precision")
-        if to == TEXT or (to == TRUTH and TRUTH in planes):
-            return {to: self.take(planes, to)}
+        if to == "text":
+            return {TEXT: self.take(planes, TEXT)}
+        if to == "boolean" and TRUTH in planes:
+            return {TRUTH: planes[TRUTH]}
         if NUMBER in planes:
             number = planes[NUMBER]
         elif TEXT in planes:
@@ -414,61 +514,38 @@ class _Reader:
             number = self.number(parsed)[NUMBER]
         else:
             number = planes[TRUTH].cast(pl.Float64)
-        if to == TRUTH:
+        if to == "boolean":
             return {TRUTH: number != 0}
-        if to == NUMBER:
+        if to == "double":
             return {NUMBER: number}
         number = self.hold(number)
         return {NUMBER: self.hold(number.sign() * number.abs().floor())}
 
-    def case(self) -> Planes:
+    def case(self, node: _Node) -> Planes:
         import polars as pl
 
-        started = (
-            self.tokens[self.place][0] == "word" and self.tokens[self.place][1].lower() == "when"
-        )
-        compared = None if started else self.either()
+        parts = [self.planes(part) for part in node.parts]
+        subject = parts.pop(0) if node.words[0] == "case" else None
+        rest = parts.pop() if node.words[-1] == "else" else no_value()
         conditions: list[pl.Expr] = []
-        results: list[Planes] = []
-        while self.word("when"):
-            subject = self.either()
-            if compared is None:
-                conditions.append(self.take(subject, TRUTH))
+        for case in parts[::2]:
+            if subject is None:
+                conditions.append(self.hold(self.take(case, TRUTH)))
             else:
-                plane = self.shared(compared, subject)
-                conditions.append(compared[plane] == subject[plane])
-            self.expect("then")
-            results.append(self.either())
-        if not conditions:
-            self.stop("CASE needs WHEN ... THEN ...")
-        results.append(self.either() if self.word("else") else no_value())
-        self.expect("end")
-        conditions = [self.hold(condition) for condition in conditions]
+                plane = self.shared(subject, case)
+                conditions.append(self.hold(subject[plane] == case[plane]))
+        results = [*parts[1::2], rest]
         planes = {}
-        for plane in self.common(results):
-            chosen = results[-1][plane]
+        for plane in self.alike(results):
+            chosen = rest[plane]
             for condition, result in zip(conditions[::-1], results[-2::-1], strict=True):
                 chosen = pl.when(condition).then(result[plane]).otherwise(chosen)
             planes[plane] = self.hold(chosen)
         return planes
 
-    def common(self, results: list[Planes]) -> list[str]:
-        """Return the planes that all results have."""
-        planes = [plane for plane in (NUMBER, TEXT, TRUTH) if all(plane in r for r in results)]
-        if not planes:
-            self.refuse(f"gives a {' or a '.join(dict.fromkeys(map(_words, results)))}")
-        return planes
-
-    def function(self, name: str) -> Planes:
+    def function(self, name: str, arguments: list[Planes]) -> Planes:
         import polars as pl
 
-        self.expect("(")
-        arguments: list[Planes] = (
-            [] if self.tokens[self.place] == ("sign", ")") else [self.either()]
-        )
-        while self.word(","):
-            arguments.append(self.either())
-        self.expect(")")
         if name in _OF_NUMBERS or name in _OF_TEXT:
             if len(arguments) != 1:
                 self.refuse(f"gives {name} {len(arguments)} values; it takes one")
@@ -485,21 +562,26 @@ class _Reader:
             self.refuse(f"gives {name} {len(arguments)} values")
         if name == "coalesce":
             return {
-                plane: self.hold(pl.coalesce(*(g[plane] for g in arguments)))
-                for plane in self.common(arguments)
+                plane: self.hold(pl.coalesce(*(each[plane] for each in arguments)))
+                for plane in self.alike(arguments)
             }
         if name == "nullif":
             plane = self.shared(*arguments)
             same = self.hold(arguments[0][plane] == arguments[1][plane])
             return {
-                p: self.hold(pl.when(~same | same.is_null()).then(e))
-                for p, e in arguments[0].items()
+                plane: self.hold(pl.when(~same | same.is_null()).then(part))
+                for plane, part in arguments[0].items()
             }
-        numbers = [self.take(g, NUMBER) for g in arguments]
+        numbers = [self.take(each, NUMBER) for each in arguments]
         chosen = pl.min_horizontal if name == "least" else pl.max_horizontal
         return {NUMBER: self.hold(chosen(*numbers))}
 
 
+_ADDED: dict[str, Callable[["pl.Expr", "pl.Expr"], "pl.Expr"]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+}
 _OF_NUMBERS: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
     **{name: methodcaller(name) for name in ("abs", "ceil", "exp", "floor", "sqrt")},
     "ln": methodcaller("log"),
@@ -511,6 +593,11 @@ _OF_TEXT: dict[str, Callable[["pl.Expr"], "pl.Expr"]] = {
     "trim": lambda x: x.str.strip_chars(),
     "upper": lambda x: x.str.to_uppercase(),
 }
+
+
+def _common(sides: Sequence[Planes]) -> list[str]:
+    """Return the planes that all sides have."""
+    return [plane for plane in (NUMBER, TEXT, TRUTH) if all(plane in side for side in sides)]
 
 
 def _words(planes: Planes) -> str:
@@ -530,10 +617,6 @@ def no_value() -> Planes:
     return {plane: pl.lit(None, dtype=kind) for plane, kind in kinds.items()}
 
 
-def _flip(truth: "pl.Expr", flip: bool) -> "pl.Expr":
-    return ~truth if flip else truth
-
-
 def _divided(x: "pl.Expr", y: "pl.Expr", sign: str) -> "pl.Expr":
     """Return the quotient, or the remainder with the sign of ``x``; missing if ``y`` is 0."""
     import polars as pl
@@ -547,16 +630,10 @@ def _divided(x: "pl.Expr", y: "pl.Expr", sign: str) -> "pl.Expr":
 PLACEHOLDER = "value"
 """Placeholder of the value column in a normalised expression."""
 
-_OR, _AND, _NOT, _COMPARED_EXPRESSIONS, _SUM, _PRODUCT, _SIGN, _CAST, _ATOM = range(1, 10)
+_OR, _AND, _NOT, _TEST, _SUM, _PRODUCT, _SIGN, _CAST, _ATOM = range(1, 10)
 """Precedence of operators: an operand of lower precedence stands in brackets."""
 
-_SIGNS = {"==": "=", "!=": "<>"}
-_TYPES_EXPRESSIONS = {
-    **dict.fromkeys(("integer", "int", "bigint", "smallint"), "integer"),
-    **dict.fromkeys(("double", "float", "real", "numeric", "decimal"), "double"),
-    **dict.fromkeys(("text", "varchar", "char", "string"), "text"),
-    **dict.fromkeys(("boolean", "bool"), "boolean"),
-}
+_CHAINS = {"or": _OR, "and": _AND, "sum": _SUM, "product": _PRODUCT}
 
 
 class _Part(NamedTuple):
@@ -584,149 +661,59 @@ def normalised(text: str, value: str | None = None) -> str:
     named = columns_of(text)
     if value is None and len(named) == 1:
         value = named[0]
-    return _Writer(tokens_of(text), value).either().text
+    return _written(_Parser(text).read(), value).text
 
 
-class _Writer:
-    """A recursive descent through the grammar of state expressions that writes what it reads."""
-
-    def __init__(self, tokens: list[Token], value: str | None) -> None:
-        self.tokens, self.value, self.place = tokens, value, 0
-
-    def word(self, *wanted: str) -> str | None:
-        kind, text = self.tokens[self.place]
-        if kind in ("word", "sign") and text.lower() in wanted:
-            self.place += 1
-            return text.lower()
-        return None
-
-    def chain(
-        self, below: Callable[[], _Part], level: int, *signs: str, tight: bool = False
-    ) -> _Part:
-        """Return operands joined from left to right; ``tight``: the right one needs brackets."""
-        parts = below()
-        while sign := self.word(*signs):
-            right = below().within(level + tight)
-            parts = _Part(f"{parts.within(level)} {sign} {right}", level)
-        return parts
-
-    def either(self) -> _Part:
-        return self.chain(self.both, _OR, "or")
-
-    def both(self) -> _Part:
-        return self.chain(self.negated, _AND, "and")
-
-    def negated(self) -> _Part:
-        if self.word("not"):
-            inner = self.negated()
-            return _Part(f"not {inner.within(_NOT)}", _NOT)
-        return self.compared()
-
-    def compared(self) -> _Part:
-        left = self.sum()
-        shown = left.within(_SUM)
-        sign = self.word("=", "==", "<>", "!=", "<", "<=", ">", ">=")
-        if sign:
-            right = self.sum().within(_SUM)
-            return _Part(f"{shown} {_SIGNS.get(sign, sign)} {right}", _COMPARED_EXPRESSIONS)
-        if self.word("is"):
-            no = "not " if self.word("not") else ""
-            self.word("null")
-            return _Part(f"{shown} is {no}null", _COMPARED_EXPRESSIONS)
-        no = "not " if self.word("not") else ""
-        if self.word("between"):
-            low = self.sum().within(_SUM)
-            self.word("and")
-            return _Part(
-                f"{shown} {no}between {low} and {self.sum().within(_SUM)}", _COMPARED_EXPRESSIONS
-            )
-        if self.word("in"):
-            self.word("(")
-            return _Part(f"{shown} {no}in {self.listed(self.sum)}", _COMPARED_EXPRESSIONS)
-        if self.word("like"):
-            self.place += 1
-            return _Part(
-                f"{shown} {no}like {self.tokens[self.place - 1][1]}", _COMPARED_EXPRESSIONS
-            )
-        return left
-
-    def sum(self) -> _Part:
-        return self.chain(self.product, _SUM, "+", "-", tight=True)
-
-    def product(self) -> _Part:
-        return self.chain(self.signed, _PRODUCT, "*", "/", "%", tight=True)
-
-    def signed(self) -> _Part:
-        minus = False
-        while sign := self.word("-", "+"):
-            minus ^= sign == "-"
-        term = self.atom()
-        while self.word("::"):
-            term = _Part(f"cast({term.text} as {self.type()})", _ATOM)
-        return _Part(f"-{term.within(_CAST)}", _SIGN) if minus else term
-
-    def type(self) -> str:
-        _, text = self.tokens[self.place]
-        self.place += 1
-        self.word("precision")
-        return _TYPES_EXPRESSIONS.get(text.lower(), text.lower())
-
-    def atom(self) -> _Part:
-        kind, text = self.tokens[self.place]
-        self.place += 1
-        lowered = text.lower()
-        if kind == "number":
-            return _Part(repr(float(text)).removesuffix(".0"), _ATOM)
-        if kind == "text":
+def _written(node: _Node, value: str | None) -> _Part:
+    """Return a node in its one form."""
+    kind, words = node.kind, node.words
+    parts = [_written(part, value) for part in node.parts]
+    no = "not " * len(words)  # of tests, which have no other words
+    match kind:
+        case "number":
+            return _Part(repr(float(words[0])).removesuffix(".0"), _ATOM)
+        case "text" | "constant":
+            return _Part(words[0], _ATOM)
+        case "column":
+            return _Part(PLACEHOLDER if words[0] == value else _named(words[0]), _ATOM)
+        case "call":
+            return _Part(f"{words[0]}({', '.join(part.text for part in parts)})", _ATOM)
+        case "cast":
+            text = parts[0].text
+            for to in words:
+                text = f"cast({text} as {to})"
             return _Part(text, _ATOM)
-        if kind == "column":
-            return self.column(text)
-        if text == "(":
-            term = self.either()
-            self.word(")")
-            return term
-        if lowered == "case":
-            return self.case()
-        called = self.tokens[self.place] == ("sign", "(")
-        if lowered == "cast" and called:
-            self.word("(")
-            inner = self.either().text
-            self.word("as")
-            term = _Part(f"cast({inner} as {self.type()})", _ATOM)
-            self.word(")")
-            return term
-        if lowered in ("true", "false", "null"):
-            return _Part(lowered, _ATOM)
-        if called and not is_keyword(text):
-            self.word("(")
-            return _Part(f"{lowered}{self.listed(self.either)}", _ATOM)
-        return self.column(text)
+        case "sign":
+            return _Part(f"-{parts[0].within(_CAST)}", _SIGN) if words else parts[0]
+        case "case":
+            links = [("when", "then") if word == "when" else (word,) for word in words]
+            pairs = zip(chain.from_iterable(links), parts, strict=True)
+            text = " ".join(f"{word} {part.text}" for word, part in pairs)
+            return _Part(f"{text if words[0] == 'case' else f'case {text}'} end", _ATOM)
+        case "not":
+            return _Part(f"{no}{parts[0].within(_NOT)}", _NOT)
+        case "or" | "and" | "sum" | "product":
+            level = _CHAINS[kind]
+            text, right = parts[0].within(level), level + (level >= _SUM)  # as a - (b - c)
+            for sign, part in zip(words, parts[1:], strict=True):
+                text += f" {sign} {part.within(right)}"
+            return _Part(text, level)
+    left, *others = (part.within(_SUM) for part in parts)
+    match kind:
+        case "compare":
+            text = f"{words[0]} {others[0]}"
+        case "null":
+            text = f"is {no}null"
+        case "between":
+            text = f"{no}between {others[0]} and {others[1]}"
+        case "in":
+            text = f"{no}in ({', '.join(part.text for part in parts[1:])})"
+        case _:
+            text = f"{no}like {others[0]}"
+    return _Part(f"{left} {text}", _TEST)
 
-    def listed(self, below: Callable[[], _Part]) -> str:
-        """Return the comma-separated items in brackets; the opening bracket is read already."""
-        parts = []
-        while self.word(")") is None:
-            if self.tokens[self.place][0] == "end":
-                raise InvalidInput("the expression ends within a bracket")
-            parts.append(below().text)
-            self.word(",")
-        return f"({', '.join(parts)})"
 
-    def column(self, name: str) -> _Part:
-        if name == self.value:
-            return _Part(PLACEHOLDER, _ATOM)
-        plain = name.isidentifier() and name != PLACEHOLDER and not is_keyword(name)
-        return _Part(name if plain else f'"{name}"', _ATOM)
-
-    def case(self) -> _Part:
-        parts = ["case"]
-        if self.tokens[self.place][1].lower() != "when":
-            parts.append(self.either().text)
-        while self.word("when"):
-            condition = self.either().text
-            self.word("then")
-            parts.append(f"when {condition} then {self.either().text}")
-        if self.word("else"):
-            parts.append(f"else {self.either().text}")
-        self.word("end")
-        return _Part(" ".join([*parts, "end"]), _ATOM)
+def _named(name: str) -> str:
+    """Return the name of a column, in quotes where it could be read as something else."""
+    plain = name.isidentifier() and name != PLACEHOLDER and not is_keyword(name)
+    return name if plain else f'"{name}"'

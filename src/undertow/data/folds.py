@@ -6,27 +6,27 @@ lattice steps). Pieces may be cut anywhere, also within a person, and may be emp
 a person follow each other without those of another between them, and are in order of time.
 `Ordered` checks that, counts absent steps where they are records, and feeds every fold.
 
-A fold takes pieces (`feed`), takes over a fold of the same kind that has seen other persons, all
-of whose rows it has seen (`merge`), and has a plain `state`, from which `load` makes it again:
-numbers, texts, lists, dictionaries, arrays of NumPy and frames of Polars, which `packed` turns
-into bytes and `unpacked` back. So a machine of a cluster feeds its partition, sends bytes, and
-the driver merges:
+A fold takes pieces (`feed`), has a plain `state`, and takes the state of a fold of the same
+arguments that has seen all rows of other persons (`merge`): numbers, texts, lists, dictionaries,
+arrays of NumPy and frames of Polars, which `packed` turns into bytes and `unpacked` back. So a
+machine of a cluster feeds its partition, sends bytes, and the driver merges:
 
     line = Ordered(grid, folds); line.feed(piece) for each; line.close()
     sent = packed([fold.state() for fold in folds])
-    for fold, state in zip(folds, unpacked(sent)): fold.merge(fold.load(state))
+    for fold, state in zip(folds, unpacked(sent)): fold.merge(state)
 
-`load` is called on a fold made with the same arguments, and returns another. States are as private
-as the records are.
+States are as private as the records are.
 """
 
 import base64
 import io
 import json
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
+from itertools import chain, islice
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Protocol, Self
+from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 import numpy.typing as npt
@@ -58,12 +58,14 @@ __all__ = [
     "PickedRows",
     "PresentGroups",
     "PublicFacts",
+    "QueryFold",
     "Values",
     "check_whole",
     "culprit",
     "facts_of",
     "feed",
     "feed_in_order",
+    "feed_whole",
     "names_and_columns",
     "packed",
     "pieces",
@@ -90,14 +92,11 @@ class Fold(Protocol):
     def feed(self, rows: "pl.DataFrame") -> None:
         """Take the next rows."""
 
-    def merge(self, other: Any) -> None:
-        """Merge the state of other persons."""
+    def merge(self, state: Any) -> None:
+        """Add the state of a fold of other persons."""
 
     def state(self) -> Any:
         """Return the state, as `packed` takes it; the rows of each person must be complete."""
-
-    def load(self, state: Any) -> Self:
-        """Return a fold of the same arguments with a state."""
 
 
 class Ordered:
@@ -176,7 +175,7 @@ class PublicFacts:
             else:
                 part = pl.concat([self._open, part])
         if part.height > 1 or self._closed is None:
-            self._add(self._summarised(part[:-1]))
+            self.merge(self._summarised(part[:-1]))
         self._open = part[-1:] if part.height else self._open
 
     @property
@@ -189,38 +188,48 @@ class PublicFacts:
             )
         return summary
 
-    def merge(self, other: "PublicFacts") -> None:
-        """Take over the facts about other persons."""
-        self._add(other.summary)
+    def merge(self, state: dict[str, Any]) -> None:
+        """Add the facts about other persons."""
+        self._closed = state if self._closed is None else self.grid.together(self._closed, state)
 
     def state(self) -> dict[str, Any]:
         """Return the facts, by their names: whole numbers, truth values or None."""
         return self.summary
 
-    def load(self, state: dict[str, Any]) -> "PublicFacts":
-        """Return the fold that has these facts."""
-        fold = PublicFacts(self.grid)
-        fold._closed = dict(state)
-        return fold
-
     def _summarised(self, persons: "pl.DataFrame") -> dict[str, Any]:
         return self.grid.summed(persons.lazy()).collect().row(0, named=True)
 
-    def _add(self, summary: dict[str, Any]) -> None:
-        self._closed = (
-            summary if self._closed is None else self.grid.together(self._closed, summary)
-        )
+
+class QueryFold(ABC):
+    """Base class of folds in which each piece is a query of its rows, in any order.
+
+    Of a table that is not read in pieces the queries go over the frame as it is.
+    """
+
+    ordered = False
+
+    @abstractmethod
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the queries of some rows, with absent steps counted where they are records."""
+
+    @abstractmethod
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the answers to the queries of some rows."""
+
+    def feed(self, rows: "pl.DataFrame") -> None:
+        """Take the next rows."""
+        import polars as pl
+
+        self.take(*pl.collect_all(self.queries(rows.lazy())))
 
 
-class CountTable:
+class CountTable(QueryFold):
     """Rows of the window and of some group, counted by ``keys`` (the group first), with sums.
 
     ``sums`` are expressions that add up over rows, by name. ``counted`` has a row for each of the
     keys that occur: the keys, `TOTAL` and the sums; ``absent`` the absent steps of each group where
     they are records.
     """
-
-    ordered = False
 
     def __init__(
         self, grid: Grid, keys: Sequence[str], sums: "Mapping[str, pl.Expr] | None" = None
@@ -229,30 +238,18 @@ class CountTable:
         self._counted: list[pl.DataFrame] = []
         self._absent: list[pl.DataFrame] = []
 
-    def feed(self, rows: "pl.DataFrame") -> None:
-        """Take the next rows."""
-        import polars as pl
-
-        queries = [self.query(rows.lazy())]
-        if self.grid.fill:
-            queries.append(self.gaps(rows.lazy()))
-        self.take(*pl.collect_all(queries))
-
-    def query(self, rows: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the query for the counts of some rows."""
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the queries for the counts of some rows, and for the absent steps of groups."""
         import polars as pl
 
         parts = [expression.alias(name) for name, expression in self.sums.items()]
         named = self.grid.windowed(rows).drop_nulls(GROUP)
-        return named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(TOTAL), *parts)
-
-    @staticmethod
-    def gaps(rows: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the query for the absent steps of each group, counted in the rows before them."""
-        import polars as pl
-
-        absent = pl.col(ABSENT)
-        return rows.drop_nulls(GROUP).group_by(GROUP).agg(absent.sum()).filter(absent > 0)
+        counts = named.group_by(self.keys).agg(pl.len().cast(pl.Int64).alias(TOTAL), *parts)
+        if not self.grid.fill:
+            return [counts]
+        absent = pl.col(ABSENT)  # counted in the rows before them
+        gaps = rows.drop_nulls(GROUP).group_by(GROUP).agg(absent.sum()).filter(absent > 0)
+        return [counts, gaps]
 
     def counted(self) -> "pl.DataFrame":
         """Return how many rows there are of each of the keys, and their sums."""
@@ -264,26 +261,20 @@ class CountTable:
             return {}
         return dict(self._total(self._absent, [GROUP]).select(GROUP, ABSENT).iter_rows())
 
-    def merge(self, other: "CountTable") -> None:
-        """Take over the counts of other rows."""
-        self.take(other.counted(), *(other._absent or ()))
+    def merge(self, state: dict[str, Any]) -> None:
+        """Add the counts of other rows."""
+        self.take(*(frame for frame in state.values() if frame is not None))
 
     def state(self) -> dict[str, Any]:
         """Return both tables as frames."""
         absent = self._total(self._absent, [GROUP]) if self._absent else None
         return {"counted": self.counted(), "absent": absent}
 
-    def load(self, state: dict[str, Any]) -> "CountTable":
-        """Return the fold that has these tables."""
-        fold = CountTable(self.grid, self.keys, self.sums)
-        fold.take(*(frame for frame in state.values() if frame is not None))
-        return fold
-
-    def take(self, counted: "pl.DataFrame", *absent: "pl.DataFrame") -> None:
-        """Take the counts of some rows, and their absent steps."""
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the counts of some rows, and their absent steps."""
         # one table, added to from time to time: memory stays that of the keys that occur
-        self._counted.append(counted)
-        self._absent += absent
+        self._counted.append(answers[0])
+        self._absent += answers[1:]
         if len(self._counted) > 16:
             self._counted = [self.counted()]
             self._absent = [self._total(self._absent, [GROUP])] if self._absent else []
@@ -297,35 +288,27 @@ class CountTable:
         return pl.concat(tables).group_by(keys).agg(pl.exclude(keys).sum())
 
 
-class PresentGroups:
+class PresentGroups(QueryFold):
     """The groups with a record in the window, absent steps among them, by their keys."""
-
-    ordered = False
 
     def __init__(self, grid: Grid) -> None:
         self.grid, self.keys = grid, list[Any]()
 
-    def feed(self, rows: "pl.DataFrame") -> None:
-        """Take the next rows."""
-        keys = self.grid.held(rows.lazy()).select(GROUP).drop_nulls().unique().collect()[GROUP]
-        self._add(keys)
+    def queries(self, rows: "pl.LazyFrame") -> "list[pl.LazyFrame]":
+        """Return the query for the groups of some rows."""
+        return [self.grid.held(rows).select(GROUP).drop_nulls().unique()]
 
-    def merge(self, other: "PresentGroups") -> None:
-        """Take over the groups of other rows."""
-        self._add(other.keys)
+    def take(self, *answers: "pl.DataFrame") -> None:
+        """Add the groups of some rows."""
+        self.merge(answers[0][GROUP])
+
+    def merge(self, state: Iterable[Any]) -> None:
+        """Add the groups of other rows."""
+        self.keys = list(dict.fromkeys([*self.keys, *state]))
 
     def state(self) -> list[Any]:
         """Return the keys."""
         return self.keys
-
-    def load(self, state: list[Any]) -> "PresentGroups":
-        """Return the fold that has these keys."""
-        fold = PresentGroups(self.grid)
-        fold.keys = list(state)
-        return fold
-
-    def _add(self, keys: Iterable[Any]) -> None:
-        self.keys = list(dict.fromkeys([*self.keys, *keys]))
 
 
 class Pairs:
@@ -356,20 +339,14 @@ class Pairs:
         if rows.height > 1:
             self._count(rows)
 
-    def merge(self, other: "Pairs") -> None:
-        """Take over the pairs of other persons."""
-        for key, table in other.tables.items():
+    def merge(self, state: Iterable[Sequence[Any]]) -> None:
+        """Add the pairs of other persons: the keys of groups, each with its table."""
+        for key, table in state:
             self.tables[key] = self.tables[key] + table if key in self.tables else table
 
     def state(self) -> list[list[Any]]:
         """Return the groups and their tables."""
         return [[key, table] for key, table in self.tables.items()]
-
-    def load(self, state: list[list[Any]]) -> "Pairs":
-        """Return the fold that has these tables."""
-        fold = Pairs(self.grid, self.size, self.filled)
-        fold.tables = {key: np.asarray(table) for key, table in state}
-        return fold
 
     def _count(self, rows: "pl.DataFrame") -> None:
         keys = rows[GROUP].unique(maintain_order=True).drop_nulls()
@@ -394,8 +371,7 @@ class Pairs:
             add(some & inside[:-1], before, filled)
             add(some, filled, filled, seen - 1)
             add(some & inside[1:] & (own == other), filled, after)
-        for key, part in zip(keys, table, strict=True):
-            self.tables[key] = self.tables[key] + part if key in self.tables else part
+        self.merge(zip(keys, table, strict=True))
 
     def _near(self, rows: "pl.DataFrame") -> tuple[Any, Any, Any]:
         """Return how rows follow each other.
@@ -445,11 +421,10 @@ class PickedRows:
 
         if not rows.height:
             return
-        first = int(rows[ROW][0])
+        first = rows[ROW].min()
         both = rows if self._kept is None else pl.concat([self._kept, rows])
         numbers = self.pick(both.lazy()).select(ROW).filter(pl.col(ROW) >= first).collect()[ROW]
-        self.count += numbers.len()
-        self.rows = sorted([*self.rows, *numbers.sort().head(self.shown)])[: self.shown]
+        self.merge([numbers.len(), numbers.sort().head(self.shown)])
         # of the last person: the first and the last row with a time in the window; rows without a
         # person may stand between those of one, and are kept beside them where they come last
         ends = []
@@ -468,20 +443,14 @@ class PickedRows:
         timed = held if self.grid.time is None else held.drop_nulls(TIME)
         return pl.concat([timed[:1], timed[1:][-1:]])
 
-    def merge(self, other: "PickedRows") -> None:
-        """Merge the rows of another fold."""
-        self.count += other.count
-        self.rows = sorted([*self.rows, *other.rows])[: self.shown]
+    def merge(self, state: list[Any]) -> None:
+        """Add the rows of another fold."""
+        self.count += state[0]
+        self.rows = sorted([*self.rows, *state[1]])[: self.shown]
 
     def state(self) -> list[Any]:
         """Return how many there are, and the first of them."""
         return [self.count, self.rows]
-
-    def load(self, state: list[Any]) -> "PickedRows":
-        """Return the fold with this state."""
-        fold = PickedRows(self.grid, self.pick, self.shown)
-        fold.count, fold.rows = state
-        return fold
 
 
 def _places(values: "pl.Series", keys: "pl.Series") -> Ints:
@@ -539,13 +508,16 @@ def pieces(
     """Yield the frames of `Data.rows`, numbered, of one piece of the table after the other.
 
     At least one, which is empty where there are no rows. ``also`` names columns that are needed
-    beyond those of the data. Reports its progress.
+    beyond those of the data. Reports its progress. A table that need not be read in pieces is one,
+    and the only one that is put into order here.
     """
-    size = data.piece or 1
+    if data.piece is None:
+        yield data.source.collect(data.together(data.rows(*columns, numbered=True)))[0]
+        return
     names = list(dict.fromkeys([*data.source.columns, *also]))
     done, total = 0, data.source.rows
     doing(words, done, total)
-    for frame in _frames(data, names, size):
+    for frame in _frames(data, names, data.piece):
         yield rows_of(data, frame, done, *columns)
         done += frame.height
         doing(words, done, total)
@@ -562,15 +534,38 @@ def feed(
 ) -> PublicFacts:
     """Feed all rows of data to some folds in one pass, and return the facts about them.
 
-    Raises `InvalidInput` where rows are not in order of person and time.
+    Raises `InvalidInput` where rows that are read in pieces are not in order of person and time.
     """
     return data.source.feed(data, folds, *columns, words=words)
+
+
+def feed_whole(data: "Data", folds: Sequence[Fold], *columns: "pl.Expr") -> PublicFacts:
+    """Feed the rows of a table that need not be read in pieces; only ordered folds sort it."""
+    grid, facts = data.grid, PublicFacts(data.grid)
+    rows = data.rows(*columns)
+    ordered = data.together(data.rows(*columns, numbered=True))
+    if grid.fill:
+        rows, ordered = grid.absences(rows), grid.absences(ordered, ordered=True)
+    lazy = [fold for fold in folds if isinstance(fold, QueryFold)]
+    others = [fold for fold in folds if not isinstance(fold, QueryFold)]
+    queries = [fold.queries(rows) for fold in lazy]
+    summary, *answers = data.source.collect(
+        grid.facts(data.rows()), *chain(*queries), *([ordered] if others else [])
+    )
+    facts.merge(summary.row(0, named=True))
+    frames = iter(answers)
+    for fold, own in zip(lazy, queries, strict=True):
+        fold.take(*islice(frames, len(own)))
+    for frame in frames:
+        for other in others:
+            other.feed(frame)
+    return facts
 
 
 def feed_in_order(
     data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
 ) -> PublicFacts:
-    """Feed the rows of a table that this machine reads, as `feed` does."""
+    """Feed the rows of a table that this machine reads in pieces, as `feed` does."""
     facts = PublicFacts(data.grid)
     line = Ordered(data.grid, [facts, *folds], most=data.memory // 4)
     for rows in pieces(data, *columns, words=words):
@@ -582,8 +577,13 @@ def feed_in_order(
 def facts_of(data: "Data") -> tuple[dict[str, Any], list[Any]]:
     """Return the facts about the rows, as of `Grid.summed`, and the keys of the groups that occur.
 
-    One pass for all questions about the same window and groups: facts are kept with the source.
+    One pass for all questions about the same window and groups of a table that is read in pieces:
+    its facts are kept with the source.
     """
+    if data.piece is None:
+        groups = PresentGroups(data.grid)
+        folds = [] if data.by is None or data.groups is not None else [groups]
+        return feed(data, folds).summary, groups.keys
     question = ("facts", data.piece, data.grid, data.by, data.groups)
     answer: tuple[dict[str, Any], list[Any]] | None = data.source.kept.get(question)
     if answer is None:
@@ -719,25 +719,17 @@ class Values:
         if self.most is not None and len(self.names()) > self.most:
             raise too_many_values()
 
-    def merge(self, other: "Values") -> None:
-        """Take over the values of other rows."""
-        self._truths |= other._truths
-        self._numbers = tuple(  # type: ignore[assignment]
-            np.union1d(*pair) for pair in zip(self._numbers, other._numbers, strict=True)
-        )
-        self._texts |= other._texts
-        self._worded |= other._worded
+    def merge(self, state: list[Any]) -> None:
+        """Add the values of other rows."""
+        truths, numbers, beside, texts, worded = state
+        self._truths |= set(truths)
+        self._numbers = np.union1d(self._numbers[0], numbers), np.union1d(self._numbers[1], beside)
+        self._texts |= set(texts)
+        self._worded |= worded
 
     def state(self) -> list[Any]:
         """Return the values, by how they are read."""
         return [sorted(self._truths), *self._numbers, sorted(self._texts), self._worded]
-
-    def load(self, state: list[Any]) -> "Values":
-        """Return the fold that has these values."""
-        fold = Values(self.data, self.most)
-        fold._truths, fold._texts, fold._worded = set(state[0]), set(state[3]), state[4]
-        fold._numbers = (np.asarray(state[1]), np.asarray(state[2]))
-        return fold
 
     def names(self) -> list[State]:
         """Return the states: the values in order, and that of absent steps."""

@@ -247,9 +247,9 @@ _RARE = 0.01
 def frequency_problems(data: "Data", model: "Model") -> list[Problem]:
     """Return whether allele B is too frequent or too rare among the founders of a pedigree.
 
-    The alleles of founders are independent, so n of them have Binomial(n, p) copies of B. Told is a
-    number of copies whose tail is below 1% at every declared p. Depends on the genotypes, though
-    it names no number: it belongs into no report. One pass over the records.
+    The alleles of founders are independent, so n of them have Binomial(n, p) copies of B. A number
+    of copies whose tail is below 1% at every declared p is a problem. Depends on the genotypes,
+    though it names no number: it belongs into no report. One pass over the records.
 
     >>> from undertow.data.table import Data
     >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=(.01, .02))

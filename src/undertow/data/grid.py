@@ -233,10 +233,6 @@ class Grid:
         last = absent if self.end is None else _steps_before(time, self.end, step, absent)
         return rows.with_columns((last - first).alias(ABSENT))
 
-    def present(self, frame: "pl.LazyFrame") -> "pl.LazyFrame":
-        """Return the rows that are in the window, or have absent steps there."""
-        return self.held(self.absences(frame) if self.fill else frame)
-
     def held(self, rows: "pl.LazyFrame") -> "pl.LazyFrame":
         """Return the rows with records in the window, absent steps counted where they are some."""
         import polars as pl

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 from undertow.data.answers import domain_of
 from undertow.data.expressions import TEXT
 from undertow.data.folds import BLOCKS, PickedRows, facts_of, feed
-from undertow.data.grid import GROUP, ROW, WRONG, look_alikes
+from undertow.data.grid import GROUP, WRONG, look_alikes
 from undertow.data.readers.files import blocks
 from undertow.data.readers.sources import scan
 from undertow.data.records import check_order
@@ -34,7 +34,7 @@ __all__ = ["SHOWN", "Problem", "problems", "record_problems", "validate"]
 SHOWN = 10
 """Rows that are named for each kind of problem; the others are counted."""
 
-_TEST, _N, _ROWS = "\0test", "\0n", "\0rows"
+_TEST, _LOOKS = "\0test", "\0looks"
 Kind = tuple[str | None, str, "pl.Expr | None", Callable[..., "pl.LazyFrame"]]
 """Kind of problem: the column, the text, a column that the test needs, and the test."""
 
@@ -145,21 +145,10 @@ def _picked(grid: "Grid", test: "pl.Expr", rows: "pl.LazyFrame") -> "pl.LazyFram
 
 def _found(data: "Data", kinds: Sequence[Kind]) -> list[tuple[int, list[int]]]:
     """Return how many rows there are of each kind, and the first of them."""
-    import polars as pl
-
-    tests = [test for _, _, test, _ in kinds if test is not None]
-    if data.piece is not None:
-        shown = 0 if data.source.spread else SHOWN  # rows of a cluster have no numbers
-        folds = [PickedRows(data.grid, pick, shown) for _, _, _, pick in kinds]
-        feed(data, folds, *tests)
-        return [(fold.count, fold.rows) for fold in folds]
-    summaries = []
-    for _, _, test, pick in kinds:
-        rows = pick(data.rows(*([] if test is None else [test]), numbered=True))
-        first = pl.col(ROW).sort().head(SHOWN).implode().alias(_ROWS)
-        summaries.append(rows.select(pl.len().alias(_N), first))
-    frames = data.source.collect(*summaries)
-    return [(one[_N][0], one[_ROWS][0].to_list()) for one in frames]
+    shown = 0 if data.source.spread else SHOWN  # rows of a cluster have no numbers
+    folds = [PickedRows(data.grid, pick, shown) for _, _, _, pick in kinds]
+    feed(data, folds, *(test for _, _, test, _ in kinds if test is not None))
+    return [(fold.count, fold.rows) for fold in folds]
 
 
 def _of_lines(data: "Data") -> list[Problem]:
@@ -177,19 +166,14 @@ def _of_lines(data: "Data") -> list[Problem]:
 
 
 def _texts(data: "Data") -> "Iterator[pl.LazyFrame]":
-    """Yield the lines of CSV files with all their fields, in blocks if so read."""
+    """Yield the lines of CSV files with all their fields, in blocks."""
     for path in data.source.paths:
-        if data.piece is None:
-            yield scan(path, ragged=False)
-            continue
         for lines in blocks(path, path.name.lower(), data.memory // BLOCKS):
             yield scan(io.BytesIO(lines), ragged=False)
 
 
 def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
     """Check names of states and groups, and records, for look-alikes."""
-    import polars as pl
-
     alike = () if states == GENOTYPES else look_alikes(states)  # those differ by case on purpose
     problems = [Problem(data.value, None, f"the states {one}") for one in alike]
     if data.by is not None:
@@ -200,31 +184,19 @@ def _of_names(data: "Data", states: tuple[State, ...]) -> list[Problem]:
     if states or TEXT not in planes or data.record.mapping or data.record.cuts:
         return problems  # what is in no state of the plan is reported row by row
     text = planes[TEXT].str.normalize("NFKC").str.to_lowercase().str.strip_chars()
-    columns = planes[TEXT].alias(_TEST), text.alias(_N)
-    if data.piece is None:
-        rows = data.grid.windowed(data.rows(*columns))
-        (counts,) = data.source.collect(rows.select(pl.col(_TEST, _N).n_unique()))
-        confused = bool(counts[_TEST][0] != counts[_N][0])
-    else:
-        confused = _alike(data, *columns)
-    if confused:
+    texts = _Texts(data.grid)
+    feed(data, [texts], planes[TEXT].alias(_TEST), text.alias(_LOOKS))
+    if texts.alike:
         what = "some texts differ only in case, blanks or the width of letters"
         problems.append(Problem(data.value, None, what))
     return problems
 
 
-def _alike(data: "Data", *columns: "pl.Expr") -> bool:
-    """Return whether some of the first texts differ only in case, blanks or width.
-
-    Of a table that is read in pieces, as many texts are compared as a fit has states at most.
-    """
-    texts = _Texts(data.grid)
-    feed(data, [texts], *columns)
-    return texts.alike
-
-
 class _Texts:
-    """A fold of texts and what they look like: whether two that occur look the same."""
+    """A fold of texts and what they look like: whether two that occur look the same.
+
+    Of earlier pieces as many texts are compared with later ones as a fit has states at most.
+    """
 
     ordered = False
 
@@ -233,20 +205,15 @@ class _Texts:
         self._seen: list[list[str | None]] = []
 
     def feed(self, rows: "pl.DataFrame") -> None:
-        texts = self.grid.windowed(rows.lazy()).select(_TEST, _N).unique().collect()
+        texts = self.grid.windowed(rows.lazy()).select(_TEST, _LOOKS).unique().collect()
         self._take(texts.rows())
 
-    def merge(self, other: "_Texts") -> None:
-        self.alike |= other.alike
-        self._take(other._seen)
+    def merge(self, state: list[Any]) -> None:
+        self.alike |= state[0]
+        self._take(state[1])
 
     def state(self) -> list[Any]:
         return [self.alike, self._seen]
-
-    def load(self, state: list[Any]) -> "_Texts":
-        fold = _Texts(self.grid)
-        fold.alike, fold._seen = state
-        return fold
 
     def _take(self, pairs: Sequence[Sequence[str | None]]) -> None:
         both = {(text, looks) for text, looks in [*self._seen, *pairs]}
@@ -258,13 +225,7 @@ class _Texts:
 def _groups(data: "Data") -> tuple[Any, ...]:
     """Return the groups that are declared and those that occur."""
     column = data.source.columns[data.by or ""]
-    whole = data.changed(groups=None)
-    if data.piece is None:
-        rows = data.grid.windowed(whole.rows())
-        (groups,) = data.source.collect(rows.select(GROUP).drop_nulls().unique())
-        keys = groups[GROUP].to_list()
-    else:
-        _, keys = facts_of(whole)
+    _, keys = facts_of(data.changed(groups=None))
     occurring = [column.label(key) for key in keys]
     return tuple(dict.fromkeys((*(data.groups or ()), *sorted(occurring, key=str))))
 

@@ -8,7 +8,7 @@ anything is spent.
 import datetime as dt
 import hashlib
 import math
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -74,7 +74,7 @@ def check_order(data: "Data") -> None:
     texts: list[str] | None = None
     for clock in _clocks(data):
         order = _Order(clock)
-        for rows in _rows(data, clock):
+        for rows in pieces(data, clock.moment.alias(TIME), also=[clock.name]):
             order.feed(rows)
         if order.none or not order.rows:
             continue
@@ -103,36 +103,42 @@ def unnamed_spreads(data: "Data") -> dict[str, tuple[int, int]]:
     >>> {name: (least // _DAY, most // _DAY) for name, (least, most) in spreads.items()}
     {'day': (1, 2)}
     """
-    import polars as pl
-
     if data.grid.time is not None or data.source.spread:
         return {}
-    spreads = {}
+    spreads: dict[str, tuple[int, int]] = {}
     for clock in _clocks(data):
-        if not clock.clock:
-            continue
-        ranges: list[tuple[int | None, int | None, int]] = []
-        last: pl.DataFrame | None = None
-        for rows in _rows(data, clock):
-            held = rows.select(PERSON, TIME)
-            both = held if last is None else pl.concat([last, held])
-            last = held[-1:] if held.height else last
-            step = pl.col(TIME).diff().over(PERSON)
-            ends = step.min().alias("least"), step.max().alias("most")
-            ranges.append(both.select(*ends, pl.col(TIME).null_count().alias("none")).row(0))
-        steps = [(least, most) for least, most, _ in ranges if least is not None]
-        if not steps or any(none for _, _, none in ranges):
-            continue
-        least, most = min(one for one, _ in steps), max(one or 0 for _, one in steps)
-        if least > 0:
-            spreads[clock.name] = (least, most)
+        if clock.clock:
+            rows = pieces(data, clock.moment.alias(TIME), also=[clock.name])
+            ends = _ends((part.select(PERSON, TIME) for part in rows), complete=True)
+            spreads |= {clock.name: ends} if ends is not None and ends[0] > 0 else {}
     return spreads
+
+
+def _ends(frames: "Iterable[pl.DataFrame]", *, complete: bool = False) -> tuple[int, int] | None:
+    """Return the least and the largest step between neighbouring rows of a person, if there are.
+
+    ``complete``: None, too, if a row has no time.
+    """
+    import polars as pl
+
+    step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
+    ends = step.min().alias("least"), step.max().alias("most")
+    ranges: list[tuple[int, int]] = []
+    last: pl.DataFrame | None = None
+    for rows in frames:
+        if complete and rows[TIME].null_count():
+            return None
+        both = rows if last is None else pl.concat([last, rows])
+        last = both[-1:]
+        least, most = both.select(ends).row(0)
+        ranges += [] if least is None else [(least, most)]
+    return (min(one for one, _ in ranges), max(one for _, one in ranges)) if ranges else None
 
 
 def _clocks(data: "Data") -> Iterator[_Clock]:
     """Yield the columns that nobody named, and that hold dates, times or whole numbers."""
     for name, kind in _others(data):
-        if kind in ("text", "csv") and not _reads_as_time(data.first_of(name)):
+        if kind in ("text", "csv") and not _reads_as_time(data.source.first_text(name)):
             continue
         if kind in ("time", "text", "csv", "whole"):
             moment, clock = data.timed(name)
@@ -145,7 +151,7 @@ def _texts(data: "Data") -> list[str]:
     return [
         name
         for name, kind in _others(data)
-        if kind in ("text", "csv") and not _reads_otherwise(data.first_of(name))
+        if kind in ("text", "csv") and not _reads_otherwise(data.source.first_text(name))
     ]
 
 
@@ -171,14 +177,6 @@ def _others(data: "Data") -> Iterator[tuple[str, str]]:
     """Yield the columns that have no part in the data, with their kinds."""
     for name, column in data.others():
         yield name, "whole" if column.kind == "number" and column.whole else column.kind
-
-
-def _rows(data: "Data", clock: _Clock) -> "Iterator[pl.DataFrame]":
-    moment = clock.moment.alias(TIME)
-    if data.piece is not None:
-        yield from pieces(data, moment, also=[clock.name])
-        return
-    yield data.source.collect(data.rows(moment).select(PERSON, TIME))[0]
 
 
 class _Order:
@@ -345,34 +343,17 @@ def _public(data: "Data") -> int:
 def spread(data: "Data") -> tuple[int, int] | None:
     """Return the least and the largest step between neighbouring rows of a person, which is public.
 
-    None without times, without neighbours, and for a table that a cluster holds. A table in memory
-    is sorted once; one that is read in pieces is in order.
+    None without times, without neighbours, and for a table that a cluster holds.
 
     >>> import polars as pl
     >>> from undertow.data.table import Data
     >>> spread(Data(pl.DataFrame({"t": [0, 7, 54], "x": [0, 1, 0]}), value="x", time="t"))
     (7, 47)
     """
-    import polars as pl
-
     if data.grid.time is None or data.source.spread:
         return None
-    step = (pl.col(TIME) - pl.col(TIME).shift(1)).filter(pl.col(PERSON) == pl.col(PERSON).shift(1))
-    ends = step.min().alias("least"), step.max().alias("most")
-    if data.piece is None:
-        rows = data.grid.windowed(data.rows()).sort(PERSON, TIME)
-        (summary,) = data.source.collect(rows.select(ends))
-        least, most = summary.row(0)
-        return None if least is None else (least, most)
-    ranges: list[tuple[int, int]] = []
-    last: pl.DataFrame | None = None
-    for part in pieces(data):
-        held = data.grid.windowed(part.lazy()).select(PERSON, TIME).collect()
-        both = held if last is None else pl.concat([last, held])
-        last = both[-1:]
-        least, most = both.select(ends).row(0)
-        ranges += [] if least is None else [(least, most)]
-    return (min(one for one, _ in ranges), max(one for _, one in ranges)) if ranges else None
+    windowed = (data.grid.windowed(part.lazy()) for part in pieces(data))
+    return _ends(rows.select(PERSON, TIME).collect() for rows in windowed)
 
 
 def steps_of(data: "Data") -> tuple[str | int, str | int] | None:
@@ -403,16 +384,12 @@ def source_of(data: "Data") -> RecordSource:
     )
     ends = least.alias("first"), most.alias("last")
     column = PERSON if data.by is None else GROUP  # of whom there are records in this data
-    if data.piece is None:
-        rows = grid.windowed(data.rows()).drop_nulls(column)
-        (persons,) = data.source.collect(rows.group_by(PERSON).agg(*ends))
-    else:
-        parts = [
-            grid.windowed(rows.lazy()).drop_nulls(column).group_by(PERSON).agg(*ends).collect()
-            for rows in pieces(data)
-        ]
-        merged = pl.col("first").min(), pl.col("last").max()
-        persons = pl.concat(parts).group_by(PERSON).agg(*merged)
+    parts = [
+        grid.windowed(rows.lazy()).drop_nulls(column).group_by(PERSON).agg(*ends).collect()
+        for rows in pieces(data)
+    ]
+    merged = pl.col("first").min(), pl.col("last").max()
+    persons = pl.concat(parts).group_by(PERSON).agg(*merged)
     clock = None if grid.time is None else "microseconds" if grid.clock else "numbers"
     start, end = persons.select(pl.col("first").min(), pl.col("last").max()).row(0)
     if grid.person is None:

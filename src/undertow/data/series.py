@@ -44,7 +44,6 @@ __all__ = [
     "read_numbers",
     "sequences",
     "tallied",
-    "two_groups",
 ]
 
 
@@ -65,7 +64,9 @@ def encoded(data: "Data", states: tuple[State, ...] | None) -> Encoded:
     like one (`undertow.data.records`). Rows in none of the wanted groups are left out.
     """
     if data.by is not None:
-        _refuse_split(data)
+        split = _split(data)
+        feed(data, [split])
+        _check_split(data, split)
     names, rows, codes = _read(data, states)
     if len(names) > MOST_STATES:
         raise too_many_values()
@@ -154,25 +155,24 @@ def _by_name(data: "Data", rows: "pl.DataFrame") -> "Ints | slice":
     return np.asarray(moved + np.arange(first.size))
 
 
-def _refuse_split(data: "Data") -> None:
-    """Refuse a person whose records are in two groups, by the row at which the second begins."""
+def _split(data: "Data") -> PickedRows:
+    """Return the fold of rows in another group than the first row of their person."""
     import polars as pl
 
-    rows = data.grid.windowed(data.rows(numbered=True))
-    first = pl.col(GROUP).sort_by(ROW).first().over(PERSON)
-    (strangers,) = data.source.collect(
-        rows.filter(pl.col(GROUP).ne_missing(first)).select(pl.col(ROW).min())
-    )
-    if strangers[ROW][0] is not None:
-        raise two_groups(data, strangers[ROW][0])
+    def strangers(rows: "pl.LazyFrame") -> "pl.LazyFrame":
+        first = pl.col(GROUP).sort_by(ROW).first().over(PERSON)
+        return data.grid.windowed(rows).filter(pl.col(GROUP).ne_missing(first))
+
+    return PickedRows(replace(data.grid, fill=False), strangers, 1)
 
 
-def two_groups(data: "Data", row: int) -> InvalidInput:
-    """Return the error about a person in two groups, by the row at which the second begins."""
-    return InvalidInput(
-        f"{data.source.where(row, data.by)} puts a person into two groups, and a fit takes a "
-        "person's records together; give each person one group, or leave by=... out"
-    )
+def _check_split(data: "Data", split: PickedRows) -> None:
+    """Refuse a person whose records are in two groups, by the row at which the second begins."""
+    if split.count:
+        raise InvalidInput(
+            f"{data.source.where(split.rows[0], data.by)} puts a person into two groups, and a fit "
+            "takes a person's records together; give each person one group, or leave by=... out"
+        )
 
 
 _BLOCK = 2**20
@@ -202,19 +202,10 @@ def tallied(data: "Data", states: tuple[State, ...] | None) -> Tally:
 
 def _feed(data: "Data", fold: Fold, columns: "Sequence[pl.Expr]") -> None:
     """Feed all rows to a fold, or refuse a person in two groups, and rows that are wrong."""
-    split = PickedRows(replace(data.grid, fill=False), lambda rows: _strangers(data, rows), 1)
+    split = _split(data)
     facts = feed(data, [fold] if data.by is None else [split, fold], *columns)
-    if split.count:
-        raise two_groups(data, split.rows[0])
+    _check_split(data, split)
     data.checked(facts.summary)
-
-
-def _strangers(data: "Data", rows: "pl.LazyFrame") -> "pl.LazyFrame":
-    """Return the rows in another group than the first row of their person."""
-    import polars as pl
-
-    first = pl.col(GROUP).first().over(PERSON)
-    return data.grid.windowed(rows).filter(pl.col(GROUP).ne_missing(first))
 
 
 def kept_rows(data: "Data", rows: "pl.DataFrame") -> "pl.DataFrame":
@@ -234,14 +225,11 @@ class _Kept:
     def feed(self, rows: "pl.DataFrame") -> None:
         self.values.feed(kept_rows(self.data, rows))
 
-    def merge(self, other: "_Kept") -> None:
-        self.values.merge(other.values)
+    def merge(self, state: Any) -> None:
+        self.values.merge(state)
 
     def state(self) -> Any:
         return self.values.state()
-
-    def load(self, state: Any) -> "_Kept":
-        return _Kept(self.data, self.values.load(state))
 
 
 class Runs:
@@ -350,22 +338,16 @@ class RunTally:
         for block in self._runs.take(kept, self.coded(kept)):
             self._add(*block)
 
-    def merge(self, other: "RunTally") -> None:
-        """Merge the series of other persons."""
-        self.growing.merge(other.growing)
-        self._keys += [keys for keys in other._keys if keys.len()]  # of nobody: of no type
-        self._within |= other._within
+    def merge(self, state: list[Any]) -> None:
+        """Add the series of other persons."""
+        growing, names, within = state
+        self.growing.merge(self.growing.load(growing))
+        self._keys += [names.to_series()] if names.height else []  # of nobody: of no type
+        self._within |= within
 
     def state(self) -> list[Any]:
         """Return the tally, the keys of the persons in order, and whether hours say something."""
         return [self.growing.state(), self._names().to_frame(), self._within]
-
-    def load(self, state: list[Any]) -> "RunTally":
-        """Return the fold that has this state."""
-        fold = RunTally(self.data, self.names, self.coded)
-        fold.growing = self.growing.load(state[0])
-        fold._keys, fold._within = [state[1].to_series()], state[2]
-        return fold
 
     def tally(self) -> Tally:
         """Return the tally of all rows that came, persons in the order of their names."""

@@ -315,15 +315,10 @@ class Data:
         All times and groups count, whatever the window and the groups; values do not.
         Two files with the same rows have the same. One pass, linear in the rows.
         """
-        grid = Grid(self.grid.person, self.grid.time, self.grid.clock, self.grid.zoned)
+        grid = self.grid
         if grid.person is None and grid.time is None:
             return None
-        if self.piece is None:
-            whole = self.changed(grid=grid, by=None, groups=None)
-            (summary,) = self.source.collect(grid.facts(whole.rows()))
-            facts = summary.row(0, named=True)
-        else:
-            facts, _ = facts_of(self)
+        facts, _ = facts_of(self)
         own = {name: getattr(grid, name) for name in ("person", "time", "clock")}
         names = ("rows", "persons", "longest", "start", "end")
         public = {**own, **{n: facts.get(f"all_{n}") for n in names}, "zoned": bool(grid.zoned)}
@@ -337,16 +332,7 @@ class Data:
         off the grid; the message names column and row, counting from 0. One pass over persons and
         times, linear in the rows; gap filling sorts.
         """
-        keys: Iterable[Any]
-        if self.piece is None:
-            queries = [self.grid.facts(self.rows()), *self._occurring()]
-            frames = self.source.collect(*queries)
-            summary, keys = (
-                frames[0].row(0, named=True),
-                frames[1][GROUP] if len(frames) > 1 else (),
-            )
-        else:
-            summary, keys = facts_of(self)
+        summary, keys = facts_of(self)
         facts = self.checked(summary)
         start, end = (self._shown(moment) for moment in (facts.start, facts.end))
         names, _ = self.group_order(keys)
@@ -421,18 +407,10 @@ class Data:
 
         Reads and refuses as `encoded`; a table that is read in pieces is never in memory.
         """
-        if self.piece is not None:
-            from undertow.data.series import tallied
+        from undertow.data.series import tallied
 
-            whole = tallied(self, None if states is None else tuple(states))
-            return replace(whole, described=self.fitted())
-        from undertow.models.fitting.tally import tally
-
-        read = self.encoded(states)
-        counts = tally(
-            read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
-        )
-        return replace(counts, described=read.described)
+        counts = tallied(self, None if states is None else tuple(states))
+        return replace(counts, described=self.fitted())
 
     def cohorts(self) -> "dict[Any, Data]":
         """Return the records of each group of persons apart, by the name of the group.
@@ -502,16 +480,21 @@ class Data:
         Persons come in the order of their first rows. Rows outside the window are left out unless
         absent steps count, rows in no group only if ``grouped``.
         """
-        import polars as pl
-
         check_whole(self, "putting records in order")
         rows = self.rows(*columns, self.record.there.alias(THERE), numbered=True)
         rows = rows if self.grid.fill else self.grid.windowed(rows)
         rows = rows.drop_nulls(GROUP) if grouped else rows
-        rows = rows.with_columns(pl.col(ROW).min().over(PERSON).alias(FIRST))
-        order = [ROW] if self.grid.time is None else [TIME, ROW]
-        facts, ordered = self.source.collect(self.grid.facts(self.rows()), rows.sort(FIRST, *order))
+        facts, ordered = self.source.collect(self.grid.facts(self.rows()), self.together(rows))
         return self.checked(facts.row(0, named=True)), ordered
+
+    def together(self, rows: "pl.LazyFrame") -> "pl.LazyFrame":
+        """Return numbered rows with those of each person together, in order of time."""
+        import polars as pl
+
+        first = pl.col(ROW).min().over(PERSON).alias(FIRST)
+        return rows.with_columns(first).sort(
+            FIRST, *([] if self.grid.time is None else [TIME]), ROW
+        )
 
     def checked(self, summary: dict[str, Any]) -> Shape:
         """Return the facts that a query found, or raise an error that names the first bad row."""
@@ -542,22 +525,12 @@ class Data:
             if name not in self.source.columns and "\0" not in name
         ]
 
-    def first_of(self, name: str) -> str | None:
-        """Return the first text of another column."""
-        return self.source.first_text(name)
-
     def timed(self, name: str) -> "tuple[pl.Expr, bool | None]":
         """Return another column read as times, and whether on a clock; refuse one of none."""
         column = dict(self.others())[name]
         held = replace(self.source, columns={**self.source.columns, name: column})
         moment, clock, _ = column.time(first_text(held, name))
         return moment, clock
-
-    def _occurring(self) -> "list[pl.LazyFrame]":
-        """Return the query for the groups that occur, if there is one to ask."""
-        if self.by is None or self.groups is not None:
-            return []
-        return [self.grid.present(self.rows()).select(GROUP).drop_nulls().unique()]
 
     def _group(self) -> "pl.Expr":
         """Return the group of a row: its key, or its place among those declared."""

@@ -23,7 +23,7 @@ from undertow.models.fitting.fit import FittedChain
 from undertow.models.second_order import SecondOrderChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_listed, check_positive
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.planning.acceptance import leakage_under
 from undertow.rounding import above, below, columns
 
@@ -309,8 +309,7 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
 
 
 def _check(plan: Any) -> None:
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     secret = plan.leakage.secret
     if plan.unit != "record":
         raise NotSupported("a plan for whole persons keeps its guarantee under every chain")

@@ -1,7 +1,7 @@
 """The account of what was released.
 
-Read amounts.py, rules.py, entries.py (pure), seals.py, replay.py, tables.py, transactions.py,
-store.py (SQL), memory.py, checks.py, balance.py, keys.py, book.py.
+Read amounts.py, rules.py, entries.py (pure), replay.py, transactions.py, store.py (SQL), memory.py,
+checks.py, keys.py, book.py.
 """
 
 __all__ = ["reached"]

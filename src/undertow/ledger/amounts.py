@@ -95,13 +95,13 @@ class Spend:
         (Fraction(1, 4), Fraction(1, 8))
         """
         level, *others = text.split(";")
-        made = cls(Fraction(level))
+        spend = cls(Fraction(level))
         if others:
             squares, rho, delta, held, rare, dense = map(Fraction, others)
-            made = cls(made.level, squares, rho, delta, held, rare, bool(dense))
-        if str(made) != text or made.negative:
+            spend = cls(spend.level, squares, rho, delta, held, rare, bool(dense))
+        if str(spend) != text or spend.negative:
             raise ValueError("no spend")
-        return made
+        return spend
 
     @property
     def negative(self) -> bool:

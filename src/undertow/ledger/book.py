@@ -1,23 +1,27 @@
 """The ledger as its users see it: one data set, its limit, and what was released from it."""
 
+import math
 import os
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
+from fractions import Fraction
 from json import loads
 from typing import TYPE_CHECKING, Any, Literal
 
-from undertow.certificate import canonical
+from undertow.adversaries import Named
+from undertow.certificate import Leakage, canonical
 from undertow.curves import check_delta
-from undertow.data.scopes import Scope, check_name
+from undertow.data.scopes import HIGH, Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged
 from undertow.guarantees import Guarantee, PureDP
-from undertow.ledger.amounts import Spend, highest, round_up
-from undertow.ledger.balance import Named
+from undertow.ledger.amounts import Spend, highest, round_down, round_up, worst
 from undertow.ledger.checks import Checks, Granting
-from undertow.ledger.entries import check_terms, request, wanted_terms
-from undertow.ledger.keys import KeyHolder, Keys
+from undertow.ledger.entries import check_terms, read_key, request, wanted_terms
+from undertow.ledger.keys import Keys, released
 from undertow.ledger.memory import memory_at
+from undertow.ledger.replay import entries_of
 from undertow.ledger.rules import (
     Entry,
     Kind,
@@ -29,20 +33,25 @@ from undertow.ledger.rules import (
     believed,
     check_narrowing,
     check_same,
+    exchanged,
+    exchanged_at_delta,
     recorded_fit,
+    region,
     settled,
     spend_words,
     tested_of,
 )
-from undertow.ledger.seals import read_key
 from undertow.ledger.store import Store
+from undertow.ledger.transactions import Transaction
 from undertow.mechanisms import Unit
 from undertow.models.classes import ChainBox
 from undertow.models.registry import law_to_dict
 from undertow.models.sets import AnyModel, model_from_dict
-from undertow.numerics import check_choice, check_flag, check_positive
+from undertow.numerics import check_choice, check_count, check_flag, check_positive
+from undertow.plan import Suggested, checked
 from undertow.queries import AnyQuery
 from undertow.rounding import above, below
+from undertow.sampling.keyed import Key
 from undertow.secrets import Person, Window
 
 if TYPE_CHECKING:
@@ -65,7 +74,7 @@ class Reservation:
     made: str | None = None
 
 
-class Ledger(KeyHolder):
+class Ledger:
     """The account of everything released from one data set.
 
     The budget is ``dp_budget(model, limit, against)``, computed once and rounded down; where the
@@ -169,6 +178,126 @@ class Ledger(KeyHolder):
         in the chain. Linear in the number of events.
         """
         return self._checks.verify(holding)
+
+    @property
+    def limit(self) -> float:
+        """The leakage that all releases together may reach."""
+        return self._terms().limit
+
+    @property
+    def delta(self) -> float:
+        """Probability of outputs that may exceed the limit."""
+        return self._terms().delta
+
+    @property
+    def budget(self) -> float:
+        """The DP level that the limit allows every record."""
+        return self._terms().budget
+
+    def conditions(self) -> tuple[str, ...]:
+        """Return what weakens the account, each as a clause of its statement, the weightiest first.
+
+        Failed checks that were accepted when it was opened, with what they cost once the limit is
+        reached, and what was not tested. An account of persons depends on none of them.
+        """
+        if self.unit == "person":
+            return ()
+        terms = self._terms()
+        costs = Suggested.by(tested_of(terms), terms.limit).beyond(terms.limit)
+        return (*costs, *checked(self.model.checks, self.accepted))
+
+    def level(self, scope: Scope | None = None) -> float:
+        """Return the largest sum of DP levels over the records in a scope, rounded up.
+
+        Sums entries, reserved ones included; inf for a redacted data set. A few index reads for
+        the whole data set; for a window, linear in the segments inside it.
+        """
+        with self._store.reading() as transaction:
+            return self._level(transaction, *self._account(transaction), as_scope(scope))
+
+    def spent(self, scope: Scope | None = None) -> Spend:
+        """Return the largest exact sum of each kind over the records in a scope.
+
+        DP levels, squares of mu, rho, deltas. Of a redaction there is none.
+        """
+        return highest(self.room(scope).spent)
+
+    def left(self, scope: Scope | None = None) -> float:
+        """Return a DP level that still fits all records in a scope, rounded down.
+
+        Of an account without a delta: budget - level. If nobody writes in between, ``reserve``
+        accepts exactly this level.
+        """
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            if terms.delta and layout.redaction is None:
+                return self._room(transaction, terms, layout, as_scope(scope)).left()
+            level = self._level(transaction, terms, layout, as_scope(scope))
+        return 0.0 if math.isinf(level) else round_down(Fraction(terms.budget) - Fraction(level))
+
+    def left_mu(self, scope: Scope | None = None) -> float:
+        """Return a mu of GDP that still fits all records in a scope, rounded down.
+
+        Gaussian noise of standard deviation 1 / mu for each unit by which a record moves an answer
+        fits. 0 for an account without a delta.
+        """
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            if not terms.delta or layout.redaction is not None:
+                return 0.0
+            return self._room(transaction, terms, layout, as_scope(scope)).left_mu()
+
+    def room(self, scope: Scope | None = None) -> Room:
+        """Return what the records in a scope have spent, and what fits beside it."""
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            return self._room(transaction, terms, layout, as_scope(scope))
+
+    def leakage(self) -> Leakage:
+        """Return what all releases together leak: what is spent, exchanged once under the model.
+
+        Of an account with a delta it is the leakage at that delta.
+        """
+        return self._together().with_assumptions(self.conditions())
+
+    def entries(self) -> list[Entry]:
+        """Return all entries in the order in which they were reserved, cancelled ones too."""
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            return entries_of(transaction.events(self.dataset), transaction.head.seal)
+
+    def page(
+        self, after: str | None = None, most: int = 100, size: int = 2**22
+    ) -> tuple[list[Entry], str | None]:
+        """Return the next entries after that of a release, and the id to go on after, if any.
+
+        At most so many, of so many characters together (one at least): what a reader asks for costs
+        no more, however long the account is.
+        """
+        most, size = check_count(most, "most", 1, HIGH - 1), check_count(size, "size", 1)
+        first = 0
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            if after is not None:
+                start = transaction.reserved(self.dataset, check_name(after, "release id"))
+                if start is None:
+                    raise InvalidInput(f"nothing was reserved under the id {after!r}")
+                first = start
+            page: list[Entry] = []
+            for name in transaction.reserved_after(self.dataset, first, most + 1):
+                if len(page) == most or size <= 0:
+                    return page, page[-1].release_id
+                events = [*transaction.events(self.dataset, name)]
+                size -= sum(len(event.body) for event in events)
+                page += entries_of(events, transaction.head.seal)
+            return page, None
+
+    def entry(self, release_id: str) -> Entry | None:
+        """Return the entry of a release, None if nothing was reserved for it."""
+        key = check_name(release_id, "release id")
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            return self._entry(transaction, key)
 
     def set_limit(self, limit: float, delta: float | None = None) -> None:
         """Change the limit, and record the change; it cannot fall below what is already spent.
@@ -397,6 +526,91 @@ class Ledger(KeyHolder):
             for other, place in (*here, *elsewhere)
         ]
 
+    def release_key(self, release_id: str) -> Key:
+        """Return the secret key of a reserved release: the same to every run until it is recorded.
+
+        What is drawn under it must be drawn under ``key.for_input(digest)``, with the `Digest` of
+        the records: then the same records give the same outputs, and changed records other flips.
+        `confirm` and `cancel` remove the key. With ``memory=False``, and where no file can be
+        kept (a warning says so), every call returns another key.
+        """
+        name = check_name(release_id, "release id")
+        self._forget_recorded()
+        with self._store.reading() as transaction:
+            self._account(transaction)
+            entry, own = self._entry(transaction, name), transaction.head.id
+        if entry is not None and entry.result is not None:
+            raise released(name)
+        if entry is None or entry.status != "reserved":
+            raise LedgerConflict(
+                f"nothing is reserved under the id {name!r}, so it has no key; reserve before "
+                "drawing"
+            )
+        return self._keys.held(own, self.dataset, name)
+
+    def _forget_recorded(self) -> None:
+        """Remove the keys of releases that a killed process, or one elsewhere, has recorded.
+
+        Of all data sets of the ledger, whenever one is opened and before a key is made. The key of
+        a release that is not in the ledger stays: the ledger may be an older copy.
+        """
+        if not self._keys.any():
+            return
+        done: list[tuple[str, str]] = []
+        with self._store.reading() as transaction:
+            own, seal = transaction.head.id, transaction.head.seal
+            for kept in self._keys.kept(own):
+                with suppress(LedgerDamaged):  # reported when that release is used
+                    found = entries_of(transaction.events(*kept), seal)
+                    done += [kept for entry in found if entry.status != "reserved"]
+        for dataset, release_id in done:
+            self._keys.forget(own, dataset, release_id)
+        self._keys.forget_wiped()
+
+    def _forget_key(self, ledger: str, release_id: str) -> None:
+        self._keys.forget(ledger, self.dataset, release_id)
+
+    def _together(self) -> Leakage:
+        """Return what all releases together leak, if the model is true."""
+        with self._store.reading() as transaction:
+            terms, layout = self._account(transaction)
+            level = self._level(transaction, terms, layout, Scope())
+            mixed = bool(terms.delta) and layout.redaction is None
+            spent = self._room(transaction, terms, layout, Scope()).spent if mixed else ()
+        if layout.redaction is not None:
+            return Leakage(0.0, layout.redaction, "redaction", self.against, delta=terms.delta)
+        if not level and not spent:
+            return Leakage(0.0, 0.0, "nothing was released", self.against, delta=terms.delta)
+        if spent:
+            return exchanged_at_delta(spent, self.model, terms)
+        return exchanged(level, self.model, self.against, self.unit, terms.window)
+
+    def _terms(self) -> Terms:
+        with self._store.reading() as transaction:
+            return self._account(transaction)[0]
+
+    def _level(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> float:
+        """Return the level in a scope, by the index of levels."""
+        if layout.redaction is not None:
+            return math.inf
+        return transaction.highest(self.dataset, *_searched(terms, layout, scope))
+
+    def _room(self, transaction: Transaction, terms: Terms, layout: Layout, scope: Scope) -> Room:
+        """Return what is spent in a scope, by the spends that are stored there."""
+        spends = transaction.spends(self.dataset, *_searched(terms, layout, scope))
+        return Room(terms, worst(spends))
+
+    def _entry(self, transaction: Transaction, release_id: str) -> Entry | None:
+        events = transaction.events(self.dataset, release_id)
+        entries = entries_of(events, transaction.head.seal)
+        return entries[0] if entries else None
+
+    def _account(self, transaction: Transaction) -> tuple[Terms, Layout]:
+        account = transaction.dataset(self.dataset)
+        if account is None:
+            raise LedgerDamaged(f"the data set {self.dataset!r} is no longer in the ledger")
+        return account
+
     def _append(
         self, granting: Granting, kind: str, release_id: str | None = None, /, **body: Any
     ) -> str:
@@ -485,6 +699,15 @@ class Ledger(KeyHolder):
             self._append(granting, "open", terms=terms.to_dict())
             granting.transaction.put_dataset(self.dataset, terms, Layout())
         return terms
+
+
+def _searched(
+    terms: Terms, layout: Layout, scope: Scope
+) -> tuple[tuple[str, ...] | None, int, int]:
+    """Return the cells (None: all) and the window in which a scope has spent."""
+    where = region(layout, scope, terms.unit)
+    everything = where == region(layout, Scope(), terms.unit)
+    return None if everything else where.seen, where.start, where.end
 
 
 def datasets(where: str | os.PathLike[str]) -> list[str]:

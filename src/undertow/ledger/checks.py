@@ -1,4 +1,4 @@
-"""Nothing is granted by a ledger that is not as it was written.
+"""Verification of a ledger before each write.
 
 A grant relies on the derived tables, and they are only worth what the events behind them are. So
 before each write the ledger is held against what this process has verified of it before (or, the
@@ -200,18 +200,18 @@ class Checks:
         """Check what can be checked before the lock; return what is verified by now."""
         checked = _at(self._store.address)
         with checked.lock:
-            found: Snapshot | None = None
+            snapshot: Snapshot | None = None
             with self.reading() as transaction:
                 head = transaction.head
                 head.seal.needed(self._store.place)
                 if checked.id != head.id:
                     checked.start(head)
                 if checked.mark is None or transaction.mark() != checked.mark:
-                    found = transaction.snapshot()
+                    snapshot = transaction.snapshot()
                 else:
                     self._follow(checked, transaction)
-            if found is not None:
-                self._compare(checked, found)
+            if snapshot is not None:
+                self._compare(checked, snapshot)
         return checked
 
     def _follow(self, checked: _Known, transaction: Transaction) -> None:

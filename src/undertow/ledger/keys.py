@@ -22,14 +22,11 @@ from pathlib import Path
 from typing import Any
 
 from undertow import ledger as checkpoints
-from undertow.data.scopes import check_name
-from undertow.errors import AccountWarning, InvalidInput, LedgerConflict, LedgerDamaged
+from undertow.errors import AccountWarning, InvalidInput, LedgerConflict
 from undertow.files import create_new, sync_directory
-from undertow.ledger.balance import Balance
-from undertow.ledger.replay import entries_of
 from undertow.sampling.keyed import Key
 
-__all__ = ["KeyHolder", "Keys", "released"]
+__all__ = ["Keys", "released"]
 
 _FORMAT = "undertow-key-1"
 _OTHERS = 0o077
@@ -38,56 +35,6 @@ _TRIES = 16
 """Attempts to read a key while other processes add and remove theirs."""
 _NO_LINKS = getattr(os, "O_NOFOLLOW", 0) | getattr(os, "O_BINARY", 0)
 _told: set[str] = set()
-
-
-class KeyHolder(Balance):
-    """An account that keeps the keys of its releases until they are recorded."""
-
-    _keys: "Keys"
-
-    def release_key(self, release_id: str) -> Key:
-        """Return the secret key of a reserved release: the same to every run until it is recorded.
-
-        What is drawn under it must be drawn under ``key.for_input(digest)``, with the `Digest` of
-        the records: then the same records give the same outputs, and changed records other flips.
-        `confirm` and `cancel` remove the key. With ``memory=False``, and where no file can be
-        kept (a warning says so), every call returns another key.
-        """
-        name = check_name(release_id, "release id")
-        self._forget_recorded()
-        with self._store.reading() as transaction:
-            self._account(transaction)
-            entry, own = self._entry(transaction, name), transaction.head.id
-        if entry is not None and entry.result is not None:
-            raise released(name)
-        if entry is None or entry.status != "reserved":
-            raise LedgerConflict(
-                f"nothing is reserved under the id {name!r}, so it has no key; reserve before "
-                "drawing"
-            )
-        return self._keys.held(own, self.dataset, name)
-
-    def _forget_recorded(self) -> None:
-        """Remove the keys of releases that a killed process, or one elsewhere, has recorded.
-
-        Of all data sets of the ledger, whenever one is opened and before a key is made. The key of
-        a release that is not in the ledger stays: the ledger may be an older copy.
-        """
-        if not self._keys.any():
-            return
-        done: list[tuple[str, str]] = []
-        with self._store.reading() as transaction:
-            own, seal = transaction.head.id, transaction.head.seal
-            for kept in self._keys.kept(own):
-                with suppress(LedgerDamaged):  # reported when that release is used
-                    found = entries_of(transaction.events(*kept), seal)
-                    done += [kept for entry in found if entry.status != "reserved"]
-        for dataset, release_id in done:
-            self._keys.forget(own, dataset, release_id)
-        self._keys.forget_wiped()
-
-    def _forget_key(self, ledger: str, release_id: str) -> None:
-        self._keys.forget(ledger, self.dataset, release_id)
 
 
 def released(release_id: str) -> LedgerConflict:

@@ -1,13 +1,14 @@
 """The account once more, from the events alone: what the other tables must hold."""
 
-from collections.abc import Iterable, Iterator, Mapping
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, NamedTuple, NoReturn
 
 from undertow.data.scopes import Scope
 from undertow.errors import LedgerDamaged, UndertowError
-from undertow.ledger.amounts import NOTHING, Spend
-from undertow.ledger.entries import Event, Spends
+from undertow.ledger.amounts import NOTHING, Spend, highest, round_up
+from undertow.ledger.entries import Event, Seal, Spends
 from undertow.ledger.rules import (
     Entry,
     Layout,
@@ -21,9 +22,17 @@ from undertow.ledger.rules import (
     region,
     settled,
 )
-from undertow.ledger.seals import Seal
+from undertow.mechanisms import Unit
 
-__all__ = ["Account", "Accounts", "Progress", "chained", "entries_of", "replayed"]
+__all__ = [
+    "Account",
+    "Accounts",
+    "Progress",
+    "chained",
+    "entries_of",
+    "levels_after",
+    "replayed",
+]
 
 Status = Literal["reserved", "begun", "confirmed", "cancelled"]
 
@@ -220,3 +229,24 @@ def _apply(accounts: Accounts, event: Event, body: dict[str, Any]) -> None:
 
 def _damaged(seq: int, what: str) -> NoReturn:
     raise LedgerDamaged(f"event {seq} {what}; go back to a copy of the ledger that verifies")
+
+
+def levels_after(entries: Sequence[Entry], unit: Unit) -> Iterator[tuple[Entry, float]]:
+    """Yield the entries that are not cancelled, by time, with the level of the data set after each.
+
+    Levels of entries on different records do not add up; those that touch the same records do. The
+    level is inf after a redaction. Spends without a DP level (Gaussian noise) are not in it.
+
+    >>> one = Entry("a", "release", 0.5, None, Scope(start=0, end=7), {}, at="2026-01-05T09:00")
+    >>> two = Entry("b", "release", 0.5, None, Scope(start=7, end=9), {}, at="2026-01-06T09:00")
+    >>> [level for _, level in levels_after([one, two], "record")]
+    [0.5, 0.5]
+    """
+    layout, spends = Layout(), Spends()
+    live = (entry for entry in entries if entry.status != "cancelled")
+    for entry in sorted(live, key=lambda each: each.at):
+        where = region(layout, entry.scope, unit)
+        layout = settled(layout, entry, unit, where)
+        spends.add(where, entry.spend)
+        most = highest(spends.most(region(layout, Scope(), unit)))
+        yield entry, math.inf if entry.kind == "redaction" else round_up(most.level)

@@ -26,10 +26,9 @@ from undertow import ledger
 from undertow.data.scopes import check_name
 from undertow.errors import InvalidInput, LedgerDamaged, LedgerError, LedgerUnavailable
 from undertow.files import sync_directory
+from undertow.ledger.entries import Seal
 from undertow.ledger.memory import file_name
-from undertow.ledger.seals import Seal
-from undertow.ledger.tables import EVENTS, LEDGER, VERSION, fill
-from undertow.ledger.transactions import Head, Transaction
+from undertow.ledger.transactions import EVENTS, LEDGER, VERSION, Head, Transaction, fill
 
 __all__ = [
     "DURABILITY",

@@ -1,8 +1,13 @@
-"""The reads and writes of one transaction, in whole statements: never one for each group."""
+"""The tables of a ledger, and the reads and writes of one transaction on them, in whole statements.
+
+``undertow_events`` is the account, to which rows are only appended, each with the hash of the row
+before it; the other tables are derived from it in the same transaction. The one row of
+``undertow_ledger`` is also the lock: a writer holds it from its first read to its commit."""
 
 import json
+import secrets
 from collections.abc import Callable, Iterator, Sequence
-from functools import cache
+from functools import cache, lru_cache
 from typing import Any, NamedTuple
 
 import sqlalchemy as sa
@@ -10,12 +15,85 @@ import sqlalchemy as sa
 from undertow.certificate import canonical
 from undertow.errors import LedgerDamaged
 from undertow.ledger.amounts import Spend
-from undertow.ledger.entries import Change, Event, Row, decoding, rows
+from undertow.ledger.entries import Change, Event, Row, Seal, decoding, rows
 from undertow.ledger.rules import Layout, Terms
-from undertow.ledger.seals import Seal
-from undertow.ledger.tables import DATASETS, EVENTS, LEDGER, SEGMENTS
 
-__all__ = ["Head", "Snapshot", "Transaction"]
+__all__ = [
+    "DATASETS",
+    "EVENTS",
+    "LEDGER",
+    "SEGMENTS",
+    "VERSION",
+    "Head",
+    "Snapshot",
+    "Transaction",
+    "fill",
+]
+
+
+VERSION = 2
+"""The schema that this code reads and writes; any other is refused."""
+
+_META = sa.MetaData()
+LEDGER = sa.Table(
+    "undertow_ledger", _META,
+    sa.Column("version", sa.Integer, nullable=False),
+    sa.Column("seq", sa.BigInteger, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.Column("id", sa.Text),
+    sa.Column("key_mark", sa.Text),
+)  # fmt: skip
+EVENTS = sa.Table(
+    "undertow_events", _META,
+    sa.Column("seq", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("dataset", sa.Text, nullable=False),
+    sa.Column("kind", sa.Text, nullable=False),
+    sa.Column("release_id", sa.Text),
+    sa.Column("body", sa.Text, nullable=False),
+    sa.Column("previous", sa.Text, nullable=False),
+    sa.Column("hash", sa.Text, nullable=False),
+    sa.UniqueConstraint("dataset", "release_id", "kind"),
+)  # fmt: skip
+DATASETS = sa.Table(
+    "undertow_datasets", _META,
+    sa.Column("name", sa.Text, primary_key=True),
+    sa.Column("terms", sa.Text, nullable=False),
+    sa.Column("layout", sa.Text, nullable=False),
+)  # fmt: skip
+SEGMENTS = sa.Table(
+    "undertow_segments", _META,
+    sa.Column("dataset", sa.Text, primary_key=True),
+    sa.Column("cell", sa.Text, primary_key=True),
+    sa.Column("start", sa.BigInteger, primary_key=True, autoincrement=False),
+    sa.Column("end", sa.BigInteger, nullable=False),
+    sa.Column("level", sa.Double, nullable=False),  # of `exact`, rounded up: what SQL can compare
+    sa.Column("exact", sa.Text, nullable=False),
+    sa.Index("undertow_segments_level", "dataset", "level"),
+    sqlite_with_rowid=False,  # rows lie in the order of their key: a window is one stretch
+)  # fmt: skip
+
+
+def fill(connection: sa.Connection, key: bytes | None) -> None:
+    """Make the tables of an empty ledger, with an id that no other ledger has."""
+    for statement in _making(connection.dialect):
+        connection.exec_driver_sql(statement)
+    name, seal = secrets.token_hex(16), Seal(key)
+    row = {"version": VERSION, "seq": 0, "id": name}
+    connection.execute(
+        sa.insert(LEDGER).values(**row, hash=seal.origin(name), key_mark=seal.mark(name))
+    )
+
+
+@lru_cache(maxsize=16)
+def _making(dialect: sa.Dialect) -> list[str]:
+    """Return the statements that make the tables which are not there."""
+    tables = _META.sorted_tables
+    statements: list[sa.schema.ExecutableDDLElement] = [
+        *(sa.schema.CreateTable(table, if_not_exists=True) for table in tables),
+        *(sa.schema.CreateIndex(i, if_not_exists=True) for t in tables for i in t.indexes),
+    ]
+    return [str(one.compile(dialect=dialect)) for one in statements]
+
 
 _DELETE = "DELETE FROM undertow_segments WHERE dataset = ? AND cell = ? AND start = ?"
 _WRITE = """INSERT INTO undertow_segments (dataset, cell, start, "end", level, exact)

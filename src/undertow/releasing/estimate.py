@@ -20,7 +20,7 @@ from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.numerics import Array, check_positive
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.queries import Count, Histogram, State
 
 __all__ = [
@@ -427,8 +427,7 @@ def _counted(
 
 def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
     """Return the outputs as numbers, erased ones after all others."""
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     mechanism = plan.mechanism
     if plan.task == "answer":
         raise NotSupported(
@@ -437,7 +436,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
         )
     length = mechanism.length
     if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
-        from undertow.data.writing import column_of, is_frame
+        from undertow.data.codes import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):
             raise InvalidInput(
@@ -445,9 +444,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
                 "person=..., time=...)"
             )
         sanitised = column_of(sanitised)
-    names = mechanism.names(plan.states)
-    erased = None if length is None else len(names)
-    read = coded(sanitised, Rule(names, missing=erased, outputs=True))
+    read = coded(sanitised, Rule.of_outputs(mechanism, plan.states))
     if length is not None and read.irregular(length) is not None:
         raise InvalidInput(
             f"the plan is for series of exactly {length} records; pass whole series, erased "

@@ -18,7 +18,7 @@ from undertow.data.table import Data
 from undertow.errors import InvalidInput
 from undertow.ledger.rules import Entry
 from undertow.mechanisms import Noise, Selection
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.planning.coverage import covering, group_conditions
 from undertow.queries import Mean
 from undertow.releasing.account import (
@@ -31,10 +31,8 @@ from undertow.releasing.account import (
     spend_terms,
 )
 from undertow.reporting.report import Report, brief
-from undertow.sampling.apply import lattice_amount, randomise
+from undertow.sampling.answers import lattice_amount, randomise, select, totalled
 from undertow.sampling.bits import Randomness, Secure, chosen
-from undertow.sampling.selection import select
-from undertow.sampling.totals import totalled
 
 if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
@@ -152,8 +150,7 @@ def prepare(
     >>> ready.proof.proves(1.0), ready.shape.rows
     (True, 100)
     """
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     plan.noise.query.numbers(plan.states)  # refuses a model without states where they are needed
     lattice_amount(plan.noise, plan.length)  # refuses what has no lattice
     table = data if isinstance(data, Data | PlainSeries) else one_series(data)

@@ -6,31 +6,33 @@ missing or no state of the plan counts as a state; only a curator who says ``str
 refused, by its place.
 """
 
-from collections.abc import Callable, Iterable, Iterator
+import hashlib
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, cast
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
 from undertow.data.codes import (
     Coded,
     CodedPieces,
-    Erased,
     Lookup,
-    Numbers,
+    OutputDigest,
     Rule,
     coded,
 )
+from undertow.data.folds import feed
 from undertow.data.grid import Shape
 from undertow.data.readers.lists import PlainSeries, read_records
+from undertow.data.readers.spark import Digested, Rewriting, SpreadSeries, needed
 from undertow.data.records import check_records
 from undertow.data.table import Data
-from undertow.data.writing import OutputDigest
 from undertow.errors import InvalidInput, InvalidPlan, NotSupported
 from undertow.ledger.rules import Entry
-from undertow.mechanisms import Flips, LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import Flips, LocalMechanism, Redaction, XorNoise
 from undertow.numerics import check_flag
-from undertow.plan import Plan
+from undertow.plan import Plan, check_plan
 from undertow.planning.coverage import check_groups, check_proof, group_conditions, group_size
 from undertow.releasing.account import (
     account_conditions,
@@ -40,16 +42,14 @@ from undertow.releasing.account import (
     released,
     reserve,
 )
-from undertow.releasing.outputs import ClusterTask, is_spread, outputs_digest, write, writing_to
-from undertow.sampling.bits import Insecure, Randomness, chosen
-from undertow.sampling.flips import Thresholds, erase, flip, noise
+from undertow.releasing.drafts import Drafts, abandoned, clear
+from undertow.sampling import flips
+from undertow.sampling.bits import Insecure, Randomness, Secure, chosen
+from undertow.sampling.flips import steps
 from undertow.sampling.keyed import Digest, Key, check_places, randomised
-from undertow.sampling.streaming import steps
 from undertow.sampling.streams import draws, single_draws
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from undertow.certificate import Leakage
     from undertow.ledger.book import Ledger
 
@@ -64,10 +64,6 @@ __all__ = [
     "sanitize",
     "stream",
 ]
-
-
-Drawn = tuple[Numbers, Erased]
-"""The number of each output, and which records are erased (None: none can be)."""
 
 
 def sanitize(
@@ -112,11 +108,10 @@ def sanitize(
     """
     _local(plan)
     bits = chosen(insecure_seed, accounted=ledger is not None)
-    target = writing_to(output, data, bits)
+    target = _target(output, data, bits)
     ready = prepare(plan, data, ledger, strict=strict, release_id=release_id)
-    if target is not None and isinstance(ready.table, Data):
-        rule = _rule(plan, strict)
-        return write(ClusterTask(ready.table, rule, plan, ready.entry, target), ledger)
+    if target is not None and isinstance(ready.read, SpreadSeries):
+        return _write(ready, ready.read, target, ledger)
     return carry_out(ready, ledger, randomness=bits)
 
 
@@ -214,7 +209,10 @@ def draw(
         ledger.begin(ready.entry.release_id)
     names = mechanism.names(ready.plan.states)
     if isinstance(randomness, Insecure):
-        numbers, erased = _DRAWS[type(mechanism)](mechanism, read, draws(randomness))
+        at = read.places
+        if at is not None and isinstance(mechanism, XorNoise):  # noise goes on in absent steps
+            at = np.repeat(np.cumsum(read.spans) - read.spans, read.lengths) + at
+        numbers, erased = flips.draw(mechanism, read.codes, draws(randomness), read.spans, at)
     else:
         series = (read.labels, read.lengths, read.codes, read.places)
         drawn = randomised(mechanism, _key(ready, ledger), *series)
@@ -273,33 +271,6 @@ def _key(ready: SeriesRequest, ledger: "Ledger | None") -> Key:
     for piece in ready.read.pieces("records compared with an earlier run"):
         digest.feed(piece.labels, piece.lengths, piece.codes, piece.places)
     return key.for_input(digest.result())
-
-
-def _flipped(mechanism: RandomizedResponse, read: Coded, streams: Any) -> Drawn:
-    return flip(Thresholds.of(mechanism), read.codes, streams), None
-
-
-def _in_runs(mechanism: XorNoise, read: Coded, streams: Any) -> Drawn:
-    flips = noise(mechanism, read.spans.tolist(), streams)
-    if read.places is not None:  # the noise goes on where steps are absent
-        begins = np.cumsum(read.spans) - read.spans
-        flips = flips[np.repeat(begins, read.lengths) + read.places]
-    return read.codes ^ flips, None
-
-
-def _redacted(mechanism: Redaction, read: Coded, streams: Any) -> Drawn:
-    erased = erase(Thresholds.of_erasures(mechanism), read.codes, mechanism.length, streams)
-    # (series, record): a protected record is erased in each
-    erased.reshape(-1, mechanism.length)[:, list(mechanism.protect)] = True
-    return np.where(erased, 0, read.codes), erased
-
-
-_DRAWS: dict[type, Callable[..., Drawn]] = {
-    RandomizedResponse: _flipped,
-    XorNoise: _in_runs,
-    Redaction: _redacted,
-}
-"""Implementation of each local mechanism on whole series, with seeded bits in order."""
 
 
 class Stream:
@@ -365,7 +336,7 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     first rows, each in order of time. Persons of a Spark frame have no order: what is recorded of
     its outputs as ``digest`` is the sum of their hashes.
 
-    >>> from undertow import MarkovChain
+    >>> from undertow import MarkovChain, RandomizedResponse
     >>> from undertow.certificate import Leakage
     >>> chain = MarkovChain([[.9, .1], [.3, .7]])
     >>> level = Leakage(2.2, 2.2, "exact", "any")
@@ -374,12 +345,10 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
     >>> fingerprint([0, 1], plan) == hashlib.sha256(b"0\\n1\\n\\n").hexdigest()
     True
     """
-    names = _local(plan).names(plan.states)
-    missing = len(names) if _erases(plan) else None
-    rule = Rule(names, missing=missing, outputs=True)
-    if is_spread(sanitised):
-        return outputs_digest(cast("Data", sanitised), rule)
-    read = coded(sanitised, rule)
+    rule = Rule.of_outputs(_local(plan), plan.states)
+    read, names = coded(sanitised, rule), rule.names
+    if isinstance(read, SpreadSeries):
+        return _digested(read).hex()
     outputs = OutputDigest(names)
     for piece in read.pieces("records read"):
         erased = piece.codes == len(names)
@@ -389,16 +358,14 @@ def fingerprint(sanitised: "Data | Iterable[Any]", plan: "Plan[Any]") -> str:
 
 def _local(plan: Any) -> LocalMechanism:
     """Return the mechanism of a plan for series, or refuse a plan for an answer."""
-    if not isinstance(plan, Plan):
-        raise InvalidInput(f"a Plan is required, found {type(plan).__name__}; use calibrate(...)")
+    check_plan(plan)
     mechanism: Any = plan.mechanism
-    if type(mechanism) not in _DRAWS:
+    if not isinstance(mechanism, LocalMechanism):
         raise NotSupported(
             "this plan answers a query with noise, it randomises no series; use release(plan, "
             "data), or plan for Series() or Redacted(...)"
         )
-    local: LocalMechanism = mechanism
-    return local
+    return mechanism
 
 
 def _erases(plan: Any) -> bool:
@@ -456,3 +423,132 @@ def _check_whole(plan: "Plan[Any]", read: Coded | CodedPieces, longest: int) -> 
             "window or some groups are selected: a redaction is of whole series; plan for this "
             "length"
         )
+
+
+# --- records of a cluster, written once to a folder
+
+
+def _target(output: "str | Path | None", data: Any, bits: Randomness) -> Path | None:
+    """Return where the outputs for records of a cluster go; None for records that are here.
+
+    Refused are a cluster's records without such a place, and a place that is taken.
+    """
+    if not (isinstance(data, Data) and data.source.spread):
+        if output is not None:
+            raise NotSupported(
+                "output=... is for the records of a Spark frame; leave it out, and write what is "
+                "returned"
+            )
+        return None
+    if output is None:
+        raise NotSupported(
+            "a Spark frame is computed anew at every use, and outputs that are drawn at every use "
+            "could be averaged: they are written once; say output='...', a folder for them"
+        )
+    if not isinstance(bits, Secure):
+        raise NotSupported(
+            "flips by a seed are drawn in the order of the rows, and those of a Spark frame have "
+            "none; leave insecure_seed out"
+        )
+    target = Path(output).absolute()
+    _check_free(target)
+    return target
+
+
+def _check_free(target: Path) -> None:
+    """Refuse a place for outputs that is taken, or in no folder."""
+    if target.exists() or target.is_symlink():
+        raise InvalidInput(f"{target} is there already; name a folder that is not, for the outputs")
+    if not target.parent.is_dir():
+        raise InvalidInput(f"the folder of {target} is not there; make it first")
+
+
+def _digested(read: SpreadSeries, secret: bytes | None = None) -> bytes:
+    """Return the digest of the records of a cluster, by persons in any order."""
+    digest = Digested(read.data, read.rule, secret)
+    facts = feed(read.data, [digest], *needed(read.data, read.rule))
+    read.data.checked(facts.summary)
+    return digest.result()
+
+
+def _write(ready: SeriesRequest, read: SpreadSeries, target: Path, ledger: "Ledger | None") -> Path:
+    """Return the folder of the outputs: reserved before, recorded before it gets its name.
+
+    A frame that is flipped when it is read would be flipped again after the release is recorded,
+    so none is handed out: the outputs are written to a private folder, recorded, and named last.
+    Whoever is interrupted before the record does it again, with the same outputs for the same
+    records; whoever is interrupted after it gives the outputs their name. Two passes in order of
+    person and time with a ledger (a digest of the records says whether they are those of an
+    earlier run), one without.
+    """
+    if ledger is None or ready.entry is None:
+        key = Key.fresh()
+        with _drafts(target, _name(target.name)) as drafts:
+            _draw_spread(ready, read, drafts.folder(target), key, key)
+            drafts.settle()
+            drafts.publish()
+        return target
+    reservation, name = reserve(ready.entry, ready.table, ledger), ready.entry.release_id
+    called = _name(reservation.entry_hash)
+    if reservation.result is not None:
+        return _publish_again(ready, read, target, called, reservation.result)
+    ledger.begin(name)
+    key = ledger.release_key(name)
+    before = _digested(read, key.exported())
+    with _drafts(target, called) as drafts:
+        folder = drafts.folder(target)
+        result = _draw_spread(ready, read, folder, key.for_input(before), key, before)
+        drafts.settle()
+        drafts.keep = True  # from here on it may be recorded, even if the answer is lost
+        if ledger.confirm(name, result) != result:
+            drafts.keep = False
+            raise released(name)
+        drafts.publish()
+    return target
+
+
+def _drafts(target: Path, called: str) -> Drafts:
+    """Return the drafts of a release, once those of an earlier run are removed."""
+    _check_free(target)
+    clear([target], called)
+    return Drafts(called, _check_free)
+
+
+def _draw_spread(
+    ready: SeriesRequest, read: SpreadSeries, folder: Path, flips: Key, digest: Key,
+    wanted: bytes | None = None,
+) -> dict[str, Any]:  # fmt: skip
+    """Write the outputs to a folder, and return what a ledger records of them.
+
+    Refused are records that are not those that were read before.
+    """
+    data, mechanism, source = read.data, ready.plan.mechanism, read.source
+    names = mechanism.names(ready.plan.states)
+    work = Rewriting(data, read.rule, mechanism, names, flips.exported(), digest.exported())
+    data.checked(source.write(data, work, folder).summary)
+    if wanted is not None and work.read.result() != wanted:
+        raise source.changed()
+    return {
+        "records": work.read.records,
+        "series": work.read.series,
+        "digest": work.shown.result().hex(),
+    }
+
+
+def _publish_again(
+    ready: SeriesRequest, read: SpreadSeries, target: Path, called: str, recorded: dict[str, Any]
+) -> Path:
+    """Publish the outputs of an earlier run if they are still there; draw nothing."""
+    rule = Rule.of_outputs(ready.plan.mechanism, ready.plan.states)
+    for path in abandoned([target], called):
+        left = read.source.opened(read.data, path)  # as what was written is read
+        if _digested(SpreadSeries(left, rule)).hex() == recorded.get("digest"):
+            with Drafts(called, _check_free, keep=True) as drafts:
+                drafts.adopt(path, target)
+                drafts.publish()
+            return target
+    raise released("" if ready.entry is None else ready.entry.release_id)
+
+
+def _name(whose: str) -> str:
+    return f"folder-{hashlib.sha256(whose.encode()).hexdigest()[:32]}"

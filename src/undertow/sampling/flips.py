@@ -5,20 +5,32 @@ leaves the output open. An output has the numbers between two thresholds of its 
 probability is a multiple of 2^-64. docs/vectors/README.md has the rule for other languages.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
-from itertools import accumulate
+from itertools import accumulate, count
 from typing import Any
 
 import numpy as np
 import numpy.typing as npt
 
-from undertow.errors import InvalidPlan
-from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
-from undertow.sampling.streams import ByteArray, ByteSource
+from undertow.errors import InvalidInput, InvalidPlan
+from undertow.mechanisms import LocalMechanism, RandomizedResponse, Redaction, XorNoise
+from undertow.sampling.streams import ByteArray, ByteSource, Draws
 
-__all__ = ["FULL", "Codes", "Start", "Thresholds", "erase", "flip", "noise"]
+__all__ = [
+    "FULL",
+    "Codes",
+    "Start",
+    "Step",
+    "Thresholds",
+    "draw",
+    "erase",
+    "flip",
+    "noise",
+    "steps",
+]
+
 
 Codes = npt.NDArray[np.uint8 | np.uint16]
 """Numbers of states or outputs."""
@@ -286,6 +298,33 @@ def noise(
     return flips
 
 
+def draw(
+    mechanism: LocalMechanism, codes: Codes, source: ByteSource,
+    steps: Sequence[int] | npt.NDArray[np.int64], places: npt.NDArray[np.int64] | None = None,
+    state: int | None = None,
+) -> tuple[Codes, npt.NDArray[np.bool_] | None]:  # fmt: skip
+    """Return the outputs of series that follow each other, and which of them are erased.
+
+    None where none can be. ``steps`` counts those of each series. ``places`` says of erasures which
+    record of its series each is, of a noise chain which of all steps; by default all are there.
+    ``state`` is that of `noise`. An erased record has the number 0.
+
+    >>> from undertow.sampling.streams import draws
+    >>> codes = np.array([1, 1, 0, 1], dtype=np.uint8)
+    >>> [part.tolist() for part in draw(Redaction([[0, 0], [1, 1]]), codes, draws(), [2, 2])]
+    [[1, 0, 0, 0], [False, True, False, True]]
+    """
+    if isinstance(mechanism, RandomizedResponse):
+        return flip(Thresholds.of(mechanism), codes, source), None
+    if isinstance(mechanism, XorNoise):
+        return codes ^ noise(mechanism, steps, source, places, state), None
+    length = mechanism.length
+    erased = erase(Thresholds.of_erasures(mechanism), codes, length, source, places)
+    for one in mechanism.protect:  # erased whatever the table says
+        erased[slice(one, None, length) if places is None else places == one] = True
+    return np.where(erased, codes.dtype.type(0), codes), erased
+
+
 _ZERO, _SWAP, _STAY, _ONE, _OPEN = range(5)
 """Maps of two states, where 0 goes plus twice where 1 goes; or not decided yet."""
 
@@ -341,3 +380,70 @@ def _cumulative(row: list[float], what: str) -> list[int]:
 
 def _dtype(values: int) -> type[np.uint8] | type[np.uint16]:
     return np.uint8 if values <= 256 else np.uint16
+
+
+_ONE_SERIES = np.zeros(1, dtype=np.intp)
+
+Step = Callable[[int], int | None]
+"""Function that returns the output of the next record (numbers of states), None if erased."""
+
+
+def steps(mechanism: LocalMechanism, draws: Draws) -> Step:
+    """Return a randomiser of one series, record by record.
+
+    >>> from undertow.sampling.streams import single_draws
+    >>> device = steps(Redaction([[0, 0], [1, 1]]), single_draws())
+    >>> device(0), device(1)
+    (0, None)
+    """
+    if isinstance(mechanism, Redaction):
+        return _erasures(mechanism, draws)
+    if isinstance(mechanism, XorNoise):
+        return _noise(mechanism, draws)
+    table = Thresholds.of(mechanism)  # every record through the same channel
+    return lambda record: _output(table, [record], draws)[0]
+
+
+def _erasures(mechanism: Redaction, draws: Draws) -> Step:
+    """Erase records by the probabilities of their places; protected ones always."""
+    table, length, places = Thresholds.of_erasures(mechanism), mechanism.length, count()
+    states, protect = table.rows // length, frozenset(mechanism.protect)
+
+    def push(record: int) -> int | None:
+        place = next(places)
+        if place >= length:
+            raise InvalidInput(
+                f"the plan is for {length} records of a series, and all have come; begin a new "
+                "stream for the next series"
+            )
+        erased = _output(table, [place * states + record], draws)[0] == 0
+        return None if erased or place in protect else record
+
+    return push
+
+
+def _noise(mechanism: XorNoise, draws: Draws) -> Step:
+    """Add a noise chain to a series of two states."""
+    table, start = Thresholds.of_noise(mechanism), Start.of_noise(mechanism)
+    state: int | None = None
+
+    def push(record: int) -> int:
+        nonlocal state
+        if state is None:
+            state = int(start.draw(draws, _ONE_SERIES)[0])
+            draws.first.take(1)  # drawn for every record, not looked at for the first
+        else:
+            state = _output(table, [0, 1], draws)[state]
+        return record ^ state
+
+    return push
+
+
+def _output(table: Thresholds, rows: list[int], draws: Draws) -> list[int]:
+    """Return the outputs of some rows for one number, of which no more is drawn than is needed."""
+    byte = int(draws.first.take(1)[0])
+    number = byte << 56  # the least number with this first byte, and one after the largest
+    after = number + 2**56
+    if any(number < border < after for row in rows for border in table.thresholds[row]):
+        number += int.from_bytes(draws.further.take(7).tobytes(), "big")
+    return [sum(border <= number for border in table.thresholds[row]) for row in rows]

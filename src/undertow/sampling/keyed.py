@@ -6,7 +6,7 @@ docs/vectors/README.md has the addresses for other languages.
 """
 
 import os
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from hashlib import blake2b
 from typing import Any
@@ -15,8 +15,8 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, NotSupported
-from undertow.mechanisms import LocalMechanism, RandomizedResponse, Redaction, XorNoise
-from undertow.sampling.flips import PIECE, Codes, Thresholds, erase, flip, noise
+from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
+from undertow.sampling.flips import PIECE, Codes, draw
 from undertow.sampling.streams import ByteArray, block_cipher
 
 __all__ = [
@@ -277,10 +277,17 @@ class _Piece:
         """Return where the piece ended."""
         return Carry(self.labels[-1], int(self.lasts[-1]), state) if self.labels else None
 
-    def bytes_under(self, key: Key) -> AddressedBytes:
-        """Return the bytes of the records."""
-        where = addresses(key, self.labels)
-        return AddressedBytes(key, where, self.lengths, self.places, self.begins)
+    def places_within(self, length: int) -> Whole | None:
+        """Return the places in series of one length, None where all of them are there."""
+        if int(self.lasts.max()) >= length:
+            raise InvalidInput(
+                f"the erasures are of series of {length} records, and one has "
+                f"{int(self.lasts.max()) + 1}; plan for this length"
+            )
+        if self.places is not None or (self.lengths == length).all():
+            return self.places
+        heads = np.cumsum(self.lengths) - self.lengths - self.begins
+        return np.arange(int(self.lengths.sum())) - np.repeat(heads, self.lengths)
 
 
 def _checked_places(places: Whole, sizes: Whole, begins: Whole) -> Whole:
@@ -310,6 +317,7 @@ def randomised(
     The outputs of all pieces together are those of one piece. Linear in the records, for a noise
     chain in the steps between places; a microsecond more for each series.
 
+    >>> from undertow.mechanisms import RandomizedResponse
     >>> flips = RandomizedResponse.binary(.5, .5)
     >>> key, records = Key(bytes(32)), np.array([0, 1, 1, 0, 1], dtype=np.uint8)
     >>> whole = randomised(flips, key, ["ann", "bob"], [3, 2], records)
@@ -321,51 +329,22 @@ def randomised(
     piece = _Piece.of(labels, lengths, codes.size, places, carry)
     if not piece.labels:
         return Randomised(codes, None, carry)
-    return _RANDOMISED[type(mechanism)](mechanism, key, piece, codes)
-
-
-def _flipped(mechanism: RandomizedResponse, key: Key, piece: _Piece, codes: Codes) -> Randomised:
-    numbers = flip(Thresholds.of(mechanism), codes, piece.bytes_under(key))
-    return Randomised(numbers, None, piece.ended())
-
-
-def _in_runs(mechanism: XorNoise, key: Key, piece: _Piece, codes: Codes) -> Randomised:
-    """Add noise to all steps, absent ones too, from where the piece before has ended."""
-    steps = piece.lasts - piece.begins + 1  # (series,)
-    where = addresses(key, piece.labels)
-    source = AddressedBytes(key, where, steps, None, piece.begins)
-    at = None
-    if piece.places is not None:
-        heads = np.cumsum(steps) - steps - piece.begins
-        at = np.repeat(heads, piece.lengths) + piece.places  # (records,): their steps
-    flips = noise(mechanism, steps, source, at, piece.state)
-    return Randomised(codes ^ flips, None, piece.ended(int(flips[-1])))
-
-
-def _redacted(mechanism: Redaction, key: Key, piece: _Piece, codes: Codes) -> Randomised:
-    length, places = mechanism.length, piece.places
-    if int(piece.lasts.max()) >= length:
-        raise InvalidInput(
-            f"the erasures are of series of {length} records, and one has "
-            f"{int(piece.lasts.max()) + 1}; plan for this length"
-        )
-    if places is None and not (piece.lengths == length).all():
-        heads = np.cumsum(piece.lengths) - piece.lengths - piece.begins
-        places = np.arange(codes.size) - np.repeat(heads, piece.lengths)
-    table = Thresholds.of_erasures(mechanism)
-    erased = erase(table, codes, length, piece.bytes_under(key), places)
-    # a protected record is erased whatever the table says
-    for one in mechanism.protect:
-        erased[slice(one, None, length) if places is None else places == one] = True
-    return Randomised(np.where(erased, codes.dtype.type(0), codes), erased, piece.ended())
-
-
-_RANDOMISED: dict[type, Callable[..., Randomised]] = {
-    RandomizedResponse: _flipped,
-    XorNoise: _in_runs,
-    Redaction: _redacted,
-}
-"""Implementation of each local mechanism by address."""
+    where, noise = addresses(key, piece.labels), 0
+    if not isinstance(mechanism, XorNoise):
+        places = piece.places
+        source = AddressedBytes(key, where, piece.lengths, places, piece.begins)
+        if isinstance(mechanism, Redaction):
+            places = piece.places_within(mechanism.length)
+        numbers, erased = draw(mechanism, codes, source, piece.lengths, places)
+    else:  # all steps, absent ones too, from where the piece before has ended
+        steps, at = piece.lasts - piece.begins + 1, None  # (series,)
+        if piece.places is not None:
+            heads = np.cumsum(steps) - steps - piece.begins
+            at = np.repeat(heads, piece.lengths) + piece.places  # (records,): their steps
+        source = AddressedBytes(key, where, steps, None, piece.begins)
+        numbers, erased = draw(mechanism, codes, source, steps, at, piece.state)
+        noise = int(numbers[-1] ^ codes[-1])
+    return Randomised(numbers, erased, piece.ended(noise))
 
 
 class Digest:

@@ -23,7 +23,6 @@ __all__ = [
     "Draws",
     "block_cipher",
     "draws",
-    "given",
     "single_draws",
     "system_bytes",
 ]
@@ -131,15 +130,6 @@ def system_bytes(randomness: Randomness | None = None) -> Bytes:
     return _System()
 
 
-def given(first: bytes, further: bytes) -> Draws:
-    """Return streams of known bytes, for test vectors; they end with an error.
-
-    >>> given(b"\\x07", b"").first.take(1).tolist()
-    [7]
-    """
-    return Draws(_Given(first), _Given(further))
-
-
 def block_cipher(key: bytes) -> Callable[[npt.NDArray[Any]], ByteArray]:
     """Return AES-256 of single blocks: a function of (blocks, 16) bytes to as many.
 
@@ -223,22 +213,3 @@ class _Seeded:
             self._rest = np.concatenate([self._rest, words.view(np.uint8)])
         block, self._rest = self._rest[:count], self._rest[count:]
         return block
-
-
-class _Given:
-    """A stream of given bytes."""
-
-    def __init__(self, content: bytes) -> None:
-        self._rest = np.frombuffer(content, dtype=np.uint8)
-
-    def take(self, count: int) -> ByteArray:
-        if count > self._rest.size:
-            raise InvalidInput(
-                f"{count} more bytes are needed, and {self._rest.size} are left; give more bytes"
-            )
-        block, self._rest = self._rest[:count], self._rest[count:]
-        return block
-
-    @property
-    def left(self) -> int:
-        return int(self._rest.size)

@@ -22,7 +22,7 @@ from undertow.data.columns import (
     part_of,
     readings,
 )
-from undertow.data.grid import ROW, TIME, group_labels
+from undertow.data.grid import TIME, group_labels
 from undertow.data.readers.files import (
     blocks,
     check_content,
@@ -176,9 +176,11 @@ class Source:
     def feed(
         self, data: "Data", folds: "Sequence[Fold]", *columns: "pl.Expr", words: str = "rows read"
     ) -> "PublicFacts":
-        """Feed all rows to some folds, in order and in pieces, and return the facts about them."""
-        from undertow.data.folds import feed_in_order
+        """Feed all rows to some folds, in order where they ask for it, and return the facts."""
+        from undertow.data.folds import feed_in_order, feed_whole
 
+        if data.piece is None:
+            return feed_whole(data, folds, *columns)
         return feed_in_order(data, folds, *columns, words=words)
 
     def first_text(self, name: str) -> str | None:
@@ -195,13 +197,9 @@ class Source:
 
     def refusal(self, data: "Data", wrong: str) -> InvalidInput:
         """Return the error about the first row with which something is wrong, by its number."""
-        if data.piece is None:
-            culprits = data.grid.culprits(data.rows(numbered=True), wrong)
-            row = self.collect(culprits.select(ROW).head(1))[0][ROW][0]
-        else:
-            from undertow.data.folds import culprit
+        from undertow.data.folds import culprit
 
-            row = culprit(data, wrong)
+        row = culprit(data, wrong)
         column, what = data.grid.complaint(wrong)
         return InvalidInput(f"{self.where(row, column)} {what}; correct it, or leave the row out")
 

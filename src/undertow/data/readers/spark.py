@@ -1,9 +1,8 @@
 """Tables of Spark: opened by their types, evaluated on the workers, with errors that quote no data.
 
 The only module that knows Spark. A Spark frame is never collected: the columns that are needed go
-through `undertow.data.readers.spark`, the same expressions of Polars as for any other table, in the
-processes of the workers, and what arrives here are numbers of all of them together. No worker
-draws noise of an answer.
+through the same expressions of Polars as those of any other table, in the processes of the workers,
+and what arrives here are numbers of all of them together. No worker draws noise of an answer.
 """
 
 import os
@@ -16,7 +15,7 @@ from copy import deepcopy
 from dataclasses import dataclass, replace
 from functools import partial, wraps
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, cast
 
 import numpy as np
 
@@ -58,6 +57,8 @@ if TYPE_CHECKING:
 
     from undertow.data.table import Data
 
+    Exprs = tuple[pl.Expr, ...]
+
 __all__ = [
     "CHUNK",
     "Counted",
@@ -80,13 +81,18 @@ __all__ = [
 ]
 
 
-def needed(data: "Data", rule: Rule) -> "tuple[pl.Expr, ...]":
+def needed(data: "Data", rule: Rule) -> "Exprs":
     """Return what these folds need of each row, or refuse a table that cannot be rewritten."""
     return (*coding_columns(data, rule), data.record.there.alias(THERE))
 
 
 class SpreadSeries(CodedPieces):
     """Records of a cluster: summaries of them only, since this machine reads none."""
+
+    @property
+    def source(self) -> "SparkSource":
+        """The table that Spark holds."""
+        return cast("SparkSource", self.data.source)  # no other is spread
 
     def survey(self, length: int | None = None) -> Survey:
         """Refuse records that are in no state, where the rule does; the refusal depends on them."""
@@ -113,9 +119,8 @@ class SpreadSeries(CodedPieces):
         """Yield outputs, a partition after the other; records are never brought to this machine."""
         if not self.rule.outputs:
             check_whole(self.data, "a list of records")
-        source: Any = self.data.source
         coding = Coding(self.data, self.rule)
-        for rows in source.brought(self.data, *needed(self.data, self.rule)):
+        for rows in self.source.brought(self.data, *needed(self.data, self.rule)):
             piece = coding.take(rows)
             if piece is not None:
                 yield piece
@@ -152,21 +157,14 @@ class Digested:
         """Return the digest of all series."""
         return self._digest.result()
 
-    def merge(self, other: "Digested") -> None:
-        """Merge the state of other persons."""
-        self._digest.merge(other.result())
-        self.records, self.series = self.records + other.records, self.series + other.series
+    def merge(self, state: list[Any]) -> None:
+        """Add the state of other persons."""
+        self._digest.merge(bytes.fromhex(state[0]))
+        self.records, self.series = self.records + state[1], self.series + state[2]
 
     def state(self) -> list[Any]:
         """Return the digest and the numbers."""
         return [self.result().hex(), self.records, self.series]
-
-    def load(self, state: list[Any]) -> "Digested":
-        """Return the fold that has these."""
-        fold = Digested(*self._given)
-        fold._digest.merge(bytes.fromhex(state[0]))
-        fold.records, fold.series = state[1:]
-        return fold
 
     def __reduce__(self) -> Any:
         return Digested, self._given
@@ -188,7 +186,7 @@ class Rewriting:
         self.read, self.shown = Digested(data, rule, digest), Digested(data, rule)
 
     @property
-    def needed(self) -> "tuple[pl.Expr, ...]":
+    def needed(self) -> "Exprs":
         """Computed columns of each row of the table."""
         return needed(*self._given[:2])
 
@@ -215,20 +213,14 @@ class Rewriting:
         table: pl.DataFrame = piece.restore(names, drawn.numbers, erased)
         return table
 
-    def merge(self, other: "Rewriting") -> None:
-        """Merge the state of other persons."""
-        self.read.merge(other.read)
-        self.shown.merge(other.shown)
+    def merge(self, state: list[Any]) -> None:
+        """Add the state of other persons."""
+        self.read.merge(state[0])
+        self.shown.merge(state[1])
 
     def state(self) -> list[Any]:
         """Return both digests."""
         return [self.read.state(), self.shown.state()]
-
-    def load(self, state: list[Any]) -> "Rewriting":
-        """Return what has these digests."""
-        fold = Rewriting(*self._given)
-        fold.read, fold.shown = self.read.load(state[0]), self.shown.load(state[1])
-        return fold
 
     def __reduce__(self) -> Any:
         return Rewriting, self._given
@@ -390,7 +382,7 @@ class Evaluated:
     """Columns of a table into the frame of `Data.rows`, with what is made of each row."""
 
     data: "Data"
-    made: "tuple[pl.Expr, ...]"
+    made: "Exprs"
 
     @property
     def columns(self) -> "pl.Schema":
@@ -589,15 +581,6 @@ class Packed:
             yield pa.RecordBatch.from_arrays([packet], schema=self.schema)
 
 
-if TYPE_CHECKING:
-    import polars as pl
-    import pyarrow as pa
-
-    from undertow.data.table import Data
-
-    Exprs = tuple[pl.Expr, ...]
-
-
 _SETTINGS = {
     "spark.sql.session.timeZone": "UTC",
     "spark.sql.parquet.outputTimestampType": "TIMESTAMP_MICROS",
@@ -703,8 +686,8 @@ class SparkSource(Source):
     def gathered(self, table: Any) -> "pa.Table":
         """Return a Spark frame in memory: for numbers of all records together."""
         with _quoting_nothing(f"cannot read {self.title}"):
-            found: pa.Table = table.toArrow()
-        return found
+            numbers: pa.Table = table.toArrow()
+        return numbers
 
     def feed(
         self, data: "Data", folds: Sequence[Fold], *columns: "pl.Expr", words: str = "rows read"
@@ -766,10 +749,10 @@ class SparkSource(Source):
                 _take(folds, unpacked(state))
             else:
                 summary, apart_not = unpacked(state)
-                facts.merge(facts.load(summary))
+                facts.merge(summary)
                 overlap = overlap or apart_not
         if overlap and self._twice(data):
-            facts.merge(facts.load({"twice": True}))
+            facts.merge({"twice": True})
         return facts
 
     def _twice(self, data: "Data") -> bool:
@@ -807,8 +790,8 @@ class SparkSource(Source):
         facts = PublicFacts(data.grid)
         for state in reports.value.values():
             seen, fold = unpacked(state)
-            facts.merge(facts.load(seen))
-            rewriting.merge(rewriting.load(fold))
+            facts.merge(seen)
+            rewriting.merge(fold)
         return self._same(data, facts)
 
     def opened(self, data: "Data", folder: Path) -> "Data":
@@ -879,7 +862,7 @@ def _reports() -> Any:
 def _take(folds: Sequence[Fold], states: Sequence[Any]) -> None:
     """Merge states into folds."""
     for fold, state in zip(folds, states, strict=True):
-        fold.merge(fold.load(state))
+        fold.merge(state)
 
 
 def open_spark(table: Any, roles: Roles) -> SparkSource:

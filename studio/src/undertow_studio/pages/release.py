@@ -14,7 +14,7 @@ from fastapi.responses import RedirectResponse, Response
 
 from undertow import Person, Plan, Window
 from undertow.errors import InvalidInput, NotSupported, UndertowError
-from undertow.ledger.balance import Balance, levels_after
+from undertow.ledger.replay import levels_after
 from undertow.models.fitting.checks import SAME_RECORDS
 from undertow.plan import premise
 from undertow.progress import doing
@@ -147,7 +147,7 @@ class BudgetYear:
 
 
 def budget_year(
-    ledger: Balance, today: dt.date, weekly: float = 0.0, first: dt.date | None = None
+    ledger: "Ledger", today: dt.date, weekly: float = 0.0, first: dt.date | None = None
 ) -> BudgetYear:
     """Return the year of a ledger's account, from ``first`` on (by default 1 January).
 
