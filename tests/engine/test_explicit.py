@@ -5,12 +5,16 @@ of values; the laws are those of the theory, random ones, and hostile ones with 
 impossible transitions and states that are never reached.
 """
 
+import itertools
+import json
 import math
+import re
 
 import numpy as np
 import pytest
 
 import undertow as ut
+from tests.cli.calls import call_json
 from tests.contracts.table import certified
 from tests.engine.laws import (
     P3,
@@ -27,6 +31,7 @@ from tests.engine.laws import (
 from tests.oracles import memory
 from undertow.bounds.one_adversary import ONE_ADVERSARY
 from undertow.bounds.protocol import Problem
+from undertow.errors import NotSupported
 
 PROGRAM = 2e-9
 """What a linear program may be below its optimum, and sums of floats may be off."""
@@ -179,6 +184,48 @@ def test_windows_as_the_secret(seed):
     law = hidden(rows(rng, (4, 4), hostile=False), SYMBOLS, 5)
     for _ in range(2):
         held(law, float(rng.choice([0.1, 1.0])), adversary(rng, 5, window=2), window=2)
+
+
+@pytest.mark.parametrize("against", ["any", "informed", "ignorant"])
+def test_windows_of_a_short_hidden_series_are_bounded(against):
+    """All records of the series at most, those of the window for whoever knows the others."""
+    law = hidden(A, SYMBOLS, 4)
+    leak = certified(ut.PureDP(0.5), law.model, against, secret=ut.Window(2))
+    exact = max(
+        truth(law, 0.5, who, 2)
+        for start in range(3)
+        for who in every(start, against, {*range(4)} - {start, start + 1})
+    )
+    assert exact <= leak.upper <= (1.0 if against == "informed" else 2.0)
+    noisy = certified(ut.Laplace(ut.Count(1), 2.0), law.model, against, secret=ut.Window(2))
+    assert leak.upper <= noisy.upper <= leak.upper * (1 + 1e-12)
+    assert ut.calibrate(ut.Count(1), law.model, 1.0, against, secret=ut.Window(2)).leakage.proves(1)
+
+
+def every(start, against, others):
+    """Adversaries of a window that begins with a record, by what they know."""
+    sizes = {"any": range(len(others) + 1), "ignorant": (0,), "informed": (len(others),)}[against]
+    for size in sizes:
+        for known in itertools.combinations(sorted(others), size):
+            yield ut.Adversary(start, known)
+
+
+def test_the_refusal_of_a_hidden_window_names_what_works(tmp_path):
+    model = hidden(A, SYMBOLS, 4).model.endless()
+    with pytest.raises(NotSupported) as refusal:
+        ut.leakage(ut.PureDP(0.5), model, secret=ut.Window(3))
+    named = re.search(
+        r"against=Adversary\((\d+), known=\[(\d+)\]\), or (--.*)$", str(refusal.value)
+    )
+    who = ut.Adversary(int(named[1]), [int(named[2])])
+    upper = ut.leakage(ut.PureDP(0.5), model, who, secret=ut.Window(3)).upper
+    assert 0 < upper < math.inf
+    path = tmp_path / "hidden.json"
+    path.write_text(json.dumps(model.to_dict()))
+    options = ("--model", path, "--epsilon", 0.5, "--secret", 3, *named[3].split())
+    assert call_json("leakage", *options)["upper"] == upper
+    plan = ut.calibrate(ut.Count(1), model, limit=1.0, against=who, secret=ut.Window(3))
+    assert plan.leakage.proves(1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))
