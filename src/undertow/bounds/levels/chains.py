@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Against
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.bounds.counts.laplace import count_leakage
@@ -232,10 +232,18 @@ def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: A
     # where far answers attain the bound there is nothing to gain
     exact = None
     if not bracket.closed:
-        exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
+        exact = _unless_spent(lambda: _windows(mechanism.scale, chain, against))
     if exact is not None:
         bracket = meet(exact, bracket) if exact.upper < bracket.upper else meet(bracket, exact)
     return bracket
+
+
+def _windows(scale: float, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return what the windows of a histogram prove; what holds against any holds against one."""
+    if not isinstance(against, Adversary):
+        return histogram_leakage(scale, chain, against)
+    leak = histogram_leakage(scale, chain, "any" if against.known else "ignorant")
+    return None if leak is None else replace(leak.upper_only(), against=against)
 
 
 def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:
