@@ -186,6 +186,49 @@ def test_windows_as_the_secret(seed):
         held(law, float(rng.choice([0.1, 1.0])), adversary(rng, 5, window=2), window=2)
 
 
+def replayed(joint, values, witness, level):
+    """What an attack on a window reveals, by sums over all series of a few records."""
+    likelihood = np.ones(joint.shape)
+    for record, inside in witness.sets:
+        looked = np.exp(level * np.isin(range(values), inside))
+        likelihood = likelihood * looked.reshape(
+            [-1 if t == record else 1 for t in range(joint.ndim)]
+        )
+    logs = []
+    for history in witness.histories:
+        place = [slice(None)] * joint.ndim
+        for record, value in (*witness.known, *enumerate(history, start=witness.target)):
+            place[record] = value
+        law = joint[tuple(place)]
+        logs.append(math.log((law * likelihood[tuple(place)]).sum() / law.sum()))
+    return logs[0] - logs[1]
+
+
+@pytest.mark.parametrize("against", ["any", "informed", "ignorant"])
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("values", [2, 3])
+def test_a_window_of_a_chain_of_order_two_is_attacked(values, window, against):
+    """The lower end is positive, that of its witness, and below the truth about what it knows."""
+    rng = np.random.default_rng([values, window])
+    law = order_two(rows(rng, (values,) * 3, hostile=False), 5 if values == 2 else 4)
+    leak = certified(ut.PureDP(0.7), law.model, against, secret=ut.Window(window))
+    witness = leak.witness
+    assert leak.lower >= 0.7 * window * (1 - 1e-12)
+    assert replayed(law.joint, values, witness, 0.7) == pytest.approx(leak.lower, abs=1e-12)
+    who = ut.Adversary(witness.target, [record for record, _ in witness.known])
+    assert leak.lower <= truth(law, 0.7, who, window) + PROGRAM
+    assert len(who.known) == (law.joint.ndim - window if against == "informed" else 0)
+    endless = certified(ut.PureDP(0.7), law.model.endless(), against, secret=ut.Window(window))
+    assert 0.7 * window * (1 - 1e-12) <= endless.lower <= endless.upper
+
+
+def test_a_window_of_turns_is_attacked():
+    """Where no value may follow itself, histories of two values in turn are what can occur."""
+    turns = np.array([[[0.0, 1.0], [0.9, 0.1]], [[0.1, 0.9], [1.0, 0.0]]])
+    leak = certified(ut.PureDP(1.0), ut.MarkovChain.second_order(turns), secret=ut.Window(2))
+    assert leak.lower >= 2 * (1 - 1e-12)
+
+
 @pytest.mark.parametrize("against", ["any", "informed", "ignorant"])
 def test_windows_of_a_short_hidden_series_are_bounded(against):
     """All records of the series at most, those of the window for whoever knows the others."""
