@@ -288,7 +288,8 @@ class Attack(ResultTable):
     """The success of all attackers against one release.
 
     Guesses follow from the outputs; how often they are right follows from the truth, so a report
-    of it is for those who may see the truth.
+    of it is for those who may see the truth. ``conditions`` are those of the plan, its failed and
+    accepted checks among them: the guarantee holds under them alone.
 
     >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
     >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
@@ -303,6 +304,7 @@ class Attack(ResultTable):
     known: tuple[int, ...] = ()
     confidence: float = 0.95
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
+    conditions: tuple[str, ...] = ()
 
     def bound(self, limit: float) -> float:
         """Return the largest accuracy under a guarantee of this limit.
@@ -339,6 +341,7 @@ class Attack(ResultTable):
             "series": self.series,
             "known": list(self.known),
             "confidence": self.confidence,
+            "conditions": list(self.conditions),
             "broken": [one.attacker for one in self.broken()],
             "verdicts": self.descriptions(),
         }
@@ -348,6 +351,7 @@ class Attack(ResultTable):
             f"{self.records} records, leakage {above(self.limit)} guaranteed against "
             f"{words(self.against)}"
         )
+        head = "; ".join([head, *self.conditions])
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
 
     def _beats(self, one: Verdict) -> bool:
@@ -527,7 +531,7 @@ def _compared(
         laws = laws or _shares(law, times)
     return Attack(
         tuple(verdicts), epsilon, plan.against, int(lengths.sum()), len(lengths), known,
-        confidence, laws,
+        confidence, laws, plan.conditions(),
     )  # fmt: skip
 
 
