@@ -249,8 +249,8 @@ def calibrate(
         ``"absolute"`` (default) or ``"squared"``.
     valid_for
         The shapes of data that the proof must cover: ``"windows"`` (one answer on whole series or
-        any window of each), ``"any"`` (also groups within a series, gaps, several answers on
-        disjoint records). By default whole series, and more where that costs no more noise. Say
+        any window of each, of any length), ``"any"`` (also groups within a series, gaps, several
+        answers on disjoint records). By default whole series, and more where that costs no more noise. Say
         ``"series"`` if this one answer on whole series is all that is ever released of them: then
         ``best`` also tries noise of any shape (``optimal``), which errs less and has a higher DP
         level. A release of another shape than its plan's proof covers is refused unless the noise

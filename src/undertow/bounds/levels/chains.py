@@ -12,6 +12,7 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.bounds.counts.laplace import count_leakage
+from undertow.bounds.counts.pieces import ANY_WINDOW
 from undertow.bounds.counts.pieces import window_leakage as piece_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_count
@@ -133,7 +134,9 @@ def parts_leakage(mechanism: Scaled, chain: MarkovChain, against: Against) -> Le
         bracket = None if endless is None else _added(mechanism, endless, against)
         if bracket is not None and chain.length is not None:  # no window is as long as that
             bracket = bracket.upper_only()
-        return None if bracket is None else replace(bracket, valid_for="windows")
+        if bracket is None:
+            return None
+        return replace(bracket, valid_for="windows").with_assumptions((ANY_WINDOW,))
     if not mechanism.query.named:
         return None
     return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
