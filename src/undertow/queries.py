@@ -1,13 +1,13 @@
 """Queries: what is released of the records, how far a record moves it, and its lattice."""
 
 import math
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -337,6 +337,14 @@ Values = tuple[tuple[State, float], ...]
 Ends = tuple[float, float]
 
 
+@runtime_checkable
+class _Labelled(Protocol):
+    """Values by their labels: a dictionary, or a series of pandas."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return the labels with their values."""
+
+
 def read_values(values: Any) -> Values | None:
     """Return the numbers of states as pairs, or refuse what gives a state no finite number.
 
@@ -345,7 +353,7 @@ def read_values(values: Any) -> Values | None:
     """
     if values is None:
         return None
-    labelled = isinstance(values, Mapping) or hasattr(type(values), "items")
+    labelled = isinstance(values, _Labelled)
     try:
         pairs = [(state, number) for state, number in (values.items() if labelled else values)]
         distinct = len({state for state, _ in pairs})
@@ -1233,7 +1241,7 @@ def protected(records: Any) -> tuple[int, ...]:
     >>> protected([17, 3, 17])
     (3, 17)
     """
-    many = hasattr(type(records), "__iter__") and not isinstance(records, str)
+    many = isinstance(records, Iterable) and not isinstance(records, str)
     indices = {
         check_count(each, "protected record", 0) for each in (records if many else [records])
     }

@@ -260,6 +260,7 @@ def test_the_refusal_of_a_hidden_window_names_what_works(tmp_path):
     named = re.search(
         r"against=Adversary\((\d+), known=\[(\d+)\]\), or (--.*)$", str(refusal.value)
     )
+    assert named is not None
     who = ut.Adversary(int(named[1]), [int(named[2])])
     upper = ut.leakage(ut.PureDP(0.5), model, who, secret=ut.Window(3)).upper
     assert 0 < upper < math.inf

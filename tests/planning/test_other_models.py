@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -138,7 +139,7 @@ def test_the_table_in_words_and_as_json(table):
 )
 def test_others_are_held_to_the_secret_and_the_delta_of_the_plan(secret, delta, said):
     chain = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=20)
-    noise = "gaussian" if delta else None
+    noise: Any = "gaussian" if delta else None
     plan = ut.calibrate(ut.Count("active"), chain, 1.0, secret=secret, delta=delta, noise=noise)
     other = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], CHAIN.states, length=20)
     table = robustness(plan, factors=(), others={"other": other})

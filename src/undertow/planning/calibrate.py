@@ -250,11 +250,11 @@ def calibrate(
     valid_for
         The shapes of data that the proof must cover: ``"windows"`` (one answer on whole series or
         any window of each, of any length), ``"any"`` (also groups within a series, gaps, several
-        answers on disjoint records). By default whole series, and more where that costs no more noise. Say
-        ``"series"`` if this one answer on whole series is all that is ever released of them: then
-        ``best`` also tries noise of any shape (``optimal``), which errs less and has a higher DP
-        level. A release of another shape than its plan's proof covers is refused unless the noise
-        suffices all the same.
+        answers on disjoint records). By default whole series, and more where that costs no more
+        noise. Say ``"series"`` if this one answer on whole series is all that is ever released of
+        them: then ``best`` also tries noise of any shape (``optimal``), which errs less and has a
+        higher DP level. A release of another shape than its plan's proof covers is refused unless
+        the noise suffices all the same.
     delta
         0 (default) for pure leakage. Above it the leakage is to be at most ``limit`` at ``delta``:
         odds move by more than 2 e^limit with probability at most 2 delta.

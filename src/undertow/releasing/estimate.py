@@ -18,6 +18,7 @@ import numpy.typing as npt
 from undertow.data.codes import Coded, CodedPieces, Rule, coded
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.frames import is_table
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
 from undertow.numerics import Array, check_positive
 from undertow.plan import Plan
@@ -436,7 +437,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
             "Release.value and Release.error_bar"
         )
     length = mechanism.length
-    if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
+    if is_table(sanitised) and not isinstance(sanitised, Data):
         from undertow.data.writing import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):
