@@ -232,10 +232,8 @@ class Method:
 
     def _model_refusal(self, model: "AnyModel") -> str:
         others = methods_for(model, self.task)
-        return (
-            f"'{self.name}' has nothing to say about {model.describe()}; use "
-            f"method='{next(iter(others), 'best')}'"
-        )
+        instead = f"method='{others[0]}'" if others else "a MarkovChain"
+        return f"'{self.name}' has nothing to say about {model.describe()}; use {instead}"
 
 
 _PAPER = "Section IV of [massny2025]"

@@ -247,12 +247,10 @@ class HiddenChain(Keyed, Model):
     def unproved(self) -> str:
         """Return the models and queries to plan with instead."""
         return (
-            "no upper end of the leakage is known on this hidden chain: it is where the law is "
-            "attractive, and to attackers who know some records with at most two hidden states "
-            "for each state; fit it so (HiddenChain.fit(..., attractive=True)), plan with a "
-            "chain of order two (MarkovChain.fit(..., order=2)), with regimes as a public context "
-            "(MarkovChain.by_context), or with Groups, and see what that leaks here: "
-            "robustness(plan, others=[chain])"
+            "no upper end of the leakage is known on this hidden chain: its law must be "
+            "attractive, with at most two hidden states for each state; fit it so "
+            "(HiddenChain.fit(..., attractive=True)), or plan with a chain of order two "
+            "(MarkovChain.fit(..., order=2))"
         )
 
     def reach(self) -> str:
