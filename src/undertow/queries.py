@@ -20,6 +20,7 @@ from undertow.numerics import (
     check_number,
     check_positive,
     freeze,
+    shown,
     up,
 )
 
@@ -1215,7 +1216,7 @@ class Redacted(BaseQuery):
             length = check_count(length, "length", 1)
             if records[-1] >= length:
                 raise InvalidInput(
-                    f"record {records[-1]} is to be protected, but the series has {length} "
+                    f"record {shown(records[-1])} is to be protected, but the series has {length} "
                     "records, counted from 0"
                 )
         object.__setattr__(self, "protect", records)
@@ -1224,8 +1225,8 @@ class Redacted(BaseQuery):
     def words(self) -> str:
         """Describe the query in words."""
         more = f" and {len(self.protect) - 8} more" if len(self.protect) > 8 else ""
-        shown = ", ".join(map(str, self.protect[:8]))
-        return f"the series with records erased around record {shown}{more}"
+        listed = ", ".join(map(str, self.protect[:8]))
+        return f"the series with records erased around record {listed}{more}"
 
 
 AnyQuery = Count | Histogram | TopK | Transitions | Sum | Mean | Linear | Query

@@ -314,3 +314,11 @@ def test_a_refusal_of_all_methods_is_short_and_names_each(model, query, asked, f
     assert not named
     for name in ("exchange", "group") if query.task == "answer" else ("optimal", "mq"):
         assert name in said
+
+
+def test_releases_are_counted_up_to_a_milliard():
+    with pytest.raises(InvalidInput, match="releases must be at most 1000000000"):
+        ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0, releases=10**400)
+    with pytest.raises(InvalidInput, match="is to be protected, but the series has 9") as refusal:
+        ut.Redacted(protect=10**400, length=9)
+    assert len(str(refusal.value)) < 200

@@ -32,7 +32,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox
-from undertow.numerics import Array, check_count, check_listed, check_positive
+from undertow.numerics import Array, check_count, check_listed, check_positive, shown
 from undertow.plan import Plan
 from undertow.queries import State
 from undertow.rounding import above
@@ -486,11 +486,12 @@ def _answers(
     sanitised: Any, plan: "Plan[Any]", chain: Model, truth: Any, true: Coded,
     known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
 ) -> Guesses:  # fmt: skip
-    names = ["prior", "bayes"] if attackers is None else list(attackers)
+    names = ["prior", "bayes"] if attackers is None else check_listed(attackers, "attackers")
     for name in names:
         if name not in ("prior", "bayes", "informed"):
             raise InvalidInput(
-                f"attackers on noisy answers are 'prior', 'bayes' and 'informed', found {name!r}"
+                "attackers on noisy answers are 'prior', 'bayes' and 'informed', found "
+                f"{shown(name)}"
             )
     if true.places is not None:
         raise NotSupported("attacks on answers need series without absent steps")
@@ -584,16 +585,16 @@ def _named(
     attackers: Iterable[str | Attacker] | None, default: Sequence[str]
 ) -> dict[str, Attacker]:
     chosen: dict[str, Attacker] = {}
-    for one in default if attackers is None else attackers:
+    for one in default if attackers is None else check_listed(attackers, "attackers"):
         if callable(one):
             chosen[getattr(one, "__name__", type(one).__name__)] = one
-        elif one in ATTACKERS:
+        elif isinstance(one, str) and one in ATTACKERS:
             chosen[one] = ATTACKERS[one]
         else:
             names = ", ".join(map(repr, ATTACKERS))
             raise InvalidInput(
                 f"attackers on series are {names}, or functions such as "
-                f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
+                f"`undertow_papers.lstm.lstm_attacker()`; found {shown(one)}"
             )
     if not chosen:
         raise InvalidInput("name at least one attacker, or leave attackers out")

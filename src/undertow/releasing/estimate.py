@@ -20,9 +20,9 @@ from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
 from undertow.frames import is_table
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
-from undertow.numerics import Array, check_positive
+from undertow.numerics import Array, check_positive, shown
 from undertow.plan import Plan
-from undertow.queries import Count, Histogram, State
+from undertow.queries import BaseQuery, Count, Histogram, State
 
 __all__ = [
     "Estimate",
@@ -350,6 +350,10 @@ def estimate(
         if query != "transitions":
             raise InvalidInput("query must be a Count, a Histogram or 'transitions'")
         return estimate_transitions(sanitised, plan, confidence)
+    if query is not None and not isinstance(query, BaseQuery):
+        raise InvalidInput(
+            f"query must be a Count, a Histogram or 'transitions', found {shown(query)}"
+        )
     if query is not None and not query.integral:
         raise NotSupported(
             f"a {type(query).__name__} cannot be estimated from states; ask for a Count, a "
