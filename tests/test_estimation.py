@@ -317,6 +317,13 @@ def test_a_redaction_that_shows_nothing_is_refused():
             call([None] * 3, plan)
 
 
+@pytest.mark.parametrize("query", [True, 3, [], object(), ut.PureDP(1.0)], ids=repr)
+def test_what_is_no_query_is_refused(query):
+    plan = ut.calibrate(ut.Series(), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), limit=2.0)
+    with pytest.raises(InvalidInput, match="query must be a Count, a Histogram or 'transitions'"):
+        ut.estimate([0, 1], plan, query)
+
+
 def test_bad_questions_are_refused():
     plan: Any = plan_for(BINARY)
     wrong: Any = "matrix"

@@ -135,6 +135,30 @@ def test_a_window_of_everything_is_the_whole_series():
     assert ut.release(plan, data().window(0, 6)).proof == plan.leakage
 
 
+@pytest.mark.parametrize("query", [ut.Count(1), ut.Sum(0, 1)], ids=["count", "sum"])
+def test_a_proof_on_windows_is_one_for_any_length(query):
+    """Shorter and longer series, whole and in part, rest on it, and the certificate says so."""
+    chain = ut.MarkovChain([[0.8, 0.2], [0.3, 0.7]], length=6)
+    plan = ut.calibrate(
+        query, chain, limit=2.0, method="exact", valid_for="windows", missing="none"
+    )
+    assert plan.leakage.valid_for == "windows"
+    assert "any window of a series of any length" in plan.leakage.assumptions
+    assert "about one window of each, of any length" in str(plan)
+    tables = [data(table(n)) for n in (2, 4, 6, 9)]
+    for part in (*tables, data().window(1, 3), data(table(9)).window(2, 8)):
+        out = ut.release(plan, part)
+        assert out.proof == plan.leakage
+        assert "window of each series of any length" in str(out.report().text())
+    narrow = ut.calibrate(query, chain, limit=2.0, method="exact", missing="none")
+    assert narrow.leakage.valid_for == "series"
+    assert ut.release(narrow, data(table(4))).proof.reaches("windows")
+    assert plan.leakage.upper >= max(
+        ut.leakage(plan.mechanism, ut.MarkovChain(chain.transition, length=n)).lower
+        for n in (2, 3, 4, 6, 9)
+    )
+
+
 @pytest.mark.parametrize("valid_for", ["series", "any"])
 def test_the_exchange_rate_covers_windows_and_groups(valid_for):
     chain = ut.MarkovChain(SWITCHING)

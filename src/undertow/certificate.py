@@ -33,9 +33,10 @@ __all__ = [
 ValidFor = Literal["series", "windows", "any"]
 """The shapes of data that a proof covers, each more than the one before it.
 
-*series*: one answer on whole series. *windows*: also one answer on any window of each series,
-whatever is known outside it. *any*: whatever an algorithm of the same DP level may do with the
-series: windows, gaps, groups within a series, several answers on disjoint records.
+*series*: one answer on whole series of the model's length. *windows*: also one answer on any window
+of each series, of any length, whatever is known outside it. *any*: whatever an algorithm of the
+same DP level may do with series of the model's length: windows, gaps, groups within a series,
+several answers on disjoint records.
 """
 
 _SHOWN = 6

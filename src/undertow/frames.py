@@ -5,7 +5,7 @@ other lists give one of text. polars and pandas are imported when a frame is ask
 """
 
 from collections.abc import Iterator, Mapping
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Protocol, runtime_checkable
 
 from undertow.errors import NotSupported
 
@@ -13,7 +13,24 @@ if TYPE_CHECKING:
     import pandas
     import polars
 
-__all__ = ["ResultTable"]
+__all__ = ["ResultTable", "is_table"]
+
+
+@runtime_checkable
+class _Columned(Protocol):
+    """The type of a table, of whatever library: it has columns."""
+
+    columns: Any
+
+
+def is_table(values: object) -> bool:
+    """Tell whether values are a table, by their type: a lazy table would work out its columns.
+
+    >>> is_table([1, 2])
+    False
+    """
+    return isinstance(type(values), _Columned)
+
 
 _INTERVALS = {"leakage", "interval", "advantage_interval", "charged_interval"}
 """Fields that hold two ends."""

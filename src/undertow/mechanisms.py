@@ -4,7 +4,7 @@ Nothing here draws a random number.
 """
 
 import math
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
@@ -379,7 +379,7 @@ def _check_probabilities(table: Array, what: str) -> None:
 def _outputs(names: Sequence[State] | None, columns: int) -> tuple[State, ...] | None:
     if names is None:
         return None
-    if isinstance(names, str) or not hasattr(type(names), "__iter__"):
+    if isinstance(names, str) or not isinstance(names, Iterable):
         raise InvalidInput("outputs must be a list with a name for each column of the channel")
     outputs = tuple(names)
     try:

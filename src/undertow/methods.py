@@ -207,11 +207,10 @@ class Method:
                 f"'{self.name}' is about one record, and the history of {window} records in a row "
                 "is to be protected; use method='exchange', or 'closed' for Gaussian noise"
             )
-        if window > 1 and not question.families <= {"chain", "groups", "second-order"}:
+        if window > 1 and question.families & {"gaussian", "network"}:
             return (
-                "what is revealed about a window of records is known for chains of order one and "
-                f"two, their classes and groups, not for {question.model.describe()}; hide one "
-                "record, or plan with Groups"
+                f"a window is of records in a row, and those of {question.model.describe()} have "
+                "no order; hide one record, or plan with Groups"
             )
         if question.secret.person and not self.scope.persons:
             return (
@@ -233,10 +232,8 @@ class Method:
 
     def _model_refusal(self, model: "AnyModel") -> str:
         others = methods_for(model, self.task)
-        return (
-            f"'{self.name}' has nothing to say about {model.describe()}; use "
-            f"method='{next(iter(others), 'best')}'"
-        )
+        instead = f"method='{others[0]}'" if others else "a MarkovChain"
+        return f"'{self.name}' has nothing to say about {model.describe()}; use {instead}"
 
 
 _PAPER = "Section IV of [massny2025]"

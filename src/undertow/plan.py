@@ -1262,7 +1262,8 @@ class Plan(Generic[M]):
 
 _COVERED = {
     "series": "the proof covers one answer about whole series",
-    "windows": "the proof covers one answer about whole series, or about one window of each",
+    "windows": "the proof covers one answer about whole series, or about one window of each, of any"
+    " length",
     "any": "the proof covers any windows and groups of the series, and several answers on "
     "disjoint records",
 }

@@ -2,13 +2,13 @@
 
 import math
 from collections import Counter
-from collections.abc import Callable, Hashable, Mapping, Sequence
+from collections.abc import Callable, Hashable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
 from fractions import Fraction
 from itertools import pairwise
 from numbers import Real
-from typing import Any, ClassVar, Literal, Self
+from typing import Any, ClassVar, Literal, Protocol, Self, runtime_checkable
 
 import numpy as np
 
@@ -21,6 +21,7 @@ from undertow.numerics import (
     check_number,
     check_positive,
     freeze,
+    shown,
     up,
 )
 
@@ -338,6 +339,14 @@ Values = tuple[tuple[State, float], ...]
 Ends = tuple[float, float]
 
 
+@runtime_checkable
+class _Labelled(Protocol):
+    """Values by their labels: a dictionary, or a series of pandas."""
+
+    def items(self) -> Iterable[tuple[Any, Any]]:
+        """Return the labels with their values."""
+
+
 def read_values(values: Any) -> Values | None:
     """Return the numbers of states as pairs, or refuse what gives a state no finite number.
 
@@ -346,7 +355,7 @@ def read_values(values: Any) -> Values | None:
     """
     if values is None:
         return None
-    labelled = isinstance(values, Mapping) or hasattr(type(values), "items")
+    labelled = isinstance(values, _Labelled)
     try:
         pairs = [(state, number) for state, number in (values.items() if labelled else values)]
         distinct = len({state for state, _ in pairs})
@@ -1203,7 +1212,7 @@ class Redacted(BaseQuery):
             length = check_count(length, "length", 1)
             if records[-1] >= length:
                 raise InvalidInput(
-                    f"record {records[-1]} is to be protected, but the series has {length} "
+                    f"record {shown(records[-1])} is to be protected, but the series has {length} "
                     "records, counted from 0"
                 )
         object.__setattr__(self, "protect", records)
@@ -1212,8 +1221,8 @@ class Redacted(BaseQuery):
     def words(self) -> str:
         """Describe the query in words."""
         more = f" and {len(self.protect) - 8} more" if len(self.protect) > 8 else ""
-        shown = ", ".join(map(str, self.protect[:8]))
-        return f"the series with records erased around record {shown}{more}"
+        listed = ", ".join(map(str, self.protect[:8]))
+        return f"the series with records erased around record {listed}{more}"
 
 
 AnyQuery = Count | Histogram | TopK | Transitions | Sum | Mean | Linear | Query
@@ -1229,7 +1238,7 @@ def protected(records: Any) -> tuple[int, ...]:
     >>> protected([17, 3, 17])
     (3, 17)
     """
-    many = hasattr(type(records), "__iter__") and not isinstance(records, str)
+    many = isinstance(records, Iterable) and not isinstance(records, str)
     indices = {
         check_count(each, "protected record", 0) for each in (records if many else [records])
     }

@@ -288,6 +288,20 @@ def test_words_and_json():
     assert found.bound(50.0) == pytest.approx(1.0)
 
 
+def test_failed_and_accepted_checks_stand_beside_the_result():
+    """A guarantee under a model that its records speak against is never told without that."""
+    turns = ["idle", "idle", "active", "active"] * 250  # the last two records decide the next
+    fit = ut.MarkovChain.fit(turns, public=True)
+    failed = tuple(check.name for check in fit.checks if check.outcome == "failed")
+    assert failed
+    plan = ut.calibrate(ut.Series(), fit.point(), 4.0, "ignorant", accept=failed)
+    attacked = attack(ut.sanitize(plan, turns, insecure_seed=1), plan, turns, attackers=["prior"])
+    assert attacked.conditions == plan.conditions()
+    assert any(failed[0] in clause for clause in attacked.conditions)
+    assert str(attacked).splitlines()[0].endswith("; ".join(plan.conditions()))
+    assert attacked.to_dict()["conditions"] == list(plan.conditions())
+
+
 def test_certain_verdicts():
     sure = Verdict("bayes", 1.0, (0.9, 1.0), 0.5, math.inf, (0, 3), 1.0, True, 40)
     assert sure.charged == math.inf
@@ -316,6 +330,9 @@ def test_certain_verdicts():
         ({"targets": []}, InvalidInput, "targets is empty"),
         ({"attackers": ["lucky"]}, InvalidInput, "'lucky'"),
         ({"attackers": []}, InvalidInput, "at least one attacker"),
+        ({"attackers": 3}, InvalidInput, "attackers must be a list, found 3"),
+        ({"attackers": "prior"}, InvalidInput, "attackers must be a list, found 'prior'"),
+        ({"attackers": [[]]}, InvalidInput, "attackers on series are .* found list"),
         ({"confidence": 1.0}, InvalidInput, "between 0 and 1"),
         ({"confidence": -1.0}, InvalidInput, "confidence"),
     ],

@@ -65,6 +65,20 @@ def test_short_series_are_exact(data):
     assert found.upper - found.lower <= ROUNDED
 
 
+@pytest.mark.parametrize("known", [(), (0,), (0, 3)])
+@pytest.mark.parametrize("scale", [0.5, 4.0])
+def test_what_holds_against_any_holds_against_one(known, scale):
+    """Where records alternate, all algorithms of the level leak more than the histogram does."""
+    chain = ut.MarkovChain([[0.1, 0.9], [0.8, 0.2]], length=4)
+    noise, who = ut.Laplace(ut.Histogram(), scale), ut.Adversary(1, known)
+    one = ut.leakage(noise, chain, who)
+    assert one.against == who
+    assert one.lower - ERROR <= truth(chain, scale, (1, known), 4) <= one.upper + ERROR
+    assert one.upper <= ut.leakage(noise, chain).upper
+    if not known:
+        assert one.upper <= ut.leakage(noise, chain, "ignorant").upper
+
+
 @law(LAWS, 25, data=st.data())
 def test_farther_records_are_bounded(data):
     """Windows shorter than the series: what is farther away never leaks more than is said."""

@@ -74,7 +74,7 @@ def test_a_prover_that_refuses_is_passed_over():
     ("problem", "words"),
     [
         (PROBLEM, "no bound is known of what PureDP leaks under .*Groups"),
-        (replace(PROBLEM, secret=ut.Window(2)), "a window of records is known for chains"),
+        (replace(PROBLEM, secret=ut.Window(2)), "a window is of records in a row"),
         (replace(PROBLEM, mechanism=ut.XorNoise(0.1, 0.2)), "what XorNoise leaks is known for"),
     ],
 )

@@ -298,7 +298,7 @@ def test_bad_windows_are_refused_in_one_line(ask, said):
 
 def test_what_has_no_proof_is_refused():
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]])
-    with pytest.raises(NotSupported, match="order one and two, their classes and groups"):
+    with pytest.raises(NotSupported, match="a window is of records in a row"):
         ut.leakage(ut.PureDP(1.0), pair, secret=ut.Window(2))
     with pytest.raises(NotSupported, match="XorNoise leaks about a window"):
         ut.leakage(ut.XorNoise(0.1, 0.1), ACTIVITY, secret=ut.Window(2))

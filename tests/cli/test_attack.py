@@ -56,6 +56,26 @@ def test_all_attackers_by_default(flipped):
         assert float(line.split()[1]) == pytest.approx(one["accuracy"], abs=1e-4)
 
 
+def test_what_weakens_the_plan_stands_beside_the_result():
+    """The fit's failed check was accepted for the plan: the command says so, as text and JSON."""
+    turns = [0, 0, 1, 1] * 60
+    fit = ut.MarkovChain.fit(turns, public=True)
+    failed = tuple(check.name for check in fit.checks if check.outcome == "failed")
+    plan = ut.calibrate(ut.Series(), fit.point(), 4.0, "ignorant", accept=failed)
+    Path("turns.plan").write_text(plan.to_json())
+    Path("turns.csv").write_text("\n".join(["state", *map(str, turns)]) + "\n")
+    flips = ("--value", "state")
+    made = call("sanitize", "turns.csv", "--plan", "turns.plan", *flips, "--output", "turned.csv")
+    assert made.exit_code == 0, made.stderr
+    settings = {"data": "turned.csv", "plan": "turns.plan", "true": "turns.csv", "options": flips}
+    said = found(**settings)
+    assert said["conditions"] == list(plan.conditions())
+    assert {one["name"] for one in said["checks"] if one["outcome"] == "failed"} == {*failed}
+    result = ask(**settings)
+    assert "the check" in rows(result)["guarantee"]
+    assert "Checks of the model" in result.stdout
+
+
 def test_a_broken_guarantee_is_said_aloud():
     """A file that was flipped far less than the plan says."""
     assert run("sanitize", "--output", "out.csv", plan="few.plan").exit_code == 0

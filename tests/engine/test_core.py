@@ -284,3 +284,25 @@ def test_limits_of_mechanisms(mechanism, expected):
     table = limit.limits(mechanism, (0, 1, 3))
     assert (table >= expected).all()
     np.testing.assert_allclose(table, expected, atol=1e-12)
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_a_sweep_ends_alike_by_the_closed_form_and_by_the_program(seed):
+    """Two classes of hidden states that nothing tells apart inside: 1e-13 inside is no class."""
+    rng = np.random.default_rng(seed)
+    size = 3 + seed % 2
+    symbols = np.arange(size) % 2
+    kernels = [rng.dirichlet(np.full(size, 0.4), size) + 1e-7 for _ in range(3)]
+    apart = rng.exponential(2.0, (2, 2))
+    apart[seed % 2, 1 - seed % 2] = (0.0, 1.0, math.inf, 800.0)[seed // 2]
+    ends = np.where(symbols[:, None] == symbols, 0.0, apart[np.ix_(symbols, symbols)])
+    nearly = ends + 1e-13 * (1 - np.eye(size))
+    weights = rng.exponential(1.0, size)
+    pairs = [(s, t) for s in range(size) for t in range(size) if s != t]
+    closed, program = (
+        steps.signed_sweep(kernels, symbols, 0.7, weights, distance, pairs)
+        for distance in (ends, nearly)
+    )
+    assert closed == pytest.approx(program, rel=1e-8, abs=1e-8)
+    below = steps.signed_sweep(kernels, symbols, 0.7, weights, np.zeros((size, size)), pairs)
+    assert (below <= closed + 1e-10).all()

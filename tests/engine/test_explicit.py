@@ -5,12 +5,16 @@ of values; the laws are those of the theory, random ones, and hostile ones with 
 impossible transitions and states that are never reached.
 """
 
+import itertools
+import json
 import math
+import re
 
 import numpy as np
 import pytest
 
 import undertow as ut
+from tests.cli.calls import call_json
 from tests.contracts.table import certified
 from tests.engine.laws import (
     P3,
@@ -27,6 +31,7 @@ from tests.engine.laws import (
 from tests.oracles import memory
 from undertow.bounds.one_adversary import ONE_ADVERSARY
 from undertow.bounds.protocol import Problem
+from undertow.errors import NotSupported
 
 PROGRAM = 2e-9
 """What a linear program may be below its optimum, and sums of floats may be off."""
@@ -179,6 +184,92 @@ def test_windows_as_the_secret(seed):
     law = hidden(rows(rng, (4, 4), hostile=False), SYMBOLS, 5)
     for _ in range(2):
         held(law, float(rng.choice([0.1, 1.0])), adversary(rng, 5, window=2), window=2)
+
+
+def replayed(joint, values, witness, level):
+    """What an attack on a window reveals, by sums over all series of a few records."""
+    likelihood = np.ones(joint.shape)
+    for record, inside in witness.sets:
+        looked = np.exp(level * np.isin(range(values), inside))
+        likelihood = likelihood * looked.reshape(
+            [-1 if t == record else 1 for t in range(joint.ndim)]
+        )
+    logs = []
+    for history in witness.histories:
+        place = [slice(None)] * joint.ndim
+        for record, value in (*witness.known, *enumerate(history, start=witness.target)):
+            place[record] = value
+        law = joint[tuple(place)]
+        logs.append(math.log((law * likelihood[tuple(place)]).sum() / law.sum()))
+    return logs[0] - logs[1]
+
+
+@pytest.mark.parametrize("against", ["any", "informed", "ignorant"])
+@pytest.mark.parametrize("window", [2, 3])
+@pytest.mark.parametrize("values", [2, 3])
+def test_a_window_of_a_chain_of_order_two_is_attacked(values, window, against):
+    """The lower end is positive, that of its witness, and below the truth about what it knows."""
+    rng = np.random.default_rng([values, window])
+    law = order_two(rows(rng, (values,) * 3, hostile=False), 5 if values == 2 else 4)
+    leak = certified(ut.PureDP(0.7), law.model, against, secret=ut.Window(window))
+    witness = leak.witness
+    assert leak.lower >= 0.7 * window * (1 - 1e-12)
+    assert replayed(law.joint, values, witness, 0.7) == pytest.approx(leak.lower, abs=1e-12)
+    who = ut.Adversary(witness.target, [record for record, _ in witness.known])
+    assert leak.lower <= truth(law, 0.7, who, window) + PROGRAM
+    assert len(who.known) == (law.joint.ndim - window if against == "informed" else 0)
+    endless = certified(ut.PureDP(0.7), law.model.endless(), against, secret=ut.Window(window))
+    assert 0.7 * window * (1 - 1e-12) <= endless.lower <= endless.upper
+
+
+def test_a_window_of_turns_is_attacked():
+    """Where no value may follow itself, histories of two values in turn are what can occur."""
+    turns = np.array([[[0.0, 1.0], [0.9, 0.1]], [[0.1, 0.9], [1.0, 0.0]]])
+    leak = certified(ut.PureDP(1.0), ut.MarkovChain.second_order(turns), secret=ut.Window(2))
+    assert leak.lower >= 2 * (1 - 1e-12)
+
+
+@pytest.mark.parametrize("against", ["any", "informed", "ignorant"])
+def test_windows_of_a_short_hidden_series_are_bounded(against):
+    """All records of the series at most, those of the window for whoever knows the others."""
+    law = hidden(A, SYMBOLS, 4)
+    leak = certified(ut.PureDP(0.5), law.model, against, secret=ut.Window(2))
+    exact = max(
+        truth(law, 0.5, who, 2)
+        for start in range(3)
+        for who in every(start, against, {*range(4)} - {start, start + 1})
+    )
+    assert exact <= leak.upper <= (1.0 if against == "informed" else 2.0)
+    noisy = certified(ut.Laplace(ut.Count(1), 2.0), law.model, against, secret=ut.Window(2))
+    assert leak.upper <= noisy.upper <= leak.upper * (1 + 1e-12)
+    assert ut.calibrate(ut.Count(1), law.model, 1.0, against, secret=ut.Window(2)).leakage.proves(1)
+
+
+def every(start, against, others):
+    """Adversaries of a window that begins with a record, by what they know."""
+    sizes = {"any": range(len(others) + 1), "ignorant": (0,), "informed": (len(others),)}[against]
+    for size in sizes:
+        for known in itertools.combinations(sorted(others), size):
+            yield ut.Adversary(start, known)
+
+
+def test_the_refusal_of_a_hidden_window_names_what_works(tmp_path):
+    model = hidden(A, SYMBOLS, 4).model.endless()
+    with pytest.raises(NotSupported) as refusal:
+        ut.leakage(ut.PureDP(0.5), model, secret=ut.Window(3))
+    named = re.search(
+        r"against=Adversary\((\d+), known=\[(\d+)\]\), or (--.*)$", str(refusal.value)
+    )
+    assert named is not None
+    who = ut.Adversary(int(named[1]), [int(named[2])])
+    upper = ut.leakage(ut.PureDP(0.5), model, who, secret=ut.Window(3)).upper
+    assert 0 < upper < math.inf
+    path = tmp_path / "hidden.json"
+    path.write_text(json.dumps(model.to_dict()))
+    options = ("--model", path, "--epsilon", 0.5, "--secret", 3, *named[3].split())
+    assert call_json("leakage", *options)["upper"] == upper
+    plan = ut.calibrate(ut.Count(1), model, limit=1.0, against=who, secret=ut.Window(3))
+    assert plan.leakage.proves(1.0)
 
 
 @pytest.mark.parametrize("seed", range(3))

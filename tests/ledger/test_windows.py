@@ -123,5 +123,5 @@ def test_a_plan_and_its_account_protect_the_same(account):
 
 def test_gaussian_records_have_no_windows(account):
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]], spread=40)
-    with pytest.raises(NotSupported, match="window of records is known for"):
+    with pytest.raises(NotSupported, match="window is of records in a row"):
         account(pair, 1.0, secret=PAIR)

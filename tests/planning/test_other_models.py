@@ -3,6 +3,7 @@
 import json
 import math
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
@@ -114,7 +115,10 @@ def test_redactions_are_checked_for_their_protected_records():
 
 def test_the_table_in_words_and_as_json(table):
     text = str(table)
-    assert text.startswith("limit: 4, to an attacker who knows any other records\nmodel")
+    assert text.startswith(
+        "limit: 4 about the odds between any two values of one record, to an attacker who knows "
+        "any other records; no record is missing\nmodel"
+    )
     assert "second order" in text
     described = json.loads(json.dumps(table.to_dict(), allow_nan=False))
     assert described["limit"] == 4.0
@@ -125,12 +129,44 @@ def test_the_table_in_words_and_as_json(table):
     assert "not known" in str(unbounded)
 
 
+@pytest.mark.parametrize(
+    ("secret", "delta", "said"),
+    [
+        (ut.Window(3), 0.0, "any two histories of 3 records in a row, to"),
+        (ut.Window(3), 1e-6, "any two histories of 3 records in a row at a delta of 1e-06, to"),
+        (ut.Person(), 0.0, "any two histories of one person, to"),
+    ],
+)
+def test_others_are_held_to_the_secret_and_the_delta_of_the_plan(secret, delta, said):
+    chain = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=20)
+    noise: Any = "gaussian" if delta else None
+    plan = ut.calibrate(ut.Count("active"), chain, 1.0, secret=secret, delta=delta, noise=noise)
+    other = ut.MarkovChain([[0.9, 0.1], [0.1, 0.9]], CHAIN.states, length=20)
+    table = robustness(plan, factors=(), others={"other": other})
+    assert f"limit: 1 about the odds between {said}" in str(table)
+    assert table.to_dict()["secret"] == secret.to_dict()
+    assert (table.to_dict()["delta"], table.to_dict()["missing"]) == (delta, "any")
+    for case in table:
+        assert (case.leakage.secret, case.leakage.delta) == (secret, delta)
+    expected = ut.leakage(plan.mechanism, other, secret=secret, delta=delta)
+    assert table["other"].leakage.upper == expected.upper
+    single = ut.leakage(plan.mechanism, other, delta=delta)
+    assert table["other"].leakage.upper > (0.9 if secret.person else single.upper)
+
+
+def test_a_longer_person_breaks_what_a_shorter_one_was_promised():
+    chain = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=20)
+    plan = ut.calibrate(ut.Count("active"), chain, 1.0, secret=ut.Person())
+    longer = ut.MarkovChain(CHAIN.transition, CHAIN.states, length=40)
+    table = robustness(plan, factors=(), others={"longer": longer, "endless": CHAIN})
+    assert table.verdicts == {"planned": "kept", "longer": "open", "endless": "open"}
+    assert table["longer"].leakage.upper == pytest.approx(2.0)
+
+
 def test_what_cannot_be_checked_is_refused():
     plan = ut.calibrate(ut.Count("active"), CHAIN, limit=1.0)
     with pytest.raises(InvalidInput, match="Plan"):
         robustness(CHAIN)  # type: ignore[arg-type]
-    with pytest.raises(NotSupported, match="persons"):
-        robustness(replace(plan, leakage=replace(plan.leakage, secret=ut.Person())))
     some = replace(plan.leakage, secret=Records([3]))
     with pytest.raises(NotSupported, match="some values"):
         robustness(replace(plan, leakage=some))

@@ -2,6 +2,7 @@
 
 import itertools
 import math
+import re
 from typing import Any
 
 import numpy as np
@@ -284,3 +285,40 @@ def test_nothing_to_protect_is_said_so(length):
     for method in ("best", "exact", "exchange"):
         with pytest.raises(NothingToProtect, match="nothing can leak"):
             ut.calibrate(ut.Count(1), certain, 1.0, method=method)
+
+
+HIDDEN = ut.HiddenChain([[0.7, 0.2, 0.1], [0.3, 0.4, 0.3], [0.1, 0.2, 0.7]], (0, 0, 1))
+PAIR = ut.MultivariateGaussian([0, 0], [[1, 0.5], [0.5, 1]], spread=4)
+BOX = ut.MarkovChain.box([[0.8, 0.1], [0.2, 0.6]], [[0.9, 0.2], [0.4, 0.8]])
+
+
+@pytest.mark.parametrize(
+    ("model", "query", "asked", "first"),
+    [
+        (HIDDEN, ut.Count(1), {"secret": ut.Window(3)}, "exchange: what is revealed about a"),
+        (HIDDEN, ut.Count(1), {"limit": 1e-9}, "exchange: no upper end of the leakage is known"),
+        (BOX, ut.Count(1), {"limit": 1e-9}, "exchange: no DP level keeps the leakage below"),
+        (PAIR, ut.Sum(0, 1), {"secret": ut.Window(2)}, "exchange, group: a window is of records"),
+        (HIDDEN, ut.Redacted(protect=3, length=9), {"against": "ignorant"}, "optimal, mq, 3r-"),
+    ],
+)  # fmt: skip
+def test_a_refusal_of_all_methods_is_short_and_names_each(model, query, asked, first):
+    """The reason that stands first sends nobody to a method that refuses as well."""
+    with pytest.raises(NotSupported) as refusal:
+        ut.calibrate(query, model, **{"limit": 1.0, **asked})
+    said = str(refusal.value)
+    assert len(said) <= 400
+    assert said.startswith(f"no method can keep this guarantee. {first}")
+    reason = said.partition("; compare(...) says why not")[0]
+    named = set(re.findall(r"method='([\w-]+)'", reason.partition(";")[0]))
+    assert not named
+    for name in ("exchange", "group") if query.task == "answer" else ("optimal", "mq"):
+        assert name in said
+
+
+def test_releases_are_counted_up_to_a_milliard():
+    with pytest.raises(InvalidInput, match="releases must be at most 1000000000"):
+        ut.calibrate(ut.Count(1), ut.Groups(2), limit=1.0, releases=10**400)
+    with pytest.raises(InvalidInput, match="is to be protected, but the series has 9") as refusal:
+        ut.Redacted(protect=10**400, length=9)
+    assert len(str(refusal.value)) < 200

@@ -98,7 +98,7 @@ def test_methods_for_one_record_refuse_and_say_so():
     with pytest.raises(MethodRefused, match="'sweep' is about one record"):
         ut.calibrate(QUERY, CHAIN, 1.0, method="sweep", delta=1e-6, secret=HOUR)
     pair = ut.MultivariateGaussian(0, [[1, 0.5], [0.5, 1]])
-    with pytest.raises(NotSupported, match="order one and two, their classes and groups"):
+    with pytest.raises(NotSupported, match="a window is of records in a row"):
         ut.calibrate(ut.Sum(0, 1), pair, 1.0, method="exchange", secret=ut.Window(2))
 
 

@@ -31,7 +31,7 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow.frames import ResultTable
 from undertow.models.base import Model
 from undertow.models.classes import ChainBox
-from undertow.numerics import Array, check_count, check_listed, check_positive
+from undertow.numerics import Array, check_count, check_listed, check_positive, shown
 from undertow.plan import Plan, check_plan
 from undertow.queries import State
 from undertow.rounding import above
@@ -287,7 +287,8 @@ class Attack(ResultTable):
     """The success of all attackers against one release.
 
     Guesses follow from the outputs; how often they are right follows from the truth, so a report
-    of it is for those who may see the truth.
+    of it is for those who may see the truth. ``conditions`` are those of the plan, its failed and
+    accepted checks among them: the guarantee holds under them alone.
 
     >>> one = Verdict("viterbi", .8, (.75, .85), .5, None, None, .88, True, 200)
     >>> Attack((one,), 2.0, "any", 200, 1).verdict("viterbi").accuracy
@@ -302,6 +303,7 @@ class Attack(ResultTable):
     known: tuple[int, ...] = ()
     confidence: float = 0.95
     laws: tuple[tuple[float, tuple[float, ...]], ...] = field(default=(), repr=False)
+    conditions: tuple[str, ...] = ()
 
     def bound(self, limit: float) -> float:
         """Return the largest accuracy under a guarantee of this limit.
@@ -338,6 +340,7 @@ class Attack(ResultTable):
             "series": self.series,
             "known": list(self.known),
             "confidence": self.confidence,
+            "conditions": list(self.conditions),
             "broken": [one.attacker for one in self.broken()],
             "verdicts": self.descriptions(),
         }
@@ -347,6 +350,7 @@ class Attack(ResultTable):
             f"{self.records} records, leakage {above(self.limit)} guaranteed against "
             f"{words(self.against)}"
         )
+        head = "; ".join([head, *self.conditions])
         return "\n".join([head, *(f"  {one}" for one in self.verdicts)])
 
     def _beats(self, one: Verdict) -> bool:
@@ -481,11 +485,12 @@ def _answers(
     sanitised: Any, plan: "Plan[Any]", chain: Model, truth: Any, true: Coded,
     known: tuple[int, ...], attackers: Iterable[str | Attacker] | None,
 ) -> Guesses:  # fmt: skip
-    names = ["prior", "bayes"] if attackers is None else list(attackers)
+    names = ["prior", "bayes"] if attackers is None else check_listed(attackers, "attackers")
     for name in names:
         if name not in ("prior", "bayes", "informed"):
             raise InvalidInput(
-                f"attackers on noisy answers are 'prior', 'bayes' and 'informed', found {name!r}"
+                "attackers on noisy answers are 'prior', 'bayes' and 'informed', found "
+                f"{shown(name)}"
             )
     if true.places is not None:
         raise NotSupported("attacks on answers need series without absent steps")
@@ -526,7 +531,7 @@ def _compared(
         laws = laws or _shares(law, times)
     return Attack(
         tuple(verdicts), epsilon, plan.against, int(lengths.sum()), len(lengths), known,
-        confidence, laws,
+        confidence, laws, plan.conditions(),
     )  # fmt: skip
 
 
@@ -579,16 +584,16 @@ def _named(
     attackers: Iterable[str | Attacker] | None, default: Sequence[str]
 ) -> dict[str, Attacker]:
     chosen: dict[str, Attacker] = {}
-    for one in default if attackers is None else attackers:
+    for one in default if attackers is None else check_listed(attackers, "attackers"):
         if callable(one):
             chosen[getattr(one, "__name__", type(one).__name__)] = one
-        elif one in ATTACKERS:
+        elif isinstance(one, str) and one in ATTACKERS:
             chosen[one] = ATTACKERS[one]
         else:
             names = ", ".join(map(repr, ATTACKERS))
             raise InvalidInput(
                 f"attackers on series are {names}, or functions such as "
-                f"`undertow_papers.lstm.lstm_attacker()`; found {one!r}"
+                f"`undertow_papers.lstm.lstm_attacker()`; found {shown(one)}"
             )
     if not chosen:
         raise InvalidInput("name at least one attacker, or leave attackers out")

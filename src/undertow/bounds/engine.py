@@ -285,9 +285,11 @@ def _intersected(problem: Problem) -> Leakage:
     except EffortSpent:
         raise
     except NotSupported:
-        if not LEVELS.supports(problem):
-            raise
-        return LEVELS.prove(problem)
+        if LEVELS.supports(problem):
+            return LEVELS.prove(problem)
+        if problem.secret.window > 1 and problem.model.lowered() and GROUP.supports(problem):
+            return GROUP.prove(problem)
+        raise
     if leak.closed or not GROUP.supports(problem):
         return leak
     return intersection(leak, GROUP.prove(problem))

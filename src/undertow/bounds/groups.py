@@ -200,9 +200,9 @@ class GroupBound:
 
     def supports(self, problem: Problem) -> bool:
         """Tell whether the level is finite and the number of dependent records is known."""
-        if problem.delta or problem.about_persons or problem.model.dependent_records() is None:
+        if problem.delta or problem.about_persons or not math.isfinite(record_level(problem)):
             return False
-        return math.isfinite(record_level(problem))
+        return problem.against == "informed" or problem.model.dependent_records() is not None
 
     def prove(self, problem: Problem) -> Leakage:
         """Return the upper end.
@@ -218,14 +218,15 @@ class GroupBound:
         """
         model, against, window = problem.model, problem.against, problem.secret.window
         records = window * (model.dependent_records() or 0)
-        if isinstance(against, Adversary) and model.length is not None:
-            records = min(records, model.length - len(against.known))
+        if model.length is not None:
+            known = len(against.known) if isinstance(against, Adversary) else 0
+            records = min(records, model.length - known)
+        note = f"at most {records} records depend on each other, in any way"
         if against == "informed":
-            records = window
+            records, note = window, "all records but those of the secret are known"
         level = Fraction(record_level(problem))
         return Leakage(
-            0.0, divide_up(records * level, 1.0), "group", against,
-            assumptions=(f"at most {records} records depend on each other, in any way",),
+            0.0, divide_up(records * level, 1.0), "group", against, assumptions=(note,),
             citation="Theorem 4.2 of [lange2024]", secret=problem.secret, valid_for="any",
         )  # fmt: skip
 

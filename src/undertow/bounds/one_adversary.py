@@ -10,21 +10,29 @@ from itertools import permutations, product
 
 import numpy as np
 
-from undertow.adversaries import Adversary
-from undertow.bounds.core.attacks import Choices, FoundAttack, choices, search_attack
+from undertow.adversaries import Adversary, Against
+from undertow.bounds.core.attacks import (
+    MOST_LEVEL,
+    Choices,
+    FoundAttack,
+    choices,
+    search_attack,
+)
 from undertow.bounds.core.join import join, join_outer, join_window
 from undertow.bounds.core.limits import limits
+from undertow.bounds.core.play import Attack, play
 from undertow.bounds.core.sides import Side, side
 from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage, Witness
 from undertow.errors import Contradiction, InvalidInput, NotSupported
 from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
+from undertow.models.base import Model
 from undertow.models.lowered import LoweredLaw
 from undertow.numerics import Array
 from undertow.queries import State
 from undertow.secrets import Window
 
-__all__ = ["ONE_ADVERSARY", "OneAdversary", "attack_witness", "upper_end"]
+__all__ = ["ONE_ADVERSARY", "OneAdversary", "attack_witness", "upper_end", "window_attack"]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -34,6 +42,13 @@ TRIED = 24
 
 CLOSE = 1e-9
 """Gap to the largest upper end below which no further case is refined, relative (cost)."""
+
+LONGEST_WINDOW = 256
+"""Records of a window up to which an attack on it is sought (cost)."""
+
+AROUND, INFORMED = 32, 3
+"""Records on either side of a window that an attack looks at, or that an informed one knows, in a
+series of any length (cost)."""
 
 ASSUMED = "the records follow the stated chain"
 
@@ -171,6 +186,77 @@ def _refined(
         best = max(best, value)
         done.append((value, one, two, sides))
     return sorted(done, key=lambda case: -case[0])
+
+
+def window_attack(
+    level: float, model: Model, against: Against, window: int
+) -> tuple[float, Witness | None]:
+    """Return what the best of a few attacks on a window reveals, and its witness; 0 without one.
+
+    Histories of one value, or of two in turn, of a window in the middle. The algorithm speaks for
+    one of both in the window, and beside it for nothing, for that history's last value, against the
+    other's, or for the history going on; an informed attacker knows the records beside it. Cost
+    O(k^2 m^2) for each record of the window and `AROUND` beside it.
+
+    >>> from undertow import MarkovChain
+    >>> chain = MarkovChain.second_order([[[.7, .3], [.6, .4]], [[.5, .5], [.4, .6]]])
+    >>> round(window_attack(0.5, chain, "any", 4)[0], 4)
+    2.707
+    """
+    law, length = model.lowered(), model.length
+    if law is None or window > LONGEST_WINDOW or level > MOST_LEVEL:
+        return 0.0, None
+    beside = AROUND if against != "informed" else INFORMED
+    if against == "informed" and length is not None and length <= LONGEST_WINDOW:
+        beside = length
+    records = 2 * beside + window if length is None else length
+    first = min((records - window) // 2, beside)
+    end = min(records, first + window + beside)
+    if against == "informed" and end < records:
+        return 0.0, None  # a series too long for all of its records to be listed
+    places = np.arange(end) - first  # of each record, 0 at the window's first
+    inside = np.minimum(np.maximum(places, 0), window - 1)
+    best: tuple[float, Attack | None] = (0.0, None)
+    for pair in permutations(range(law.states), 2):
+        for turn in (False, True):
+            one, two = (_history(pair[::way], window, turn=turn) for way in (1, -1))
+            goes_on = np.array(pair)[places % 2 if turn else np.zeros_like(places)]
+            spoken = np.eye(law.states)[np.array(one)[inside]]  # (records, k)
+            beyond = [
+                np.zeros_like(spoken), spoken, 1 - np.eye(law.states)[np.array(two)[inside]],
+                np.eye(law.states)[goes_on],
+            ]  # fmt: skip
+            known = (0,) if against != "informed" else range(law.states)
+            for sides, value in product(beyond if against != "informed" else beyond[:1], known):
+                within = (places >= 0) & (places < window)
+                looked = np.where(within[:, None], spoken, sides)
+                given = dict.fromkeys(np.flatnonzero(~within).tolist(), value)
+                attack = Attack(
+                    first, given if against == "informed" else {}, (one, two),
+                    np.exp(level * (looked - 1)),
+                )  # fmt: skip
+                best = max(best, (play(law, attack).lower, attack), key=lambda each: each[0])
+    if best[1] is None:
+        return 0.0, None
+    return best[0], _set_witness(best[1], tuple(model.states), records)
+
+
+def _history(pair: tuple[int, ...], window: int, *, turn: bool) -> tuple[int, ...]:
+    """Return the history of one value, or of two in turn."""
+    return tuple(pair[t % 2 if turn else 0] for t in range(window))
+
+
+def _set_witness(attack: Attack, states: tuple[State, ...], length: int) -> Witness:
+    """Return an attack whose algorithm looks at whether records are in sets of states."""
+    told = attack.likelihoods == attack.likelihoods.max(axis=1, keepdims=True)
+    sets = tuple(
+        (record, tuple(states[v] for v in np.flatnonzero(row)))
+        for record, row in enumerate(told)
+        if record not in attack.known and not row.all()
+    )
+    one, two = (tuple(states[v] for v in history) for history in attack.histories)
+    known = tuple((record, states[value]) for record, value in sorted(attack.known.items()))
+    return Witness(attack.target, length, known, one[0], two[0], sets=sets, histories=(one, two))
 
 
 def _best_attack(

@@ -172,11 +172,7 @@ def unanswered(problem: Problem) -> NotSupported:
     """Return the refusal of a problem that no prover supports."""
     model, mechanism = problem.model, type(problem.mechanism).__name__
     if problem.secret.window > 1:
-        return NotSupported(
-            "what is revealed about a window of records is known for chains of order one and two, "
-            f"their classes and groups, not for {_described(model)}: its records have no order, or "
-            "no bound is known; hide one record, or plan with Groups"
-        )
+        return NotSupported(_unanswered_window(problem))
     if isinstance(problem.mechanism, LocalMechanism):
         return NotSupported(
             f"what {mechanism} leaks is known for a MarkovChain, found {_described(model)}; use a "
@@ -185,6 +181,20 @@ def unanswered(problem: Problem) -> NotSupported:
     return NotSupported(
         f"no bound is known of what {mechanism} leaks under {_described(model)}; use PureDP or a "
         "noisy answer, or plan with Groups"
+    )
+
+
+def _unanswered_window(problem: Problem) -> str:
+    """Return why nothing is known about a window, and what may be asked instead."""
+    if problem.model.lowered() is None:
+        return (
+            f"a window is of records in a row, and those of {_described(problem.model)} have no "
+            "order; hide one record, or plan with Groups"
+        )
+    return (
+        f"what is revealed about a window of records of a {_described(problem.model)} is bounded "
+        "for one explicit attacker, who wants the window that begins with the target: say "
+        "against=Adversary(5, known=[2]), or --target 5 --known 2"
     )
 
 

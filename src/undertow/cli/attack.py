@@ -22,7 +22,7 @@ from undertow.cli.options import (
     option,
     read_records,
 )
-from undertow.cli.output import above, answer, counting, show, show_table, waiting
+from undertow.cli.output import above, answer, counting, show, show_checks, show_table, waiting
 from undertow.cli.plugins import registered_attacker
 
 if TYPE_CHECKING:
@@ -120,8 +120,9 @@ def attack(
         with waiting("drawing"):
             _draw(result, read, true, settings, others, figure, force=force)
     answer(
-        result.to_dict() | {"plan": read.fingerprint()},
-        lambda: _show(result, figure),
+        result.to_dict()
+        | {"plan": read.fingerprint(), "checks": [check.to_dict() for check in read.checks]},
+        lambda: _show(result, read, figure),
         as_json=as_json,
     )
 
@@ -200,15 +201,16 @@ def _other(plan: "Plan[Any]", true: Any, settings: dict[str, Any], limit: float)
     return compute(shown, other, true, **settings)
 
 
-def _show(result: "Attack", figure: Path | None) -> None:
+def _show(result: "Attack", plan: "Plan[Any]", figure: Path | None) -> None:
     from undertow.adversaries import words
 
     broken = result.broken()
     verdict = "kept, as far as these attackers can tell"
     if broken:
         verdict = f"BROKEN by {', '.join(one.attacker for one in broken)}"
+    promise = f"leakage {above(result.limit)} against {words(result.against)}"
     facts = [
-        ("guarantee", f"leakage {above(result.limit)} against {words(result.against)}"),
+        ("guarantee", "; ".join([promise, *result.conditions])),
         ("records", f"{result.records}, of {result.series} series"),
         ("guessed", f"{result.verdicts[0].targets} of them"),
     ]
@@ -223,6 +225,7 @@ def _show(result: "Attack", figure: Path | None) -> None:
     show("The attack", facts)
     header = ["attacker", "right", "interval", "advantage", "charges", "worst odds", "guaranteed"]
     show_table("Success of the attackers", header, [_row(one) for one in result.verdicts])
+    show_checks(plan.checks)
 
 
 def _row(one: "Verdict") -> list[str]:

@@ -109,9 +109,11 @@ def _fields(question: str, result: "Estimate", shape: "Shape") -> dict[str, Any]
 
 def _plain(value: Any) -> Any:
     """Return numbers as JSON has them: in order of the states, one for each of them."""
+    import numpy as np
+
     if isinstance(value, dict):
         return list(value.values())
-    return value.tolist() if hasattr(value, "tolist") else value
+    return value.tolist() if isinstance(value, np.ndarray | np.generic) else value
 
 
 def _show(question: str, result: "Estimate", shape: "Shape", confidence: float) -> None:

@@ -81,13 +81,11 @@ def robustness(
 
 
 def _show(plan: "Plan", table: "Robustness", figure: Path | None) -> None:
-    from undertow.adversaries import words
-
     worst = table.worst
     rows = [
         ("question", plan.query.words()),
         ("model", plan.model.describe()),
-        ("limit", f"a leakage of at most {above(table.limit)} to {words(table.against)}"),
+        ("limit", f"a leakage of at most {table.promise()}"),
         ("worst case", f"{worst.name}: {_end(worst, 0)} at least"),
         *([] if figure is None else [("figure", str(figure))]),
     ]

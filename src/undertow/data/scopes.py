@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from datetime import UTC, date, datetime, time
 from decimal import Decimal, InvalidOperation
 from fractions import Fraction
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 from undertow.data.columns import iso
 from undertow.errors import InvalidInput
@@ -132,6 +132,16 @@ def as_scope(scope: Scope | None) -> Scope:
     raise InvalidInput(f"a Scope(by, groups, start, end) is required, found {type(scope).__name__}")
 
 
+@runtime_checkable
+class _Scalar(Protocol):
+    """A number of NumPy, alone or in an array."""
+
+    size: int
+
+    def item(self) -> Any:
+        """Return the number as Python has it."""
+
+
 def group_key(name: object) -> str:
     """Return the name of a group as the ledger knows it.
 
@@ -143,7 +153,7 @@ def group_key(name: object) -> str:
     >>> [group_key(name) for name in (1, "01", 1.0, True, " A", "b2", "0.10", date(2025, 1, 6))]
     ['1', '1', '1', 'true', 'a', 'b2', '1/10', '2025-01-06']
     """
-    plain = name.item() if hasattr(name, "item") and getattr(name, "size", 1) == 1 else name
+    plain = name.item() if isinstance(name, _Scalar) and name.size == 1 else name
     if not isinstance(plain, str | int | float | date):
         raise InvalidInput(
             f"a group is named by a text, a number or a date, found {type(name).__name__}"

@@ -25,7 +25,9 @@ from undertow.models.sets import AnyModel
 from undertow.numerics import check_listed, check_positive
 from undertow.plan import Plan, check_plan
 from undertow.planning.acceptance import leakage_under
+from undertow.queries import State
 from undertow.rounding import above, below, columns
+from undertow.secrets import ONE_RECORD, Secret
 
 __all__ = [
     "FACTORS",
@@ -89,6 +91,9 @@ class ModelCase:
 class Robustness(ResultTable):
     """Leakage of a plan under other models, one case for each.
 
+    All of them are about what the plan hides, at its delta, with the missing records that it
+    allows.
+
     >>> from undertow import Count, MarkovChain, calibrate
     >>> plan = calibrate(Count(1), MarkovChain([[.9, .1], [.3, .7]]), limit=1.0)
     >>> table = robustness(plan, factors=(0.5, 1.0, 2.0))
@@ -100,6 +105,9 @@ class Robustness(ResultTable):
     limit: float
     against: Against
     states: tuple[Any, ...]
+    secret: Secret = ONE_RECORD
+    delta: float = 0.0
+    missing: State = "any"
 
     def descriptions(self) -> list[dict[str, Any]]:
         """Return the description of each case."""
@@ -133,6 +141,9 @@ class Robustness(ResultTable):
         return {
             "limit": self.limit,
             "against": self.against if isinstance(self.against, str) else words(self.against),
+            "secret": self.secret.to_dict(),
+            "delta": self.delta,
+            "missing": self.missing,
             "worst": self.worst.name,
             "cases": self.descriptions(),
         }
@@ -149,8 +160,21 @@ class Robustness(ResultTable):
             lines.append((case.name, *ends, case.verdict(self.limit)))
             if case.reason is not None:
                 notes.append(f"{case.name}: {case.reason}")
-        text = f"limit: {above(self.limit)}, to {words(self.against)}"
-        return "\n".join([text, *columns(lines), *notes])
+        return "\n".join([f"limit: {self.promise()}", *columns(lines), *notes])
+
+    def promise(self) -> str:
+        """Return what the plan promises, to which each model is held.
+
+        >>> Robustness((), 1.0, "informed", (0, 1), missing="none").promise().partition(", ")[0]
+        '1 about the odds between any two values of one record'
+        """
+        delta = f" at a delta of {self.delta:g}" if self.delta else ""
+        patterns = {"any": "any records may be missing", "none": "no record is missing"}
+        missing = patterns.get(str(self.missing), f"missing records are in {self.missing!r}")
+        return (
+            f"{above(self.limit)} about the odds {self.secret.words()}{delta}, to "
+            f"{words(self.against, self.secret.window)}; {missing}"
+        )
 
 
 def robustness(
@@ -197,7 +221,10 @@ def robustness(
         progress.doing("models tried", len(cases))
         if tick is not None:
             tick()
-    return Robustness(tuple(cases), plan.limit, plan.against, plan.states)
+    return Robustness(
+        tuple(cases), plan.limit, plan.against, plan.states, plan.leakage.secret, plan.delta,
+        plan.missing,
+    )  # fmt: skip
 
 
 def _cases(
@@ -311,8 +338,6 @@ def _region(plan: "Plan[Any]", fitted: FittedChain, confidence: float) -> ModelC
 def _check(plan: Any) -> None:
     check_plan(plan)
     secret = plan.leakage.secret
-    if plan.unit != "record":
-        raise NotSupported("a plan for whole persons keeps its guarantee under every chain")
     if secret.value_pairs is not None or (secret.targets is not None and plan.task != "redact"):
         raise NotSupported(
             "a plan that protects some values or records only is not compared under other models; "

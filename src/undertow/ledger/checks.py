@@ -12,6 +12,7 @@ left.
 """
 
 import os
+import sys
 import threading
 import warnings
 from collections.abc import Iterable, Iterator
@@ -65,7 +66,7 @@ def _at(place: str) -> _Known:
     return checked
 
 
-if hasattr(os, "register_at_fork"):  # another thread of the parent may have held a lock
+if sys.platform != "win32":  # another thread of the parent may have held a lock
     os.register_at_fork(after_in_child=_known.clear)
 
 

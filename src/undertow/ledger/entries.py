@@ -21,6 +21,7 @@ from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, NotSupp
 from undertow.guarantees import GDP, ZCDP, ApproximateDP, PureDP
 from undertow.ledger.amounts import Spend, round_up, worst
 from undertow.ledger.rules import REST, Entry, Region, Segment, Terms, exact_level, overlay
+from undertow.mechanisms import Curved
 from undertow.models.base import stands_for
 from undertow.models.fitting.checks import accept_option, accepted, check_accepted
 from undertow.models.records import RecordDescription
@@ -143,7 +144,7 @@ def request(
             "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
             "releases are not added, they do not compose"
         )
-    if hasattr(level, "curve"):
+    if isinstance(level, Curved):
         if amounts:
             raise InvalidInput("a guarantee says all of its numbers; pass no mu, rho or delta")
         level, amounts = amounts_of(level)

@@ -15,7 +15,7 @@ from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import cache, lru_cache
 from json.encoder import encode_basestring_ascii
-from typing import TYPE_CHECKING, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Any, Literal, NamedTuple, Protocol, runtime_checkable
 
 import numpy as np
 
@@ -366,10 +366,18 @@ def without(fields: Mapping[str, Any], *names: str) -> dict[str, Any]:
     return {name: value for name, value in fields.items() if name not in names}
 
 
+@runtime_checkable
+class _Rational(Protocol):
+    """A number that is a quotient of integers: a float, long or not, a fraction or a decimal."""
+
+    def as_integer_ratio(self) -> tuple[int, int]:
+        """Return the integers."""
+
+
 def exact_level(level: Any, what: str = "the DP level of a release") -> float:
     """Return a DP level as a float not below it, or refuse what is no level."""
     number = check_positive(level, what)
-    exact = hasattr(level, "as_integer_ratio")  # fractions, decimals, long floats
+    exact = isinstance(level, _Rational)
     return round_up(Fraction(*level.as_integer_ratio())) if exact else number
 
 

@@ -339,8 +339,8 @@ class HiddenChain(Keyed, Model):
         """Return the models and queries to plan with instead."""
         return (
             "no upper end of the leakage is known on this hidden chain: it is where the law is "
-            "attractive, or all transitions are positive, for at most eight hidden states; mix them "
-            "with uniform ones, chain.mixed(1e-4), which is another model and says so"
+            "attractive, or all transitions are positive, for at most eight hidden states; mix "
+            "them with uniform ones, chain.mixed(1e-4), which is another model and says so"
         )
 
     def reach(self) -> str:

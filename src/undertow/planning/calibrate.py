@@ -249,12 +249,12 @@ def calibrate(
         ``"absolute"`` (default) or ``"squared"``.
     valid_for
         The shapes of data that the proof must cover: ``"windows"`` (one answer on whole series or
-        any window of each), ``"any"`` (also groups within a series, gaps, several answers on
-        disjoint records). By default whole series, and more where that costs no more noise. Say
-        ``"series"`` if this one answer on whole series is all that is ever released of them: then
-        ``best`` also tries noise of any shape (``optimal``), which errs less and has a higher DP
-        level. A release of another shape than its plan's proof covers is refused unless the noise
-        suffices all the same.
+        any window of each, of any length), ``"any"`` (also groups within a series, gaps, several
+        answers on disjoint records). By default whole series, and more where that costs no more
+        noise. Say ``"series"`` if this one answer on whole series is all that is ever released of
+        them: then ``best`` also tries noise of any shape (``optimal``), which errs less and has a
+        higher DP level. A release of another shape than its plan's proof covers is refused unless
+        the noise suffices all the same.
     delta
         0 (default) for pure leakage. Above it the leakage is to be at most ``limit`` at ``delta``:
         odds move by more than 2 e^limit with probability at most 2 delta.
@@ -548,12 +548,28 @@ def _wider_plan(
     return {}
 
 
+_LONGEST = 320
+"""Characters of the reasons that a refusal lists; the first one is always there."""
+
+
 def _listed_reasons(refusals: dict[str, NotSupported]) -> str:
-    """Return why methods refused, each reason once, with the names of those that gave it."""
+    """Return why methods refused, each reason once, with the names of those that gave it.
+
+    Those that send the reader to another of them come last. Where it gets long, the names alone of
+    those whose reasons `compare` lists.
+    """
     names: dict[str, list[str]] = {}
     for name, refusal in refusals.items():
-        names.setdefault(str(refusal), []).append(name)
-    return "; ".join(f"{', '.join(each)}: {reason}" for reason, each in names.items())
+        names.setdefault(str(refusal).replace(f"'{name}'", "it"), []).append(name)
+    given = sorted(
+        names.items(), key=lambda one: any(f"method='{name}'" in one[0] for name in refusals)
+    )
+    reasons = [f"{', '.join(each)}: {reason}" for reason, each in given]
+    while len(reasons) > 1 and len("; ".join(reasons)) > _LONGEST:
+        reasons.pop()
+    left = [name for _, each in given[len(reasons) :] for name in each]
+    more = f"; compare(...) says why not {', '.join(left)}" if left else ""
+    return "; ".join(reasons) + more
 
 
 _MORE = (

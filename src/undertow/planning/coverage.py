@@ -408,6 +408,6 @@ def _words(proof: Leakage, length: int | None) -> str:
     size = "any length" if length is None else f"{length} records"
     return {
         "series": f"whole series of {size} without groups",
-        "windows": "any window of a series",
+        "windows": "any window of a series of any length",
         "any": f"any part of series of {size}",
     }[proof.valid_for]

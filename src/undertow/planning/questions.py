@@ -51,6 +51,9 @@ CERTAIN = (
 Shape = Literal["laplace", "gaussian", "discrete-gaussian"]
 """The kinds of noise that can be asked for."""
 
+MOST_RELEASES = 10**9
+"""Releases that one plan counts at most: their levels add up to a float."""
+
 P = ParamSpec("P")
 R = TypeVar("R")
 Q = TypeVar("Q", bound=AnyQuery | LocalQuery, default=AnyQuery, covariant=True)
@@ -278,7 +281,8 @@ def check_question(
         valid_for=check_valid_for("series" if valid_for is None else valid_for),
         alone=isinstance(valid_for, str) and valid_for == "series",
         objective="flips" if objective is None else objective,
-        delta=_check_delta(task, delta, noise), releases=check_count(releases, "releases", 1),
+        delta=_check_delta(task, delta, noise),
+        releases=check_count(releases, "releases", 1, MOST_RELEASES),
         shape=noise or "laplace", effort=progress.check_effort(effort),
     )  # fmt: skip
     if missing is not None:

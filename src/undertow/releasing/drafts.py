@@ -10,6 +10,7 @@ import os
 import secrets
 import shutil
 import stat
+import sys
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass, field
@@ -198,7 +199,7 @@ def _created(folder: Path, name: str, suffix: str) -> tuple[Path, int]:
             handle = create_new(file)
         except FileNotFoundError:
             continue
-        if hasattr(os, "fchmod"):
+        if sys.platform != "win32":
             os.fchmod(handle, 0o600)  # whatever the umask
         _lock(handle, wait=True)
         if os.fstat(handle).st_nlink:

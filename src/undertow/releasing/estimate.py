@@ -18,10 +18,11 @@ import numpy.typing as npt
 from undertow.data.codes import Coded, CodedPieces, Rule, coded
 from undertow.data.table import Data
 from undertow.errors import InvalidInput, NotSupported, UnknownState
+from undertow.frames import is_table
 from undertow.mechanisms import LocalMechanism, Redaction, XorNoise
-from undertow.numerics import Array, check_positive
+from undertow.numerics import Array, check_positive, shown
 from undertow.plan import Plan, check_plan
-from undertow.queries import Count, Histogram, State
+from undertow.queries import BaseQuery, Count, Histogram, State
 
 __all__ = [
     "Estimate",
@@ -349,6 +350,10 @@ def estimate(
         if query != "transitions":
             raise InvalidInput("query must be a Count, a Histogram or 'transitions'")
         return estimate_transitions(sanitised, plan, confidence)
+    if query is not None and not isinstance(query, BaseQuery):
+        raise InvalidInput(
+            f"query must be a Count, a Histogram or 'transitions', found {shown(query)}"
+        )
     if query is not None and not query.integral:
         raise NotSupported(
             f"a {type(query).__name__} cannot be estimated from states; ask for a Count, a "
@@ -435,7 +440,7 @@ def _read(sanitised: Any, plan: Any, *, ordered: bool) -> Coded | CodedPieces:
             "Release.value and Release.error_bar"
         )
     length = mechanism.length
-    if hasattr(type(sanitised), "columns") and not isinstance(sanitised, Data):
+    if is_table(sanitised) and not isinstance(sanitised, Data):
         from undertow.data.codes import column_of, is_frame
 
         if ordered or length is not None or not is_frame(sanitised):

@@ -79,11 +79,13 @@ def proved_for(proof: Leakage, length: int | None, ends: Window | None = None) -
 
     >>> proved_for(Leakage(1.0, 1.0, "exchange", "any", valid_for="any"), None)
     'any windows and groups of a series of any length, and series with gaps'
+    >>> proved_for(Leakage(1.0, 1.0, "exact", "any", valid_for="windows"), 60)
+    'one window of each series of any length, in one answer'
     """
     series = "of any length" if length is None else f"of {length} records"
     this = "one" if ends is None else "this"
     return {
         "series": f"each whole series {series}, in one answer",
-        "windows": f"{this} window of each series {series}, in one answer",
+        "windows": f"{this} window of each series of any length, in one answer",
         "any": f"any windows and groups of a series {series}, and series with gaps",
     }[proof.valid_for]

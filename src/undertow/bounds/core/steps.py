@@ -410,8 +410,10 @@ def signed_sweep(
     slack = (len(shows[0]) + 6) * STEP + 2 * error
     grow = 1 + 2 * (w.error + 2 * STEP)
 
-    def holds(log_mu: Array) -> npt.NDArray[np.bool_]:
-        """Return whether e^log_mu is certainly an upper end, by sums rounded up."""
+    alike = _alike(distance)
+
+    def logs_at(log_mu: Array) -> Array:
+        """Return ln sup (c w)^+.u / (c w)^-.u rounded up: e^log_mu is an upper end where <= 0."""
         mu = np.exp(log_mu)[..., None] * (1 - 8 * STEP)
         one, two = kernels[0][first], mu * kernels[0][second]
         c = one - two + (4 * STEP + 2 * error) * (one + two)  # (..., pairs, y)
@@ -424,16 +426,76 @@ def signed_sweep(
             c = np.where(c > 0, c * (1 + 2 * STEP), c * (1 - 2 * STEP)) + VANISHING
         positive = np.where(c > 0, c * ends * grow, 0.0)
         negative = np.where(c < 0, -c * ends / grow, 0.0)
-        value, _, _ = local_program(positive, negative, distance[..., None, :, :])
-        return np.asarray(value <= 1)
+        if alike is not None:
+            value = _of_two(positive @ alike, negative @ alike, distance, alike)
+        else:
+            value, _, _ = local_program(positive, negative, distance[..., None, :, :])
+        return log_upper_of(value)
 
     low, high = np.broadcast_to(low, shape), np.broadcast_to(high, shape)
-    high = np.where(possible & holds(high), high, math.inf)
-    for _ in range(HALVINGS):
+    at_low, at_high = logs_at(low), logs_at(high)
+    high = np.where(possible & (at_high <= 0), high, math.inf)
+    for turn in range(HALVINGS):
         wide = np.isfinite(high) & (high - low > NARROW * np.maximum(1.0, np.abs(high)))
         if not wide.any():
             break
-        half = np.where(wide, (low + high) / 2, low)
-        good = holds(half)
-        high, low = np.where(wide & good, half, high), np.where(wide & ~good, half, low)
+        middle = _between(low, high, at_low, at_high, turn)
+        tried = np.where(wide, middle, low)
+        value = logs_at(tried)
+        good = value <= 0
+        high, at_high = np.where(wide & good, tried, high), np.where(wide & good, value, at_high)
+        low, at_low = np.where(wide & ~good, tried, low), np.where(wide & ~good, value, at_low)
     return high
+
+
+def _between(low: Array, high: Array, at_low: Array, at_high: Array, turn: int) -> Array:
+    """Return where a decreasing function is tried next: near its zero by the secant, or halfway.
+
+    Two of three turns aim a little to either side of the secant's zero, so that both ends close in.
+    """
+    half = (low + high) / 2
+    if turn % 3 == 2:
+        return half
+    with np.errstate(divide="ignore", invalid="ignore", over="ignore"):
+        share = at_low / (at_low - at_high)
+        aim = low + share * (high - low) + (0.5 - turn % 3) * 0.25 * NARROW * (1 + np.abs(high))
+        inside = (aim > low) & (aim < high)
+    return np.asarray(np.where(inside, aim, half))
+
+
+def _alike(distance: Array) -> Array | None:
+    """Return which hidden states are bound to each other, (m, 2), if they form two classes."""
+    bound = ((distance == 0) & (np.swapaxes(distance, -1, -2) == 0)).reshape(
+        -1, *distance.shape[-2:]
+    ).all(axis=0)  # fmt: skip
+    classes = np.unique(bound, axis=0)
+    if len(classes) != 2 or (classes.sum(axis=0) != 1).any():
+        return None
+    return np.asarray(classes.T, dtype=np.float64)
+
+
+@np.errstate(divide="ignore", invalid="ignore", over="ignore")
+def _of_two(alpha: Array, beta: Array, distance: Array, alike: Array) -> Array:
+    """Return the largest alpha.u / beta.u of two classes of hidden states, rounded up.
+
+    The quotient is monotone in u_1 / u_0, so it is largest at an end of the cone.
+    """
+    one, two = (np.flatnonzero(column) for column in alike.T)
+    apart = [
+        distance[..., a[:, None], b].min(axis=(-2, -1))[..., None]  # (..., 1)
+        for a, b in ((one, two), (two, one))
+    ]
+    # a price of inf is that of a wider cone: no product with another one overflows
+    prices = [np.where(d > 2 * LARGEST_LOG, np.inf, exp_upper(d)) for d in apart]
+    pad = 1 + (2 * len(alike) + 12) * STEP  # sums over classes, products and quotients
+    values = []
+    for place, price in enumerate(prices):  # u of class place is e^D times the other's
+        load = [np.where(part[..., place] > 0, part[..., place] * price, 0.0)
+                for part in (alpha, beta)]  # fmt: skip
+        rest = [part[..., 1 - place] for part in (alpha, beta)]
+        ends = np.where(np.isinf(price), _quotient(alpha[..., place], beta[..., place]), 0.0)
+        finite = _quotient(load[0] + rest[0], load[1] + rest[1])
+        # an end at infinity: the class alone, or where it has no mass the other
+        empty = (alpha[..., place] == 0) & (beta[..., place] == 0)
+        values.append(np.where(np.isinf(price) & ~empty, ends, finite))
+    return np.asarray(np.maximum(*values) * pad)

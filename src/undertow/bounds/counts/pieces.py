@@ -34,6 +34,7 @@ from undertow.numerics import GAP, Array, down, log_error, log_ratio, pad_log, u
 from undertow.queries import State
 
 __all__ = [
+    "ANY_WINDOW",
     "Group",
     "Kind",
     "PieceSearch",
@@ -48,6 +49,9 @@ __all__ = [
 
 
 Kind = Literal["any", "ignorant"]
+
+ANY_WINDOW = "any window of a series of any length"
+"""What a proof on windows is about, whatever length the model has."""
 
 RAREST = 1e-80
 """Least prior that is swept: products of two, times the noise, are far from underflow."""
@@ -721,8 +725,7 @@ def window_leakage(
 
 
 _leakage = partial(
-    stated, METHOD, "docs, theory: noisy counts", more=("any window of a series of any length",),
-    valid_for="windows",
+    stated, METHOD, "docs, theory: noisy counts", more=(ANY_WINDOW,), valid_for="windows"
 )  # fmt: skip
 
 

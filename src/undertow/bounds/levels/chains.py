@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from undertow.adversaries import Against
+from undertow.adversaries import Adversary, Against
 from undertow.bounds.channels.flips import chain_leakage
 from undertow.bounds.counts.histograms import histogram_leakage
 from undertow.bounds.counts.laplace import count_leakage
+from undertow.bounds.counts.pieces import ANY_WINDOW
 from undertow.bounds.counts.pieces import window_leakage as piece_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_count
@@ -133,7 +134,9 @@ def parts_leakage(mechanism: Scaled, chain: MarkovChain, against: Against) -> Le
         bracket = None if endless is None else _added(mechanism, endless, against)
         if bracket is not None and chain.length is not None:  # no window is as long as that
             bracket = bracket.upper_only()
-        return None if bracket is None else replace(bracket, valid_for="windows")
+        if bracket is None:
+            return None
+        return replace(bracket, valid_for="windows").with_assumptions((ANY_WINDOW,))
     if not mechanism.query.named:
         return None
     return piece_leakage(mechanism.scale, _counted(mechanism, chain), chain, against)
@@ -232,10 +235,18 @@ def _histogram(bound: Leakage, mechanism: Scaled, chain: MarkovChain, against: A
     # where far answers attain the bound there is nothing to gain
     exact = None
     if not bracket.closed:
-        exact = _unless_spent(lambda: histogram_leakage(mechanism.scale, chain, against))
+        exact = _unless_spent(lambda: _windows(mechanism.scale, chain, against))
     if exact is not None:
         bracket = meet(exact, bracket) if exact.upper < bracket.upper else meet(bracket, exact)
     return bracket
+
+
+def _windows(scale: float, chain: MarkovChain, against: Against) -> Leakage | None:
+    """Return what the windows of a histogram prove; what holds against any holds against one."""
+    if not isinstance(against, Adversary):
+        return histogram_leakage(scale, chain, against)
+    leak = histogram_leakage(scale, chain, "any" if against.known else "ignorant")
+    return None if leak is None else replace(leak.upper_only(), against=against)
 
 
 def _far_histogram(bound: Leakage, attack: Witness, scale: float, chain: MarkovChain) -> Leakage:

@@ -33,7 +33,7 @@ from undertow.bounds.memory.two_states import (
     law_of,
     worst_case,
 )
-from undertow.bounds.one_adversary import ONE_ADVERSARY
+from undertow.bounds.one_adversary import ONE_ADVERSARY, window_attack
 from undertow.bounds.protocol import AnswerProver, ChannelProver, Prover, WindowProver
 from undertow.certificate import Leakage, Witness
 from undertow.errors import EffortSpent, InvalidInput, NotSupported
@@ -465,7 +465,8 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
     """Return what all algorithms of a DP level leak about a window of two records or more.
 
     Given the window its sides are independent, and each depends on the two records at its end: the
-    records of the window add their level, and each side what its records can tell of a pair.
+    records of the window add their level, and each side what its records can tell of a pair. The
+    lower end is that of attacks on a window in the middle.
 
     >>> chain = SecondOrderChain([[[.7, .3], [.6, .4]], [[.5, .5], [.4, .6]]])
     >>> round(window_leakage(0.5, chain, "any", 4).upper, 2)
@@ -479,7 +480,8 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    return _leakage(0.0, most, against, None)
+    lower, witness = window_attack(level, model, against, window)
+    return _leakage(lower, most, against, witness)
 
 
 def local(

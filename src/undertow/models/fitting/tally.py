@@ -13,6 +13,7 @@ import numpy as np
 import numpy.typing as npt
 
 from undertow.errors import InvalidInput, InvalidModel, UnknownState
+from undertow.frames import is_table
 from undertow.models.records import UNSTATED, RecordDescription
 from undertow.models.validation import state_names
 from undertow.queries import State
@@ -177,7 +178,7 @@ def _split(sequences: Any) -> list[list[Any]]:
 
 def _listed(data: Any, what: str) -> list[Any]:
     kind = type(data)
-    if hasattr(kind, "columns"):  # of the type: a lazy frame would compute them
+    if is_table(data):
         raise InvalidInput(f"{what} must be records in order, found a table; pass its column")
     if isinstance(data, str | bytes | Mapping | Set) or not isinstance(data, Iterable):
         raise InvalidInput(f"{what} must be a list of records in order, found {kind.__name__}")
