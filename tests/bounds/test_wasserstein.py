@@ -30,19 +30,6 @@ def chains(draw, sizes=SIZES, lengths=LENGTHS):
     return ut.MarkovChain(rows / rows.sum(axis=1, keepdims=True), length=draw(lengths))
 
 
-@law(LAWS, 5, chain=chains(), data=st.data())
-def test_counts_equal_enumeration(chain, data):
-    counted = data.draw(st.lists(st.booleans(), min_size=chain.size, max_size=chain.size))
-    if not any(counted):
-        counted[0] = True
-    truth = query_distance(
-        chain, ut.Count([s for s, c in zip(chain.states, counted, strict=True) if c])
-    )
-    found = count_distance(chain, np.array(counted))
-    assert found.lower <= truth <= found.upper
-    assert found.upper - found.lower <= 1  # one more where two probabilities tie exactly
-
-
 @law(LAWS, 3, chain=chains(st.integers(2, 3), st.integers(40, 90)))
 def test_long_series_are_never_underestimated(chain):
     """The cut at a depth, on series short enough to compare outright."""
