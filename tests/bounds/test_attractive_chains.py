@@ -9,6 +9,7 @@ from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.contracts.memory_chains import chain, draw
 from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive import best_case, chain_sums
@@ -83,6 +84,22 @@ def test_the_theorem_on_whole_tables(seed, low, high, n, theta):
     truth = max(oracle.tilted(oracle.hidden_law(steps, symbols, n), theta, against))
     assert leak.lower - ERROR <= truth <= leak.upper + ERROR
     assert leak.closed
+
+
+@pytest.mark.parametrize("target", range(5))
+def test_records_that_are_attractive_once_every_second_one_is_relabelled(target):
+    """The worst likelihood looks the other way at odd distances from the target."""
+    model = ut.HiddenChain.of(chain(draw("alternating", 1), 5))
+    joint, against = model.joint(5), ut.Adversary(target, [(target + 2) % 5])
+    for theta in (0.4, 1.5):
+        truth = over_values(joint, theta, target, against.known)
+        leak = ut.leakage(ut.PureDP(theta), model, against)
+        assert leak.lower - ERROR <= truth <= leak.upper + ERROR
+        assert leak.upper - leak.lower <= 1e-6 * truth
+        rho = 1 / (1 + math.exp(theta))
+        shown = ut.leakage(ut.RandomizedResponse.binary(rho, rho), model, against)
+        exact = max(oracle.flips(joint, rho, rho, against))
+        assert shown.lower - ERROR <= exact <= shown.upper + ERROR
 
 
 def test_the_attack_attains_the_lower_end():

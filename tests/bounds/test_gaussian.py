@@ -85,12 +85,6 @@ def encloses(found, upper, value):
     assert Fraction(found.lower) <= value <= Fraction(upper)
 
 
-def nearly_singular(size, least):
-    turned, _ = np.linalg.qr(np.random.default_rng(3).standard_normal((size, size)))
-    covariance = turned @ np.diag(np.geomspace(least, 1, size)) @ turned.T
-    return (covariance + covariance.T) / 2
-
-
 # --- all known sets, branch and bound, and the fractions agree ------------------------------------
 
 
@@ -135,18 +129,6 @@ def test_both_searches_agree_where_fractions_would_take_too_long(name, kind):
     assert second.lower <= upper
 
 
-@pytest.mark.parametrize("against", ["ignorant", "informed", Adversary(1, [0, 3]), Adversary(2)])
-@pytest.mark.parametrize("kind", ["sum", "two", "clipped"])
-def test_named_adversaries_are_evaluated_exactly(against, kind):
-    covariance, form = family("tight", 4), forms(4)[kind]
-    value, _ = truth(covariance, form, against)
-    found = gaussian_factor(MultivariateGaussian(0, covariance), form, against)
-    encloses(found, found.upper, value)
-    assert found.upper <= float(value) * (1 + 1e-12)
-    if isinstance(against, Adversary):
-        assert (found.target, found.known) == (against.target, against.known)
-
-
 @LAWS
 @given(seed=st.integers(0, 10**6))
 def test_the_reported_adversary_attains_the_lower_end(seed):
@@ -155,47 +137,6 @@ def test_the_reported_adversary_attains_the_lower_end(seed):
     value, _ = truth(covariance, form, Adversary(found.target, found.known))
     assert Fraction(found.lower) <= value
     assert found.lower >= float(value) * (1 - 1e-12)
-
-
-# --- closed forms ---------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("name", ["markov", "equal", "attractive"])
-@pytest.mark.parametrize("kind", ["sum", "clipped"])
-def test_attraction_makes_the_ignorant_adversary_the_worst(name, kind):
-    covariance, form = family(name, 5), forms(5)[kind]
-    inverse = np.linalg.inv(covariance)
-    if name == "attractive":
-        covariance = np.linalg.inv(
-            np.diag(np.diag(inverse)) - 0.2 * np.abs(inverse - np.diag(np.diag(inverse)))
-        )
-        covariance = (covariance + covariance.T) / 2
-    value, who = truth(covariance, form)
-    assert who[1] == ()
-    found = gaussian_factor(MultivariateGaussian(1.5, covariance), form)
-    encloses(found, found.upper, value)
-    assert found.exact
-    assert found.known == ()
-
-
-def test_weak_dependence_makes_the_ignorant_adversary_the_worst():
-    covariance = family("weak", 5)
-    form = Form.apart(1 / np.sqrt(np.diag(covariance)), clipped=False)
-    value, who = truth(covariance, form)
-    assert who[1] == ()
-    found = gaussian_factor(MultivariateGaussian(3.5, covariance), form)
-    encloses(found, found.upper, value)
-    assert found.exact
-
-
-def test_equal_correlations():
-    """Theory: knowing k of n leaves (1 + (n - 1) rho) / (1 + k rho)."""
-    rho, size = 0.3, 6
-    model = MultivariateGaussian(0, rho + (1 - rho) * np.eye(size))
-    for known in range(size):
-        who = Adversary(size - 1, range(known))
-        found = gaussian_factor(model, Form.linear(np.ones(size)), who)
-        assert found.upper == pytest.approx((1 + (size - 1) * rho) / (1 + known * rho), rel=1e-12)
 
 
 # --- blocks, sizes, effort ------------------------------------------------------------------------

@@ -16,23 +16,9 @@ from undertow.bounds.gaussian.leakages import class_factor
 from undertow.bounds.gaussian.search import Form
 from undertow.bounds.published import largest_correlation, published_gaussian_factor
 from undertow.errors import InvalidInput, MethodRefused
-from undertow.models.gaussian import GaussianClass, MultivariateGaussian, least_eigenvalue_lower
+from undertow.models.gaussian import GaussianClass, least_eigenvalue_lower
 
 # --- classes --------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize(
-    ("size", "rho", "sup", "thesis"),
-    [(3, 0.3, 1.6, 1.964286), (5, 0.2, 1.8, 4.125), (7, 0.1, 1.6, 3.45)],
-)
-def test_bounded_correlations(size, rho, sup, thesis):
-    model = MultivariateGaussian.bounded(size, rho)
-    for form in (Form.linear(np.ones(size)), Form.apart(np.ones(size), clipped=False)):
-        found = class_factor(model, form)
-        assert found.upper == pytest.approx(sup, rel=1e-12)
-        assert found.lower == pytest.approx(sup, rel=1e-12)
-        assert found.lower <= sup <= found.upper
-    assert published_gaussian_factor(size, rho) == pytest.approx(thesis, abs=1e-6)
 
 
 def inside_class(rng, size, rho, sds):
