@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 import undertow as ut
 from tests.contracts.memory_chains import chain, draw
+from tests.golden.replay import replayed
 from tests.grids import law
 from tests.oracles import memory as oracle
 from undertow.bounds.memory.attractive import best_case, chain_sums
@@ -64,9 +65,16 @@ def test_all_likelihoods_of_hidden_chains(seed):
             leak = ut.leakage(mechanism, chain, against)
             assert leak.lower - ERROR <= truth <= leak.upper + ERROR
             assert leak.closed
+            assert replayed(leak.witness, mechanism, chain, 0.0) == pytest.approx(
+                leak.lower, abs=1e-9
+            )
         assert max(oracle.noisy_count(joint, 1 / epsilon, against)) == pytest.approx(
             truth, abs=ERROR
         )
+        for rates in ((0.1, 0.3), (0.35, 0.05)):  # each state is looked for by a ratio of its own
+            shown = ut.leakage(ut.RandomizedResponse.binary(*rates), chain, against)
+            exact = max(oracle.flips(joint, *rates, against))
+            assert shown.lower - ERROR <= exact <= shown.upper + ERROR
 
 
 @law(
@@ -96,9 +104,9 @@ def test_records_that_are_attractive_once_every_second_one_is_relabelled(target)
         leak = ut.leakage(ut.PureDP(theta), model, against)
         assert leak.lower - ERROR <= truth <= leak.upper + ERROR
         assert leak.upper - leak.lower <= 1e-6 * truth
-        rho = 1 / (1 + math.exp(theta))
-        shown = ut.leakage(ut.RandomizedResponse.binary(rho, rho), model, against)
-        exact = max(oracle.flips(joint, rho, rho, against))
+    for rates in ((0.1, 0.3), (0.35, 0.05)):  # each state is looked for by a ratio of its own
+        shown = ut.leakage(ut.RandomizedResponse.binary(*rates), model, against)
+        exact = max(oracle.flips(joint, *rates, against))
         assert shown.lower - ERROR <= exact <= shown.upper + ERROR
 
 

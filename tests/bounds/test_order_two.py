@@ -1,7 +1,7 @@
 """Chains of order two: brackets, attacks and plans, against enumeration of short series."""
 
 import math
-from itertools import combinations
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
@@ -10,7 +10,7 @@ import undertow as ut
 from tests.bounds.test_attractive import fitted
 from tests.contracts.test_memory import seeds
 from tests.oracles import memory as oracle
-from undertow.bounds.memory.second_order import second_order_leakage
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage
 from undertow.bounds.memory.two_states import (
     MoveBounds,
     worst_case,
@@ -147,6 +147,35 @@ def random_chain(seed, states=2, length=None):
 def random_channel(seed, states=2):
     rows = np.maximum(np.random.default_rng(seed).dirichlet(np.full(states, 0.7), states), 0.02)
     return ut.RandomizedResponse(rows / rows.sum(axis=1, keepdims=True))
+
+
+# --- the pairwise bound ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seed", "theta"), [(0, 0.3), (0, 1.5), (2, 1.5)])
+def test_records_beyond_a_pair_tell_no_more_than_the_recursion_says(seed, theta):
+    """Three records, each looked at in any way of its level or known, for any two pairs before."""
+    rng = np.random.default_rng(seed)
+    table = np.maximum(rng.dirichlet(np.full(2, rng.choice([0.3, 1, 3])), (2, 2)), 0.02)
+    table /= table.sum(axis=2, keepdims=True)
+    own = theta * (1 - np.eye(2))
+    bound = PairSide(table).recursion(lambda _: own, 3, np.zeros((2,) * 4))[0]
+    high = math.exp(theta)
+    looked = [(np.array(weights), np.ones(2)) for weights in ((1, 1), (high, 1), (1, high))]
+    known = [(np.eye(2)[value], np.eye(2)[value]) for value in (0, 1)]
+    for choices in product([*looked, *known], repeat=3):
+        gains = {}
+        for pair in product((0, 1), repeat=2):
+            sums = []
+            for weights in zip(*choices, strict=True):
+                law = np.zeros((2, 2))
+                law[pair] = 1.0
+                for weight in weights:
+                    law = np.einsum("xy,xyz->yz", law, table) * weight
+                sums.append(law.sum())
+            gains[pair] = math.log(sums[0] / sums[1])
+        for one, two in permutations(gains, 2):
+            assert gains[one] - gains[two] <= bound[one + two]
 
 
 # --- against enumeration --------------------------------------------------------------------------
