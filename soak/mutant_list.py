@@ -16,14 +16,14 @@ SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws
 METHODS = f"tests/contracts/test_methods.py {SCALES}"
 QUILTS = f"tests/bounds/test_quilt.py {METHODS}"
 WASSERSTEIN = f"tests/bounds/test_wasserstein.py {METHODS}"
-BOXES = "tests/bounds/test_boxes.py tests/bounds/test_box_guards.py"
+BOXES = "tests/bounds/test_boxes.py"
 NETWORKS = "tests/bounds/test_network.py tests/contracts/test_models.py"
 PEDIGREES = "tests/bounds/test_pedigree.py tests/contracts/test_models.py"
 TREES = "tests/bounds/test_trees.py tests/contracts/test_models.py"
 GAUSSIAN = "tests/bounds/test_gaussian.py tests/contracts/test_gaussian_leakage.py"
-CLASSES = "tests/bounds/test_gaussian_classes.py tests/contracts/test_models.py"
-DEPENDENCE = "tests/bounds/test_dependence.py tests/bounds/test_total_dependence.py"
-SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
+CLASSES = "tests/bounds/test_gaussian.py tests/contracts/test_models.py"
+DEPENDENCE = "tests/bounds/test_dependence.py"
+SEPARATION = "tests/bounds/test_dependence.py"
 SECOND = "tests/bounds/test_order_two.py"
 ARRAYS = "tests/engine/test_core.py"
 ENGINE = "tests/engine/test_core.py tests/engine/test_explicit.py"
@@ -33,14 +33,14 @@ WINDOWS = "tests/bounds/test_window_secrets.py"
 HIDDEN = (
     "tests/bounds/test_hidden.py tests/contracts/test_memory.py"
 )
-ATTRACTIVE = "tests/bounds/test_attractive_chains.py tests/bounds/test_hidden.py"
+ATTRACTIVE = "tests/bounds/test_attractive.py tests/bounds/test_hidden.py"
 ENVELOPES = "tests/bounds/test_hidden.py tests/bounds/test_order_two.py"
 TABULATED = (
     "tests/test_tabulated.py tests/bounds/test_tabulated.py tests/contracts/test_approximate.py"
 )
 NORMAL = "tests/contracts/test_approximate.py tests/bounds/approximate/test_closed.py"
 STICKY = f"{EXCHANGE} tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
-SERIES = "tests/contracts/test_local.py tests/contracts/test_local.py"
+SERIES = "tests/contracts/test_local.py"
 REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
@@ -303,7 +303,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/networks/contagions.py",
         "-min(up(leak.upper + 2 * drift), ceiling)",
         "-min(up(leak.upper), ceiling)",
-        "tests/bounds/test_contagions.py",
+        "tests/bounds/test_pedigree.py",
     ),
     (
         "undertow/bounds/trees/leakages.py",
@@ -463,7 +463,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/metric.py",
         "return PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))",
         "return PureDP(up(mechanism.dp_epsilon(max(values))))",
-        "tests/bounds/test_classes_of_chains.py tests/bounds/test_reference.py",
+        "tests/bounds/test_boxes.py tests/bounds/test_reference.py",
     ),
     (
         "undertow_papers/definitions.py",

@@ -1,4 +1,4 @@
-"""Quilts: the three searches agree, scores are dual, tables behave."""
+"""Quilts: searches, scores and influences, against plain searches and fifty digits."""
 
 import math
 from functools import partial
