@@ -44,7 +44,7 @@ SERIES = "tests/contracts/test_local.py"
 REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
-ENUMERATION = "tests/bounds/test_enumeration.py tests/bounds/test_enumeration_levels.py"
+ENUMERATION = "tests/testing/test_enumeration.py"
 DEFINITIONS = "tests/papers/test_definitions.py"
 RULES = "tests/ledger/test_rules.py tests/ledger/test_contract.py"
 LEDGER = "tests/ledger/test_contract.py tests/ledger/test_rules.py tests/ledger/test_cancel.py"
@@ -52,7 +52,7 @@ TAMPERING = "tests/ledger/test_tampering.py tests/ledger/test_memory.py"
 MEMORY = "tests/ledger/test_memory.py tests/ledger/test_tampering.py"
 CURRENCY = "tests/ledger/test_currency.py tests/ledger/test_contract.py"
 RELEASES = "tests/test_releasing.py tests/test_release_identity.py tests/test_release_shapes.py"
-ACCOUNTS = f"{RELEASES} tests/test_sanitizing_ledger.py"
+ACCOUNTS = f"{RELEASES} tests/test_sanitizing.py"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     # --- chains: the exchange rate ---------------------------------------------------------------
