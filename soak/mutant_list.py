@@ -31,7 +31,8 @@ ATTACKS = "tests/engine/test_explicit.py tests/engine/test_core.py"
 PROTOCOL = "tests/bounds/test_protocol.py"
 WINDOWS = "tests/bounds/test_window_secrets.py"
 HIDDEN = (
-    "tests/bounds/test_hidden.py tests/contracts/test_memory.py"
+    "tests/bounds/test_attractive.py tests/bounds/test_hidden.py tests/engine/test_explicit.py "
+    "tests/contracts/test_memory.py"
 )
 ATTRACTIVE = "tests/bounds/test_attractive.py tests/bounds/test_hidden.py"
 ENVELOPES = "tests/bounds/test_hidden.py tests/bounds/test_order_two.py"
