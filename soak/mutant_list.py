@@ -42,7 +42,7 @@ TABULATED = (
 NORMAL = "tests/contracts/test_approximate.py tests/bounds/approximate/test_closed.py"
 STICKY = f"{EXCHANGE} tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
 SERIES = "tests/contracts/test_local.py"
-REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
+REDACTION = "tests/contracts/test_local.py tests/contracts/test_local_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
 ENUMERATION = "tests/testing/test_enumeration.py"
@@ -1091,7 +1091,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/engine.py",
         "if apart > query.spread:",
         "if apart > 2 * query.spread:",
-        f"{PROTOCOL} tests/bounds/test_attractive_sums.py tests/test_queries.py",
+        f"{PROTOCOL} tests/bounds/test_attractive_networks.py tests/test_queries.py",
     ),
     (
         "undertow/bounds/engine.py",
