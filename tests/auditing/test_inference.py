@@ -8,10 +8,11 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from tests.oracles import attackers as oracle
 from undertow.auditing.inference import hidden, posteriors, viterbi
 from undertow.auditing.scenarios import ChainSource
@@ -36,8 +37,9 @@ def close(found, wanted, within=EXACT):
     assert np.abs(found - wanted).max() <= within
 
 
-@PROPERTY
-@given(
+@law(
+    PROPERTY,
+    12,
     seed=st.integers(0, 2**32),
     states=st.integers(2, 3),
     records=st.integers(2, 6),
@@ -54,8 +56,7 @@ def test_flips_equal_enumeration(seed, states, records, outputs, moving, facts):
     close(posteriors(seen, channel, chain, known), oracle.posteriors(seen, channel, chain, known))
 
 
-@PROPERTY
-@given(seed=st.integers(0, 2**32), records=st.integers(2, 7), facts=st.integers(0, 2))
+@law(PROPERTY, 12, seed=st.integers(0, 2**32), records=st.integers(2, 7), facts=st.integers(0, 2))
 def test_noise_that_is_a_chain_equals_enumeration(seed, records, facts):
     rng = np.random.default_rng(seed)
     chain = oracle.random_chain(rng, 2, records, moving=bool(seed % 2))
@@ -65,8 +66,9 @@ def test_noise_that_is_a_chain_equals_enumeration(seed, records, facts):
     close(posteriors(seen, noise, chain, known), oracle.posteriors(seen, noise, chain, known))
 
 
-@PROPERTY
-@given(
+@law(
+    PROPERTY,
+    12,
     seed=st.integers(0, 2**32),
     states=st.integers(2, 3),
     records=st.integers(2, 6),
@@ -253,8 +255,9 @@ def is_best(seen, channel, chain, known=None):
     assert ways[tuple(found)] == pytest.approx(max(ways.values()), rel=1e-12)
 
 
-@PROPERTY
-@given(
+@law(
+    PROPERTY,
+    12,
     seed=st.integers(0, 2**32),
     states=st.integers(2, 3),
     records=st.integers(2, 6),

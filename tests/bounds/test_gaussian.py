@@ -5,11 +5,11 @@ from fractions import Fraction
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
-from tests.grids import each
+from tests.grids import each, law
 from tests.oracles.exact import solve
 from tests.oracles.gaussian import apart_factor, linear_factor
 from undertow.adversaries import Adversary
@@ -115,8 +115,7 @@ def test_searches_enclose_the_exact_value_and_close(name, kind):
         assert found.lower >= float(value) * (1 - CLOSED)
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(2, 4), extra=st.integers(0, 3),
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(2, 4), extra=st.integers(0, 3),
        kind=st.sampled_from(["sum", "signed", "two", "apart", "clipped"]))  # fmt: skip
 def test_random_models_are_enclosed_to_the_last_bit(seed, size, extra, kind):
     rng = np.random.default_rng(seed)
@@ -142,8 +141,7 @@ def test_both_searches_agree_where_fractions_would_take_too_long(name, kind):
     assert second.lower <= upper
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6))
+@law(LAWS, 8, seed=st.integers(0, 10**6))
 def test_the_reported_adversary_attains_the_lower_end(seed):
     covariance, form = family("tight", 4, seed), forms(4, seed)["signed"]
     found = gaussian_factor(MultivariateGaussian(0, covariance), form)
@@ -216,8 +214,9 @@ def inside_class(rng, size, rho, sds):
     return None if least_eigenvalue_lower(matrix) < 1e-6 else (scaled + scaled.T) / 2
 
 
-@LAWS
-@given(
+@law(
+    LAWS,
+    8,
     seed=st.integers(0, 10**6),
     size=st.integers(2, 4),
     share=st.floats(0.2, 1.3),
@@ -352,8 +351,7 @@ def test_a_large_fragile_model_gets_a_wide_interval_rather_than_a_wrong_one(leas
     assert not found.exact
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), small=st.integers(1, 11))
+@law(LAWS, 8, seed=st.integers(0, 10**6), small=st.integers(1, 11))
 def test_margins_cover_the_error_of_eliminations(seed, small):
     """What conditioning in floating point says differs from the truth by less than the margin."""
     rng = np.random.default_rng(seed)
@@ -375,8 +373,7 @@ def test_margins_cover_the_error_of_eliminations(seed, small):
     assert abs(Fraction(float(found)) - value) <= Fraction(float(block.margin(block.dual)[3]))
 
 
-@LAWS
-@given(seed=st.integers(0, 10**6), size=st.integers(1, 6), small=st.integers(0, 12))
+@law(LAWS, 8, seed=st.integers(0, 10**6), size=st.integers(1, 6), small=st.integers(0, 12))
 def test_residuals_of_inverses_err_less_than_they_say(seed, size, small):
     rng = np.random.default_rng(seed)
     turned, _ = np.linalg.qr(rng.standard_normal((size, size)))
