@@ -8,7 +8,8 @@ import pytest
 
 import undertow as ut
 from tests.contracts.chains import example
-from tests.contracts.local_plans import (
+from tests.contracts.local_search import best_flips, best_redaction, information, redaction_leakage
+from tests.contracts.local_verdicts import (
     GUARANTEE,
     RATES,
     SEARCH,
@@ -20,7 +21,6 @@ from tests.contracts.local_plans import (
     rows_sum_exactly,
     travels,
 )
-from tests.contracts.local_search import best_flips, best_redaction, information, redaction_leakage
 from tests.grids import each, pairwise
 from tests.oracles import series as oracle
 from undertow.errors import InvalidInput, MethodRefused, UndertowError
