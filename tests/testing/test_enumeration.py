@@ -273,16 +273,6 @@ def test_xor_of_uniform_bits():
 # --- composition counterexamples ------------------------------------------------------------------
 
 
-def test_leakages_do_not_add_general_table():
-    joint = [[0.582, 0.333], [0.084, 0.001]]
-    first, second = np.array([[0.08, 0.88], [0.03, 0.07]]), np.array([[0.19, 0.72], [0.09, 0.27]])
-    first, second = np.stack([first, 1 - first], -1), np.stack([second, 1 - second], -1)
-    one, two = mechanism_leakage(joint, first).leakage, mechanism_leakage(joint, second).leakage
-    both = mechanism_leakage(joint, independent_releases(first, second)).leakage
-    assert [one, two, both] == pytest.approx([2.531427, 1.424669, 4.420249], abs=5e-7)
-    assert both > one + two
-
-
 def test_leakages_do_not_add_rational_table():
     joint = np.array([[3, 0], [5, 1]]) / 9
     says_one = np.array([[0.8, 0.5], [0.2, 0.1]])  # 01 is impossible: its entry is free
@@ -291,20 +281,6 @@ def test_leakages_do_not_add_rational_table():
     twice = mechanism_leakage(joint, independent_releases(once, once)).leakage
     assert twice == pytest.approx(math.log(53 / 2), abs=1e-13)
     assert twice > 2 * math.log(48 / 11)
-
-
-def test_disjoint_windows_cost_one_release():
-    joint = chain_joint(ACTIVITY_START, ACTIVITY, length=4)
-    left = [[0, 1], [0, 1], [0, 0], [0, 0]]
-    whole = additive_noise_likelihood([0, 1], 1.0, 4)
-    halves = independent_releases(
-        additive_noise_likelihood(left, 1.0, 4), additive_noise_likelihood(left[::-1], 1.0, 4)
-    )
-    found = [
-        mechanism_leakage(joint, table).leakage
-        for table in (whole, halves, independent_releases(whole, whole))
-    ]
-    assert found == pytest.approx([2.54003, 2.54003, 4.64194], abs=5e-6)
 
 
 # --- counts: numbers computed elsewhere -----------------------------------------------------------
