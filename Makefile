@@ -23,7 +23,7 @@ NEWEST ?= $(shell for minor in 14 13 12; do python3.$$minor -c '' 2>/dev/null &&
 # What these two need of the extras, and the tests that need more than that.
 SPARE_EXTRAS := arrow,fast,opendp,plot,postgres,service
 SPARE_TESTS := --ignore=tests/spark --ignore=tests/studio --ignore=tests/papers --ignore=tests/golden \
-  --ignore=tests/test_benchmarks.py --ignore=tests/test_docs.py --ignore=tests/test_docs_pages.py
+  --ignore=tests/test_benchmarks.py --ignore=tests/test_docs.py
 # Tests that wait for other programs (a cluster, a browser, a server) more than they compute.
 WAITING := tests/spark/test_cluster.py tests/studio/test_browser.py tests/studio/test_charts_in_browser.py \
   tests/studio/test_serving.py tests/cli/test_serve.py tests/cli/test_sanitize_kills.py tests/ledger/test_crashes.py \

@@ -9,42 +9,43 @@ COUNTS = "tests/contracts/test_chain_counts.py"
 LENGTHS = "tests/contracts/test_chain_lengths.py tests/bounds/test_reference.py"
 CHAINS = f"{EXCHANGE} {COUNTS} {LENGTHS}"
 COUNTED = f"{COUNTS} {LENGTHS}"
-REPLAYED = f"tests/bounds/test_replay.py {COUNTED}"
+REPLAYED = f"tests/bounds/test_levels.py {COUNTED}"
 STUBBORN = "tests/bounds/test_stubborn_counts.py"
 LAWS = "tests/contracts/test_chain_laws.py"
 SCALES = "tests/contracts/test_method_scales.py tests/contracts/test_method_laws.py"
 METHODS = f"tests/contracts/test_methods.py {SCALES}"
 QUILTS = f"tests/bounds/test_quilt.py {METHODS}"
 WASSERSTEIN = f"tests/bounds/test_wasserstein.py {METHODS}"
-BOXES = "tests/bounds/test_boxes.py tests/bounds/test_box_guards.py"
+BOXES = "tests/bounds/test_boxes.py"
 NETWORKS = "tests/bounds/test_network.py tests/contracts/test_models.py"
 PEDIGREES = "tests/bounds/test_pedigree.py tests/contracts/test_models.py"
 TREES = "tests/bounds/test_trees.py tests/contracts/test_models.py"
 GAUSSIAN = "tests/bounds/test_gaussian.py tests/contracts/test_gaussian_leakage.py"
-CLASSES = "tests/bounds/test_gaussian_classes.py tests/contracts/test_models.py"
-DEPENDENCE = "tests/bounds/test_dependence.py tests/bounds/test_total_dependence.py"
-SEPARATION = "tests/bounds/test_separation.py tests/bounds/test_dependence.py"
-SECOND = "tests/bounds/test_second_order.py"
-ARRAYS = "tests/engine/test_arrays.py"
-ENGINE = "tests/engine/test_core.py tests/bounds/test_engine_core.py tests/engine/test_explicit.py"
-ATTACKS = "tests/engine/test_explicit.py tests/bounds/test_engine_core.py"
+CLASSES = "tests/bounds/test_gaussian.py tests/contracts/test_models.py"
+DEPENDENCE = "tests/bounds/test_dependence.py"
+SEPARATION = "tests/bounds/test_dependence.py"
+SECOND = "tests/bounds/test_order_two.py"
+ARRAYS = "tests/engine/test_core.py"
+ENGINE = "tests/engine/test_core.py tests/engine/test_explicit.py"
+ATTACKS = "tests/engine/test_explicit.py tests/engine/test_core.py"
 PROTOCOL = "tests/bounds/test_protocol.py"
 WINDOWS = "tests/bounds/test_window_secrets.py"
 HIDDEN = (
-    "tests/bounds/test_hidden.py tests/bounds/test_hidden_any.py tests/contracts/test_memory.py"
+    "tests/bounds/test_attractive.py tests/bounds/test_hidden.py tests/engine/test_explicit.py "
+    "tests/contracts/test_memory.py"
 )
-ATTRACTIVE = "tests/bounds/test_attractive_chains.py tests/bounds/test_hidden.py"
-ENVELOPES = "tests/bounds/test_hidden_any.py tests/bounds/test_order_two_envelopes.py"
+ATTRACTIVE = "tests/bounds/test_attractive.py tests/bounds/test_hidden.py"
+ENVELOPES = "tests/bounds/test_hidden.py tests/bounds/test_order_two.py"
 TABULATED = (
     "tests/test_tabulated.py tests/bounds/test_tabulated.py tests/contracts/test_approximate.py"
 )
 NORMAL = "tests/contracts/test_approximate.py tests/bounds/approximate/test_closed.py"
 STICKY = f"{EXCHANGE} tests/contracts/test_chain_lengths.py tests/bounds/test_small_levels.py"
-SERIES = "tests/contracts/test_local.py tests/bounds/test_local_own.py"
-REDACTION = "tests/contracts/test_local.py tests/contracts/test_redaction_plans.py"
+SERIES = "tests/contracts/test_local.py"
+REDACTION = "tests/contracts/test_local.py tests/contracts/test_local_plans.py"
 PUBLISHED = "tests/bounds/test_published.py tests/papers"
 LOCAL_PAPERS = "tests/papers/test_chakrabarti2022.py tests/bounds/test_local_reference.py"
-ENUMERATION = "tests/bounds/test_enumeration.py tests/bounds/test_enumeration_levels.py"
+ENUMERATION = "tests/testing/test_enumeration.py"
 DEFINITIONS = "tests/papers/test_definitions.py"
 RULES = "tests/ledger/test_rules.py tests/ledger/test_contract.py"
 LEDGER = "tests/ledger/test_contract.py tests/ledger/test_rules.py tests/ledger/test_cancel.py"
@@ -52,7 +53,7 @@ TAMPERING = "tests/ledger/test_tampering.py tests/ledger/test_memory.py"
 MEMORY = "tests/ledger/test_memory.py tests/ledger/test_tampering.py"
 CURRENCY = "tests/ledger/test_currency.py tests/ledger/test_contract.py"
 RELEASES = "tests/test_releasing.py tests/test_release_identity.py tests/test_release_shapes.py"
-ACCOUNTS = f"{RELEASES} tests/test_sanitizing_ledger.py"
+ACCOUNTS = f"{RELEASES} tests/test_sanitizing.py"
 
 MUTANTS: list[tuple[str, str, str, str]] = [
     # --- chains: the exchange rate ---------------------------------------------------------------
@@ -303,7 +304,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/networks/contagions.py",
         "-min(up(leak.upper + 2 * drift), ceiling)",
         "-min(up(leak.upper), ceiling)",
-        "tests/bounds/test_contagions.py",
+        "tests/bounds/test_pedigree.py",
     ),
     (
         "undertow/bounds/trees/leakages.py",
@@ -463,7 +464,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/metric.py",
         "return PureDP(up(mechanism.dp_epsilon(max(values) - min(values))))",
         "return PureDP(up(mechanism.dp_epsilon(max(values))))",
-        "tests/bounds/test_classes_of_chains.py tests/bounds/test_reference.py",
+        "tests/bounds/test_boxes.py tests/bounds/test_reference.py",
     ),
     (
         "undertow_papers/definitions.py",
@@ -769,7 +770,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/core/arrays.py",
         "if faint and ((scaled > 0) & (scaled < faint)).any():",
         "if faint and ((scaled > 0) & (scaled < 0)).any():",
-        f"{ARRAYS} tests/bounds/test_engine_core.py",
+        f"{ARRAYS} tests/engine/test_core.py",
     ),
     (
         "undertow/bounds/core/arrays.py",
@@ -793,7 +794,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/core/arrays.py",
         "power.astype(np.int64), slack)",
         "0 * power.astype(np.int64), slack)",
-        f"{ARRAYS} tests/bounds/test_engine_core.py",
+        f"{ARRAYS} tests/engine/test_core.py",
     ),
     (
         "undertow/bounds/core/limits.py",
@@ -987,7 +988,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/core/play.py",
         "length = int(ends[0]) if ends.size else count - record",
         "length = int(ends[0]) + 1 if ends.size else count - record",
-        "tests/bounds/test_engine_core.py",
+        "tests/engine/test_core.py",
     ),
     (
         "undertow/bounds/core/play.py",
@@ -1090,7 +1091,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         "undertow/bounds/engine.py",
         "if apart > query.spread:",
         "if apart > 2 * query.spread:",
-        f"{PROTOCOL} tests/bounds/test_attractive_sums.py tests/test_queries.py",
+        f"{PROTOCOL} tests/bounds/test_attractive_networks.py tests/test_queries.py",
     ),
     (
         "undertow/bounds/engine.py",

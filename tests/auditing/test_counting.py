@@ -4,10 +4,11 @@ import itertools
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import settings
 from hypothesis import strategies as st
 
 import undertow as ut
+from tests.grids import law
 from tests.oracles import attackers as oracle
 from undertow.auditing.attackers import answer_posteriors, totals
 from undertow.errors import InvalidInput, NotSupported, UnknownState
@@ -26,8 +27,9 @@ def judged(answer, value, scale, chain, length, known=None):
     return mass / mass.sum(axis=1, keepdims=True)
 
 
-@PROPERTY
-@given(
+@law(
+    PROPERTY,
+    12,
     seed=st.integers(0, 2**32),
     states=st.integers(2, 3),
     length=st.integers(2, 6),

@@ -1,5 +1,6 @@
-"""Dependence coefficients, what they guarantee for two records, and what they miss for more."""
+"""Dependence coefficients: what they guarantee for two records, and what they miss for more."""
 
+import itertools
 import math
 from decimal import Decimal
 
@@ -8,23 +9,31 @@ import pytest
 from hypothesis import settings
 from hypothesis import strategies as st
 
+import undertow as ut
 from tests.grids import law
 from tests.oracles.exact import leakage as oracle
 from tests.oracles.exact import noisy, separation
+from tests.strategies import joint
 from undertow.bounds.dependent import (
     baseline_scale,
+    chain_total,
     dependence_matrix,
     dependent_scale,
     dependent_sensitivity,
     discrete_coefficient,
     fixed_point_scale,
     gaussian_coefficients,
+    gaussian_total,
     level_coefficient,
+    level_separations,
     linear_coefficient,
+    log_laws,
+    network_total,
     separation_upper,
     weak_pair,
 )
 from undertow.errors import InvalidInput, NothingToProtect
+from undertow.models.networks import BayesianNetwork
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
 
 MANY = settings(deadline=None, derandomize=True, database=None, max_examples=150)
@@ -224,3 +233,90 @@ def test_values_of_a_table_may_differ_by_record():
 def test_bad_input_is_refused(call, message):
     with pytest.raises(InvalidInput, match=message):
         call()
+
+
+@pytest.mark.parametrize("scale", [0.01, 0.3, 1.0, 7.0, 1e6])
+@pytest.mark.parametrize("seed", range(6))
+def test_separation_is_never_below_the_truth(seed, scale):
+    rows = laws(seed)
+    answers = np.random.default_rng(seed + 100).normal(size=4).round(3)
+    truth = separation(rows, answers, scale)
+    found = separation_upper(rows, answers, scale)
+    assert Decimal(found) >= truth
+    assert found == pytest.approx(float(truth), rel=1e-11, abs=1e-13)
+
+
+@pytest.mark.parametrize("level", [0.01, 1.0, 30.0, 900.0])
+@pytest.mark.parametrize("seed", range(5))
+def test_levels_separate_by_the_best_set_of_states(seed, level):
+    rows = laws(seed)
+    worst = 0.0
+    for one, two in itertools.permutations(rows, 2):
+        for size in range(5):
+            for chosen in itertools.combinations(range(4), size):
+                top, bottom = (float(row[list(chosen)].sum()) for row in (one, two))
+                ends = [math.log(max(1 - s, 0.0) * math.exp(-level) + s) if s or level < 700
+                        else -level for s in (top, bottom)]  # fmt: skip
+                worst = max(worst, ends[0] - ends[1])
+    found = float(level_separations(log_laws(rows), level))
+    assert found == pytest.approx(min(worst, level), rel=1e-9, abs=1e-12)
+    several = level_separations(log_laws(np.stack([rows, rows])), np.array([level, 0.01]))
+    assert several[0] == found
+
+
+BIT = [0.5, 0.5]
+
+
+def random_chain(seed, size, length, kind):
+    rng = np.random.default_rng(seed)
+    matrix = rng.dirichlet(np.ones(size), size=size)
+    if kind == "stationary":
+        return ut.MarkovChain(matrix, length=length)
+    start = rng.dirichlet(np.ones(size))
+    if kind == "given":
+        return ut.MarkovChain(matrix, start=start, length=length)
+    stack = rng.dirichlet(np.ones(size), size=(length - 1, size))
+    return ut.MarkovChain(stack, start=start)
+
+
+@pytest.mark.parametrize("kind", ["stationary", "given", "varying"])
+@pytest.mark.parametrize(("size", "length"), [(2, 2), (2, 5), (3, 4)])
+def test_chain_totals_are_those_of_the_joint_table(size, length, kind):
+    for seed in range(3):
+        chain = random_chain(seed, size, length, kind)
+        table = joint(chain, length)
+        values = [1.0] + [0.0] * (size - 1)
+        for scale in (0.3, 1.0, 8.0):
+            rho = dependence_matrix(table, scale, values)
+            expected = dependent_sensitivity(rho, [1.0] * length) / scale
+            assert chain_total(chain, ut.Count(0))(scale) == pytest.approx(expected, rel=1e-11)
+        wanted = dependent_scale(table, 1.0, values)
+        found = fixed_point_scale(chain_total(chain, ut.Count(0)), 1.0, 1.0)
+        assert found == pytest.approx(wanted, rel=1e-10)
+
+
+def test_network_totals_are_those_of_the_joint_table():
+    rng = np.random.default_rng(8)
+    table = rng.dirichlet(np.ones(2), size=(2, 2))
+    network = BayesianNetwork(
+        [("a", "c"), ("b", "c"), ("c", "d"), ("h", "d")],
+        {"a": [0.3, 0.7], "b": BIT, "h": BIT, "c": table, "d": table, "e": BIT},
+        latent=["h"],
+    )
+    law = network.joint()
+    for scale in (0.5, 2.0):
+        expected = dependent_sensitivity(dependence_matrix(law, scale), [1.0] * 5) / scale
+        assert network_total(network, ut.Count(1))(scale) == pytest.approx(expected, rel=1e-11)
+    apart = BayesianNetwork([], {"a": BIT, "b": BIT})
+    assert network_total(apart, ut.Count(1))(0.5) == 2.0
+
+
+def test_gaussian_totals():
+    covariance = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 9.0]])
+    weights = np.array([1.0, -2.0, 3.0])
+    rho = gaussian_coefficients(covariance)
+    expected = max(np.abs(rho) @ np.abs(weights)) * 2.5
+    assert gaussian_total(covariance, weights, 2.5, False)(5.0) == pytest.approx(expected / 5)
+    steep = np.array([[1.0, 3.0], [3.0, 16.0]])
+    assert gaussian_total(steep, np.ones(2), 1.0, False)(1.0) == 4.0
+    assert gaussian_total(steep, np.ones(2), 1.0, True)(1.0) == 2.0

@@ -1,23 +1,27 @@
-"""Brackets of chains of order two with two states: every length, every known record."""
+"""Chains of order two: brackets, attacks and plans, against enumeration of short series."""
 
 import math
+from itertools import combinations, permutations, product
 
 import numpy as np
 import pytest
 
 import undertow as ut
 from tests.bounds.test_attractive import fitted
-from undertow.bounds.core.patterns import pattern_attack
-from undertow.bounds.core.play import play
-from undertow.bounds.memory.second_order import second_order_leakage
+from tests.contracts.test_memory import seeds
+from tests.oracles import memory as oracle
+from undertow.bounds.memory.second_order import PairSide, second_order_leakage
 from undertow.bounds.memory.two_states import (
-    Bracketing,
     MoveBounds,
-    law_of,
     worst_case,
 )
-from undertow.errors import NotSupported
+from undertow.errors import InvalidInput, NotSupported
+from undertow.models import is_attractive
 from undertow.models.second_order import SecondOrderChain
+from undertow.testing.enumeration import (
+    mechanism_leakage,
+    product_channel_likelihood,
+)
 
 
 def chain(ones, **more):
@@ -64,15 +68,6 @@ def test_the_price_of_the_second_record_back(name, scale, flips):
 # --- against sums over all series -----------------------------------------------------------------
 
 
-@pytest.mark.parametrize("ones", [(0.12, 0.5, 0.2, 0.58), (0.3, 0.6, 0.1, 0.7)])
-def test_what_an_attack_is_said_to_be_worth_is_what_it_is_worth(ones):
-    model = chain(ones)
-    tilts = MoveBounds(1.2, 0.7).tilts(law_of(model) or "words")
-    pattern = Bracketing(model, tilts).attack()
-    value = play(model.lowered(), pattern_attack(pattern, tilts.weights))
-    assert value.lower == pytest.approx(pattern.value, abs=1e-9)
-
-
 def test_one_adversary_whatever_the_length():
     against = ut.Adversary(4, known=[2, 7, 8])
     endless = ut.leakage(ut.PureDP(0.8), FIRST, against)
@@ -86,18 +81,6 @@ def test_one_adversary_whatever_the_length():
     assert values[-1] <= endless.upper + 1e-9
     assert values[-1] == pytest.approx(endless.upper, abs=1e-6)
     assert dict(endless.witness.known).keys() == {2, 7, 8}
-
-
-def test_order_one_in_the_clothes_of_order_two():
-    """Two codes, one number: the bracket of order two is the exact value of order one."""
-    for rows in ([[0.882, 0.118], [0.305, 0.695]], [[0.2, 0.8], [0.7, 0.3]]):
-        one = ut.MarkovChain(rows)
-        two = SecondOrderChain.of(one)
-        for against in ("any", "ignorant"):
-            exact, found = (ut.leakage(ut.PureDP(1.0), model, against) for model in (one, two))
-            assert found.lower <= exact.upper + 1e-12
-            assert exact.lower <= found.upper + 1e-12
-            assert found.upper - found.lower < 1e-8
 
 
 def test_large_ratios_and_impossible_steps_take_the_older_bound():
@@ -147,3 +130,159 @@ def test_the_ledger_of_a_chain_of_order_two(tmp_path):
     plan = ut.calibrate(ut.Count("high"), model, limit=1.0)
     out = ut.release(plan, ["low", "high"] * 20, ledger=ledger)
     assert out.plan == plan
+
+
+LONG = SecondOrderChain([[[0.918, 0.082], [0.288, 0.712]], [[0.835, 0.165], [0.087, 0.913]]])
+FLIPS = ut.RandomizedResponse.binary(0.356, 0.335)
+
+
+def random_chain(seed, states=2, length=None):
+    rng = np.random.default_rng(seed)
+    rows = rng.dirichlet(np.full(states, rng.choice([0.4, 1.0, 3.0])), size=(states, states))
+    rows = np.maximum(rows, 0.01)
+    rows += rng.choice([0.0, 2.0]) * np.eye(states)  # some chains are sticky
+    return SecondOrderChain(rows / rows.sum(axis=2, keepdims=True), length=length)
+
+
+def random_channel(seed, states=2):
+    rows = np.maximum(np.random.default_rng(seed).dirichlet(np.full(states, 0.7), states), 0.02)
+    return ut.RandomizedResponse(rows / rows.sum(axis=1, keepdims=True))
+
+
+# --- the pairwise bound ---------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("seed", "theta"), [(0, 0.3), (0, 1.5), (2, 1.5)])
+def test_records_beyond_a_pair_tell_no_more_than_the_recursion_says(seed, theta):
+    """Three records, each looked at in any way of its level or known, for any two pairs before."""
+    rng = np.random.default_rng(seed)
+    table = np.maximum(rng.dirichlet(np.full(2, rng.choice([0.3, 1, 3])), (2, 2)), 0.02)
+    table /= table.sum(axis=2, keepdims=True)
+    own = theta * (1 - np.eye(2))
+    bound = PairSide(table).recursion(lambda _: own, 3, np.zeros((2,) * 4))[0]
+    high = math.exp(theta)
+    looked = [(np.array(weights), np.ones(2)) for weights in ((1, 1), (high, 1), (1, high))]
+    known = [(np.eye(2)[value], np.eye(2)[value]) for value in (0, 1)]
+    for choices in product([*looked, *known], repeat=3):
+        gains = {}
+        for pair in product((0, 1), repeat=2):
+            sums = []
+            for weights in zip(*choices, strict=True):
+                law = np.zeros((2, 2))
+                law[pair] = 1.0
+                for weight in weights:
+                    law = np.einsum("xy,xyz->yz", law, table) * weight
+                sums.append(law.sum())
+            gains[pair] = math.log(sums[0] / sums[1])
+        for one, two in permutations(gains, 2):
+            assert gains[one] - gains[two] <= bound[one + two]
+
+
+# --- against enumeration --------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", [1])
+def test_three_states(seed):
+    chain, flips = random_chain(seed, 3, length=4), random_channel(seed, 3)
+    likelihood = product_channel_likelihood([flips.matrix] * 4)
+    exact = mechanism_leakage(chain.joint(4), likelihood, "any").leakage
+    leak = second_order_leakage(flips, chain)
+    assert leak.lower == pytest.approx(exact, abs=1e-9)
+    assert exact <= leak.upper
+
+
+@pytest.mark.parametrize("seed", range(8))
+def test_redactions_are_attacked_exactly(seed):
+    rng = np.random.default_rng(seed)
+    chain = random_chain(seed, length=6)
+    target = int(rng.integers(0, 6))
+    table = rng.choice([0, 1, 0.3, 0.7, 0.05], size=(6, 2))
+    table[target] = 1
+    channels = np.concatenate([(1 - table)[:, :, None] * np.eye(2), table[:, :, None]], axis=2)
+    likelihood = product_channel_likelihood(channels)
+    others = [record for record in range(6) if record != target]
+    exact = max(
+        mechanism_leakage(chain.joint(6), likelihood, (target, known)).leakage
+        for size in range(6)
+        for known in combinations(others, size)
+    )
+    leak = second_order_leakage(ut.Redaction(table, protect=target), chain)
+    assert leak.lower == pytest.approx(exact, abs=1e-9)
+    assert exact <= leak.upper
+    blind = second_order_leakage(ut.Redaction(table, protect=target), chain, "ignorant")
+    alone = mechanism_leakage(chain.joint(6), likelihood, (target, ())).leakage
+    assert blind.lower == pytest.approx(alone, abs=1e-9)
+
+
+# --- laws and facts -------------------------------------------------------------------------------
+
+
+def test_impossible_transitions_have_no_bound_but_an_attack():
+    chain = SecondOrderChain([[[0.5, 0.5], [0.0, 1.0]], [[0.5, 0.5], [0.5, 0.5]]])
+    leak = second_order_leakage(FLIPS, chain, reach=4)
+    assert math.isinf(leak.upper)
+    assert leak.lower > FLIPS.dp_epsilon()
+
+
+def test_other_queries_have_a_bound_by_their_level():
+    leak = second_order_leakage(ut.Laplace(ut.Sum(0, 1), 4.0), LONG)
+    level = second_order_leakage(ut.PureDP(0.25), LONG)
+    assert leak.lower == 0
+    assert leak.witness is None
+    assert leak.upper == pytest.approx(level.upper, rel=1e-9)
+    bins = second_order_leakage(ut.Laplace(ut.Histogram(), 8.0), LONG)
+    assert 0 < bins.lower <= bins.upper == pytest.approx(level.upper, rel=1e-9)
+
+
+def test_what_is_not_known_is_refused():
+    with pytest.raises(NotSupported, match="XorNoise"):
+        second_order_leakage(ut.XorNoise(0.1, 0.3), LONG)
+    with pytest.raises(NotSupported, match="persons"):
+        second_order_leakage(ut.PureDP(1.0, unit="person"), LONG)
+    with pytest.raises(NotSupported, match="'any'"):
+        second_order_leakage(
+            ut.Redaction([[1, 1], [0, 0]]), LONG.endless(), ut.Adversary(0, known=[1])
+        )
+    with pytest.raises(NotSupported, match="merge"):
+        second_order_leakage(ut.PureDP(1.0), SecondOrderChain(np.full((7, 7, 7), 1 / 7)))
+    with pytest.raises(InvalidInput, match="3 states"):
+        second_order_leakage(ut.RandomizedResponse.symmetric(3, 0.2), LONG)
+    with pytest.raises(InvalidInput, match="no state"):
+        second_order_leakage(ut.Laplace(ut.Count("run"), 2.0), LONG)
+    with pytest.raises(InvalidInput, match="agree"):
+        second_order_leakage(
+            ut.Redaction([[1, 1], [0, 0]]), SecondOrderChain(LONG.transition, length=9)
+        )
+
+
+DEEP = ut.MarkovChain.second_order(oracle.tensor([0.0135, 0.66, 0.21, 0.93]))
+"""About the order-two chain of deep sleep: states last long."""
+
+
+def drawn(seed):
+    """A random attractive chain, every second one slow, and a theta."""
+    generator = np.random.default_rng(seed)
+    while True:
+        ones = generator.uniform(0.02, 0.98, 4)
+        if seed % 2:
+            ones[0], ones[3] = generator.beta(1, 12) + 1e-3, generator.beta(12, 1) - 1e-3
+        ones = np.clip(ones, 1e-3, 1 - 1e-3)
+        model = ut.MarkovChain.second_order(oracle.tensor(ones))
+        if is_attractive(model):
+            return model, float(np.exp(generator.uniform(math.log(0.005), math.log(4.0))))
+
+
+@seeds(3, 600)
+def test_brackets_at_small_ratios_enclose_enumeration(numbers):
+    for seed in numbers:
+        model, theta = drawn(seed)
+        leak = ut.leakage(ut.PureDP(theta), model)
+        for n in (3, 6):
+            assert max(oracle.tilted(oracle.order_two(model.transition, n), theta)) <= leak.upper
+        assert leak.upper <= 1.02 * leak.lower
+
+
+@pytest.mark.parametrize("level", [1.0, 0.02])
+def test_slow_chains_have_narrow_brackets(level):
+    leak = ut.leakage(ut.PureDP(level), DEEP)
+    assert leak.upper < 1.001 * leak.lower

@@ -1,5 +1,8 @@
 """What noise with a table leaks: against enumeration, in the tails, and beyond the reach."""
 
+import itertools
+import math
+
 import numpy as np
 import pytest
 
@@ -211,3 +214,18 @@ def test_sides_beyond_the_reach_are_paid_for(reach):
     whole = count_windows(ut.MarkovChain(ACTIVITY, length=reach + 1), counted, reach)
     assert whole.eta == 0
     assert not whole.edge.any()
+
+
+@pytest.mark.parametrize("steps", [1, 3])
+def test_what_is_known_beyond_the_reach_moves_no_two_values_further_than_it_costs(steps):
+    """Any two records known out there, on either side, for every pair of values at the target."""
+    chain = ut.MarkovChain([[0.7, 0.2, 0.1], [0.05, 0.15, 0.8], [0.3, 0.3, 0.4]])
+    most = 0.0
+    for one in (chain, chain.reverse()):
+        power = np.linalg.matrix_power(one.transition, steps)
+        moved = [
+            math.log(power[x, z] / power[y, z]) - math.log(power[x, w] / power[y, w])
+            for x, y, z, w in itertools.product(range(3), repeat=4)
+        ]
+        most += max(moved)
+    assert most <= fading(chain, steps) <= most + 1e-9

@@ -2,13 +2,11 @@
 
 import errno
 import os
-import re
 from pathlib import Path
 
 import numpy as np
 import pytest
 
-import undertow as ut
 from tests.cli.calls import rows
 from tests.cli.local_scenario import (
     IDS,
@@ -138,14 +136,6 @@ def test_series_of_another_length_are_refused():
     assert not Path("out.csv").exists()
 
 
-def test_foreign_records_are_refused_by_their_row_if_a_curator_wishes():
-    said = refused(redact(*OUT, "--strict", data="odd.csv"))
-    assert "row 0 of" in said
-    assert "canary" not in said
-    assert not names()
-    done(redact(*OUT, data="odd.csv"))
-
-
 def test_a_figure_that_cannot_be_written_keeps_the_table_back(monkeypatch):
     real, calls = os.fsync, []
 
@@ -164,34 +154,3 @@ def test_a_figure_that_cannot_be_written_keeps_the_table_back(monkeypatch):
     assert "out.png exists" in refused(redact(*OUT, "--figure", "out.png", account=WIDE))
     assert names() == ["out.png"]
     assert not ledger("wide.db").entries()
-
-
-def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch):
-    real = ut.Data.coded
-
-    def meanwhile(*given):
-        read = real(*given)
-        with Path("steps.csv").open("a") as file:
-            file.write("\n")
-        return read
-
-    monkeypatch.setattr(ut.Data, "coded", meanwhile)
-    assert "changed while it was read" in refused(redact(*OUT, account=WIDE))
-    assert not names()
-    assert not ledger("wide.db").entries()
-
-
-@pytest.mark.parametrize("arguments", [OUT, (*OUT, "--json"), (*OUT, "--dry-run"), ()])
-def test_tables_of_one_shape_are_told_with_the_same_bytes(arguments):
-    seen = set()
-    for name in TABLES:
-        Path("data.csv").write_bytes(Path(f"{name}.csv").read_bytes())
-        Path("wide.db").unlink()
-        ut_ledger("wide.db", limit=5.0)
-        result = redact(*arguments, data="data.csv", account=WIDE)
-        Path("out.csv").unlink(missing_ok=True)
-        said = re.sub("[0-9a-f]{64}", "hash", result.stdout)
-        seen.add((said, result.stderr))
-        assert result.exit_code == 0
-        assert "canary" not in result.output
-    assert len(seen) == 1, seen

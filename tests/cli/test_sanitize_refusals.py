@@ -21,6 +21,7 @@ from tests.cli.local_scenario import (
 )
 from tests.cli.scenario import ACTIVE, CHAIN, HOURS, STEPS, TABLES, ledger, release, ut_ledger
 from tests.cli.test_sanitize import OUT, done, sanitize
+from tests.grids import each
 from tests.processes import die_in, full_output
 from undertow.certificate import Leakage
 from undertow.releasing.series import fingerprint
@@ -50,10 +51,14 @@ def edited():
     os.utime("steps.csv", ns=(found.st_atime_ns, found.st_mtime_ns))
 
 
-@pytest.mark.parametrize("change", [appended, replaced, edited, lambda: Path("steps.csv").unlink()])
-@pytest.mark.parametrize("arguments", [(), ("--dry-run",)], ids=["run", "dry run"])
-@pytest.mark.parametrize("account", [(), ACCOUNT], ids=["no ledger", "ledger"])
-def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, arguments, account):
+@each(
+    ("change", "arguments", ("account", "plan")),
+    [appended, replaced, edited, lambda: Path("steps.csv").unlink()], [(), ("--dry-run",)],
+    [((), "flips.plan"), (ACCOUNT, "flips.plan"), ((), "erasures.plan")],
+)  # fmt: skip
+def test_a_file_that_changes_while_it_is_read_is_refused(
+    monkeypatch, change, arguments, account, plan
+):
     real = ut.Data.coded
 
     def meanwhile(*given):
@@ -62,7 +67,7 @@ def test_a_file_that_changes_while_it_is_read_is_refused(monkeypatch, change, ar
         return read
 
     monkeypatch.setattr(ut.Data, "coded", meanwhile)
-    said = refused(sanitize(*OUT, *arguments, account=account))
+    said = refused(sanitize(*OUT, *arguments, account=account, plan=plan))
     assert "steps.csv changed while it was read" in said
     assert not names()
     assert not ledger().entries()
@@ -157,6 +162,8 @@ RUNS = {
     "dry run": ((*OUT, "--dry-run"), {"account": ACCOUNT}),
     "summary": ((), {}),
     "in runs": (OUT, {"plan": "runs.plan"}),
+    "erasures": (OUT, {"plan": "erasures.plan"}),
+    "erasures foretold": ((*OUT, "--dry-run"), {"plan": "erasures.plan"}),
     "window": ((*OUT, "--window", "2025-01-06,2025-01-07"), {}),
     "too much": (OUT, {"plan": "few.plan", "account": ACCOUNT}),
     "off the grid": ((*OUT, "--every", "7m"), {}),

@@ -486,9 +486,14 @@ def refusal(row: Row) -> type[UndertowError] | None:
 
 
 def unbounded(row: Row) -> bool:
-    """Whether no finite upper end is known: a delta grows with the records that move together."""
+    """Whether no finite upper end is known: a delta grows with the records that move together.
+
+    One adversary of an endless chain is bounded by the closed exchange alone, not by the sweep.
+    """
     return row.mechanism == "approximate level" and (
-        row.secret == "window" or row.model not in ORDER_ONE
+        row.secret == "window"
+        or row.model not in ORDER_ONE
+        or (explicit(row) and row.model == "three states, endless")
     )
 
 

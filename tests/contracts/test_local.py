@@ -242,6 +242,64 @@ def test_long_series_with_xor_noise_are_exact(n, against):
         attained(leak, noise, ut.MarkovChain(rows, length=n), against)
 
 
+@pytest.mark.parametrize("against", ["any", "ignorant"])
+@pytest.mark.parametrize("start", ["stationary", [1.0, 0.0], [0.3, 0.7]])
+@pytest.mark.parametrize(("q", "r"), [(0.2, 0.1), (0.9, 0.8), (0.0005, 0.001), (1.0, 0.4)])
+def test_any_length_is_the_supremum_from_any_start(q, r, start, against):
+    flips = ut.RandomizedResponse([[0.5, 0.3, 0.2], [0.2, 0.35, 0.45]])
+    rows = [[1 - q, q], [r, 1 - r]]
+    endless = ut.leakage(flips, ut.MarkovChain(rows, start=start), against)
+    closed(endless)
+    shorter = 0.0
+    for n in (2, 5, 30, 800):
+        leak = ut.leakage(flips, ut.MarkovChain(rows, start=start, length=n), against)
+        assert leak.lower <= endless.upper
+        shorter = max(shorter, leak.upper)
+    if q > 0.001:
+        assert shorter == pytest.approx(endless.lower, abs=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("transition", "start"),
+    [
+        ([[0, 1], [1, 0]], "stationary"),
+        ([[1, 0], [0, 1]], [0.5, 0.5]),
+        ([[1, 0], [0.3, 0.7]], [0, 1]),
+    ],
+)
+def test_records_that_never_forget_leak_without_bound(transition, start):
+    flips = ut.RandomizedResponse.binary(0.2, 0.3)
+    for against in ("any", "ignorant"):
+        leak = ut.leakage(flips, ut.MarkovChain(transition, start=start), against)
+        assert leak.lower == leak.upper == math.inf
+        finite = [
+            ut.leakage(flips, ut.MarkovChain(transition, start=start, length=n), against).upper
+            for n in (10, 20, 30)
+        ]
+        assert finite[1] > finite[0] + 2
+        assert finite[2] > finite[1] + 2
+    nothing = ut.RandomizedResponse([[0.5, 0.5], [0.5, 0.5]])
+    assert ut.leakage(nothing, ut.MarkovChain(transition, start=start)).upper == 0
+
+
+def test_certain_records_leak_nothing():
+    flips = ut.RandomizedResponse.binary(0.2, 0.3)
+    for start, transition in (([1, 0], [[0, 1], [1, 0]]), ("stationary", [[1, 0], [0.5, 0.5]])):
+        leak = ut.leakage(flips, ut.MarkovChain(transition, start=start))
+        assert (leak.lower, leak.upper, leak.witness) == (0, 0, None)
+
+
+def test_states_that_never_occur_are_left_out():
+    chain = ut.MarkovChain([[0.9, 0.1, 0], [0.2, 0.8, 0], [0.3, 0.3, 0.4]], states=list("abc"))
+    channel = [[0.7, 0.3], [0.4, 0.6], [0.01, 0.99]]
+    leak = ut.leakage(ut.RandomizedResponse(channel), chain)
+    reduced = ut.leakage(
+        ut.RandomizedResponse(channel[:2]), ut.MarkovChain([[0.9, 0.1], [0.2, 0.8]])
+    )
+    assert (leak.lower, leak.upper) == pytest.approx((reduced.lower, reduced.upper), abs=1e-9)
+    assert {leak.witness.value, leak.witness.other} == {"a", "b"}
+
+
 # --- refusals -------------------------------------------------------------------------------------
 
 

@@ -1,12 +1,8 @@
-"""The engine's primitives against programs and enumeration, kernels by position included.
-
-Laws that no model of the public surface has yet (kernels by position with hidden states, directed
-limits on them) are asked of the primitives: every upper end is compared with one linear program
-over all likelihoods, and with the pairwise bounds that the theory prints.
-"""
+"""The engine's primitives and its prover against programs, enumeration and exact fractions."""
 
 import itertools
 import math
+from fractions import Fraction
 from typing import Any
 
 import numpy as np
@@ -19,10 +15,14 @@ from undertow.bounds.core import join as joins
 from undertow.bounds.core import limits as limit
 from undertow.bounds.core import play as attacks
 from undertow.bounds.core import sides, steps
+from undertow.bounds.core.arrays import STEP, PositiveArray, add_upper, exp_upper, log_upper_of
+from undertow.bounds.one_adversary import ONE_ADVERSARY, upper_end
+from undertow.bounds.protocol import Problem, Prover
 from undertow.models import lowered
 from undertow.testing.enumeration import (
     Pattern,
     hidden_joint,
+    likelihood_leakage,
     likelihood_program,
     patterns,
     product_attack,
@@ -306,3 +306,230 @@ def test_a_sweep_ends_alike_by_the_closed_form_and_by_the_program(seed):
     assert closed == pytest.approx(program, rel=1e-8, abs=1e-8)
     below = steps.signed_sweep(kernels, symbols, 0.7, weights, np.zeros((size, size)), pairs)
     assert (below <= closed + 1e-10).all()
+
+
+def test_noise_that_is_a_chain_has_no_limit_for_one_record():
+    with pytest.raises(ut.errors.NotSupported, match="no limit for one record"):
+        limit.limits(ut.XorNoise(0.1, 0.3), (0, 1))
+
+
+def exact_product(matrices):
+    """The product of matrices of floats, in fractions."""
+    product = [[Fraction(entry) for entry in row] for row in matrices[0].tolist()]
+    for matrix in matrices[1:]:
+        columns = [[Fraction(entry) for entry in column] for column in matrix.T.tolist()]
+        product = [
+            [
+                sum((x * y for x, y in zip(row, column, strict=True)), Fraction(0))
+                for column in columns
+            ]
+            for row in product
+        ]
+    return product
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_long_products_are_held_at_any_scale(seed):
+    """The error grows with every factor, and powers of two travel apart from the values."""
+    rng = np.random.default_rng(seed)
+    matrices = rng.uniform(0.01, 1.0, (120, 2, 2)) * 1e-3
+    product = PositiveArray.of(matrices[0])
+    for matrix in matrices[1:]:
+        product = (product @ PositiveArray.of(matrix).scaled()).scaled()
+    assert product.error >= 119 * 2 * STEP
+    exact = exact_product(list(matrices))
+    scale = Fraction(2) ** int(product.exponent[0, 0])
+    for row, numbers in zip(product.values.tolist(), exact, strict=True):
+        for value, number in zip(row, numbers, strict=True):
+            assert abs(float(Fraction(value) * scale / number) - 1) <= product.error
+    lows, highs = product.log_lower().ravel(), product.log_upper().ravel()
+    for low, high, number in zip(lows, highs, itertools.chain(*exact), strict=True):
+        true = math.log(number.numerator) - math.log(number.denominator)
+        assert low - 1e-12 <= true <= high + 1e-12
+        assert low < high < low + 1e-9
+
+
+def test_sums_meet_on_the_larger_power():
+    large, small = PositiveArray.of([[3.0]]), PositiveArray.of([[0.75]])
+    shifted = PositiveArray(small.values, small.exponent - 4, 0.25)
+    total = large + shifted
+    assert float(np.ldexp(total.values, total.exponent)[0, 0]) == 3.0 + 0.75 / 16
+    assert total.error >= 0.25
+    apart = PositiveArray(np.array([[1.0, 1.0]]), np.array([[0, -3]]), 0.0)
+    assert float(np.ldexp(apart.sum(1).values, apart.sum(1).exponent)[0, 0]) == 1.125
+    assert apart.sum(1).error >= STEP
+    quotient = PositiveArray(np.array([[1.0]]), np.array([[5]]), 0.0) / apart[:, 1:]
+    assert quotient.upper()[0, 0] >= 256.0 >= quotient.lower()[0, 0]
+
+
+def test_errors_widen_what_leaves_an_array():
+    rough = PositiveArray.of([2.0, 0.0], error=0.1)
+    assert rough.upper()[0] >= 2.0 * math.exp(0.1)
+    assert 0 < rough.lower()[0] <= 2.0 * math.exp(-0.1)
+    assert rough.upper()[1] == rough.lower()[1] == 0.0
+    assert rough.log_upper()[0] >= math.log(2.0) + 0.1
+    assert rough.log_lower()[0] <= math.log(2.0) - 0.1
+    assert PositiveArray.exp([1.0], error=0.1).error >= 0.1
+    assert (rough * rough).error >= 0.2
+    assert (rough / rough).error >= 0.2
+
+
+def test_sums_and_exponentials_of_floats_are_rounded_up():
+    rng = np.random.default_rng(0)
+    for _ in range(200):
+        terms = rng.random(3)
+        assert Fraction(float(add_upper(*terms))) >= sum(map(Fraction, terms.tolist()))
+        assert float(exp_upper(np.array(terms[0]))) > math.exp(terms[0])
+        assert float(log_upper_of(np.array(terms[0]))) > math.log(terms[0])
+
+
+@pytest.mark.parametrize("rate", [0.1, 0.7, 1.1])
+def test_limits_are_not_below_the_product_of_rate_and_distance(rate):
+    states = (0, 1, 3, 7)
+    table = limit.limits(ut.MetricDP(rate), states)
+    for i, one in enumerate(states):
+        for j, two in enumerate(states):
+            assert Fraction(float(table[i, j])) >= abs(one - two) * Fraction(rate)
+    assert np.allclose(table, rate * np.abs(np.subtract.outer(states, states)))
+
+
+CYCLE = lowered.LoweredLaw(np.stack([A, B]), np.array(SYMBOLS), START / START.sum())
+
+
+def test_a_plan_of_any_kind_bounds():
+    """Whatever flow is offered, the certified value is an upper end."""
+    rng = np.random.default_rng(3)
+    for _ in range(200):
+        size = int(rng.integers(2, 6))
+        alpha, beta = rng.random((2, 1, size)) + 0.01
+        distance = steps.metric_closure(rng.random((1, size, size)) * (1 - np.eye(size)))
+        flow = rng.random((1, size, size)) * (rng.random((1, size, size)) < 0.5)
+        value, _ = steps._certify(alpha, beta, distance, flow)
+        best, _, _ = steps.local_program(alpha, beta, distance)
+        assert value[0] >= best[0] * (1 - 1e-9)
+
+
+def test_a_sweep_is_exact_where_nothing_is_hidden():
+    chain, level = ut.MarkovChain(P3, length=6), 0.7
+    metric = limit.uniform(level, 3)
+    pairs = list(itertools.permutations(range(3), 2))
+    gains = steps.signed_sweep([P3] * 3, chain.lowered().symbols, level, np.ones(3), metric, pairs)
+    table = hidden_joint(np.full(3, 1 / 3), P3, (0, 1, 2), 4)
+    for (value, other), gain in zip(pairs, gains, strict=True):
+        exact = likelihood_program(table, level, one(0, (), value, other)) - level
+        assert gain == pytest.approx(exact, abs=1e-8)
+
+
+@pytest.mark.parametrize("known", [(), (0,), (0, 5), (2, 4)])
+def test_order_one_agrees_with_the_exchange(known):
+    """The exact leakage of the exchange theorem, pattern by pattern."""
+    chain = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], length=6)
+    against = ut.Adversary(3, known)
+    for level in (0.1, 1.0):
+        exact = ut.leakage(ut.PureDP(level), chain, against)
+        leak = ONE_ADVERSARY.prove(Problem(ut.PureDP(level), chain, against))
+        assert leak.lower == pytest.approx(exact.lower, abs=1e-9)
+        assert exact.lower - 1e-10 <= leak.upper <= exact.upper + 2e-8
+
+
+def test_blocks_close_what_impossible_steps_leave():
+    """Order three: a hidden state has two successors, and one step alone forgets nothing."""
+    rng = np.random.default_rng(4)
+    chain = ut.HiddenChain.of_order(rng.dirichlet(np.ones(2), (2, 2, 2)), length=6)
+    for known in ((), (1,), (0, 4)):
+        exact = likelihood_leakage(chain.joint(6), 0.1, (3, known)).leakage
+        upper = upper_end(chain.lowered(), limit.uniform(0.1, 2), ut.Adversary(3, known), 6)
+        assert exact - 1e-9 <= upper <= 1.6 * exact
+    endless = chain.endless()
+    leak = ut.leakage(ut.PureDP(0.1), endless, ut.Adversary(4, [1]))
+    assert leak.upper < 2.5 * leak.lower
+
+
+@pytest.mark.parametrize("target", [1, 2])
+def test_any_length_of_a_cycle_bounds_every_length(target):
+    """The endless side begins with the kernel of the target's own phase."""
+    metric, against = limit.uniform(1.0, 2), ut.Adversary(target, [0])
+    endless = upper_end(CYCLE, metric, against, None)
+    for records in (4, 5, 7, 40):
+        assert upper_end(CYCLE, metric, against, records) <= endless * (1 + 1e-12)
+    assert upper_end(CYCLE, metric, against, 40) == pytest.approx(endless, rel=1e-5)
+
+
+def test_reading_backwards_leads_to_the_same_bounds():
+    law = CYCLE
+    turned = lowered.LoweredLaw(law.reversed().kernels, law.symbols, law.reversed().start)
+    metric = limit.uniform(0.5, 2)
+    there = upper_end(law, metric, ut.Adversary(0, [2]), 3)
+    back = upper_end(turned, metric, ut.Adversary(2, [0]), 3)
+    assert there == pytest.approx(back, rel=1e-9)
+
+
+def test_long_runs_are_played_like_single_records_and_impossible_attacks_are_none():
+    law, row = lowered.LoweredLaw(A[None], np.array(SYMBOLS), stationary(A)), np.exp([[0.3, 0.0]])
+    alike = np.repeat(row, 1500, axis=0)
+    varied = alike * (1 + 1e-15 * (np.arange(1500) % 2))[:, None]
+    runs, walked = (
+        attacks.play(law, attacks.Attack(900, {0: 1}, ((1,), (0,)), seen))
+        for seen in (alike, varied)
+    )
+    assert runs.lower == pytest.approx(walked.lower, abs=1e-9)
+    stuck = lowered.LoweredLaw(np.eye(2)[None], np.arange(2), np.array([0.5, 0.5]))
+    none = attacks.play(stuck, attacks.Attack(0, {1: 0}, ((0,), (1,)), np.ones((2, 2))))
+    assert none.lower == -math.inf
+
+
+def test_errors_travel_with_numbers():
+    rng = np.random.default_rng(1)
+    for _ in range(50):
+        left, right = rng.random((2, 3, 3))
+        product = (PositiveArray.of(left) @ PositiveArray.of(right)).scaled()
+        quotient = product / PositiveArray.of(left)
+        exact = [
+            [sum(Fraction(left[i, k]) * Fraction(right[k, j]) for k in range(3)) for j in range(3)]
+            for i in range(3)
+        ]
+        lower, upper = product.lower(), product.upper()
+        over, under = quotient.upper(), quotient.lower()
+        for i, j in itertools.product(range(3), repeat=2):
+            assert Fraction(lower[i, j]) <= exact[i][j] <= Fraction(upper[i, j])
+            ratio = exact[i][j] / Fraction(left[i, j])
+            assert Fraction(under[i, j]) <= ratio <= Fraction(over[i, j])
+        assert (upper - lower <= 1e-14 * upper).all()
+    tiny = PositiveArray.of([[1.0, 1e-200]])
+    with pytest.raises(ut.errors.NotSupported, match="too far apart"):
+        tiny.scaled()
+    wide = PositiveArray.exp([800.0, 799.0])
+    assert wide.log_lower()[0] <= 800 <= wide.log_upper()[0]
+
+
+def test_a_prover_is_found_by_its_protocol():
+    chain = ut.HiddenChain(A, (0, 0, 1, 1), length=5)
+    problem = Problem(ut.PureDP(1.0), chain, ut.Adversary(1))
+    assert isinstance(ONE_ADVERSARY, Prover)
+    assert ONE_ADVERSARY.supports(problem)
+    assert not ONE_ADVERSARY.supports(Problem(ut.PureDP(1.0), chain, "any"))
+    assert not ONE_ADVERSARY.supports(Problem(ut.PureDP(1.0), ut.Groups(3), ut.Adversary(1)))
+    leak = ONE_ADVERSARY.prove(problem)
+    assert 0 < leak.lower <= leak.upper < leak.lower * 1.02
+    assert leak.witness.sets
+
+
+def test_small_levels_settle_on_endless_sides():
+    rng = np.random.default_rng(3)
+    chain = ut.HiddenChain(rng.dirichlet(np.ones(4), 4), (0, 0, 1, 2))
+    for level in (1e-9, 1e-4):
+        leak = ONE_ADVERSARY.prove(Problem(ut.PureDP(level), chain, ut.Adversary(5, [2])))
+        assert level <= leak.lower <= leak.upper <= 1.1 * leak.lower
+
+
+def test_a_start_that_hardly_moves_is_not_taken_for_the_stationary_law():
+    """One step changes the start by 1e-9, the records before a far target by much more."""
+    slow = 1e-10
+    law = lowered.LoweredLaw(
+        np.array([[[1 - slow, slow], [slow, 1 - slow]]]), np.arange(2), np.array([0.9, 0.1])
+    )
+    far = sides.side(law, np.array([[0.0, 1.0], [1.0, 0.0]]), 6000, (), -1, None)
+    moved = 0.8 * (1 - 2 * slow) ** 6000
+    exact = (1 + moved) / (1 - moved)
+    ratio = far.weights.values[0, 0] / far.weights.values[0, 1]
+    assert abs(ratio / exact - 1) <= 2 * far.weights.error < 1e-8

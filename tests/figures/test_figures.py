@@ -1,4 +1,4 @@
-"""The figure shows what the leakage function says, and labels it."""
+"""Figures: what is drawn is what the tables and certificates say."""
 
 from dataclasses import replace
 
@@ -7,10 +7,22 @@ import pytest
 
 import undertow as ut
 from undertow.bounds.published import lange_constant, zhao_constant
+from undertow.certificate import Leakage
+from undertow.diagnostics.chain_orders import OrderCase, OrderTable
+from undertow.diagnostics.windows import budget_by_window, by_persistence
 from undertow.errors import InvalidInput, NotSupported
 from undertow.figures.canvas import figure_bytes
-from undertow.figures.costs import draw_errors
-from undertow.figures.curves import Curves, Mark, draw_leakage, leakage_curves
+from undertow.figures.costs import draw_errors, draw_orders, draw_renewals, draw_windows
+from undertow.figures.curves import (
+    Curves,
+    DeltaCurves,
+    Mark,
+    delta_curves,
+    draw_deltas,
+    draw_leakage,
+    leakage_curves,
+)
+from undertow.models.fitting.hypotheses import Autocorrelation
 from undertow.planning.compare import ErrorCurves
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]])
@@ -181,3 +193,148 @@ def test_nothing_to_draw_is_said():
     )
     with pytest.raises(NotSupported, match="nothing to draw"):
         draw_errors(nothing)
+
+
+COUPLES = ut.Groups(2)
+
+
+def drawn(axes, name):
+    (line,) = [line for line in axes.lines if line.get_label() == name]
+    return np.asarray(line.get_xdata()), np.asarray(line.get_ydata())
+
+
+def certified_curves(mechanism, delta=1e-6, model=COUPLES):
+    return delta_curves(mechanism, model, ut.leakage(mechanism, model, delta=delta))
+
+
+def test_a_curve_is_the_certificate():
+    found = certified_curves(ut.GDP(0.1))
+    leak = ut.leakage(ut.GDP(0.1), COUPLES, delta=1e-6)
+    assert {*found.proved, found.asked} == {*leak.curve}
+    assert found.asked == (leak.upper, 1e-6)
+    assert found.pure is None
+    own = ut.GDP(0.1).curve()
+    assert all(epsilon == own.epsilon(delta) for epsilon, delta in found.own)
+    (axes,) = draw_deltas(found, "A title").axes
+    x, y = drawn(axes, "asked")
+    assert (x[0], y[0]) == (1e-6, leak.upper)
+    x, y = drawn(axes, "pairs")
+    assert {*zip(y, x, strict=True)} == {*found.proved}
+    words = " ".join(text.get_text() for text in axes.texts)
+    assert "at δ = 1e-6" in words
+    assert "(dots: proved)" in words
+
+
+def test_a_single_pair_beside_the_pure_leakage():
+    found = certified_curves(ut.ApproximateDP(1.0, 1e-6), 1e-5)
+    assert found.pure == 2.0
+    assert found.own == ((1.0, 1e-6),)
+    (axes,) = draw_deltas(found).axes
+    x, y = drawn(axes, "own")
+    assert list(y) == [1.0, 1.0]
+    assert x[0] == 1e-6
+    assert set(drawn(axes, "pure")[1]) == {2.0}
+
+
+def test_laplace_noise_has_its_pure_leakage():
+    noise = ut.Laplace(ut.Sum(0, 1), 2.0)
+    found = certified_curves(noise)
+    assert found.pure == pytest.approx(1.0)
+    figure_bytes(draw_deltas(found), "svg")
+
+
+def test_what_cannot_be_drawn():
+    with pytest.raises(NotSupported, match="a curve to draw"):
+        delta_curves(ut.PureDP(1.0), COUPLES, ut.leakage(ut.PureDP(1.0), COUPLES))
+    nothing = DeltaCurves((), ((1.0, 1e-6),), None, (float("inf"), 1e-6), "closed")
+    with pytest.raises(NotSupported, match="nothing finite"):
+        draw_deltas(nothing)
+
+
+def test_renewals_are_drawn_as_they_are_proved():
+    table = by_persistence((1.0, 2.0), (0.5, 0.7, 0.9))
+    leaks, spent = draw_renewals(table, "A title", mark=0.9).axes
+    for level, row in zip(table.levels, table.leakages, strict=True):
+        x, y = drawn(leaks, f"{level:g}")
+        assert (tuple(x), tuple(y)) == (table.persistences, row)
+    assert tuple(drawn(spent, "budget")[1]) == table.budgets
+    assert set(drawn(spent, "limit")[1]) == {1.0}
+    assert drawn(leaks, "mark")[1][0] == table.leakages[1][2]
+    words = [text.get_text() for axes in (leaks, spent) for text in axes.texts]
+    assert {"7.59", "0.115", "leakage about one day"} <= set(words)  # to the safe sides
+    (plain, _) = draw_renewals(table, period="week", mark=0.65).axes
+    assert "mark" not in {line.get_label() for line in plain.lines}
+    figure_bytes(draw_renewals(table), "svg")
+
+
+LAZY = ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]])
+
+
+def case(name, order, hidden, bic, scale, upper):
+    leak = Leakage(1.1, upper, "hidden", "ignorant")
+    return OrderCase(name, order, hidden, LAZY, 2, -bic / 2, bic, 4.0, scale, leak)
+
+
+def table(planned=1.0):
+    cases = (
+        case("order 1", 1, 0, 1300.0, (4.0, 4.001), 1.2),
+        case("order 3", 3, 0, 1200.0, (7.5, None), np.inf),
+        case("2 hidden per state", 0, 2, 1210.0, None, 2.0),
+    )
+    return OrderTable(
+        cases, 500, 1.0, "ignorant", Autocorrelation(9.0, 4.0, 50, 0.01, 3.0, 8), (), planned
+    )
+
+
+def points(axes, label):
+    return [tuple(np.ravel(line.get_xydata())) for line in axes.lines if line.get_label() == label]
+
+
+def test_open_points_are_attacks():
+    bic, noise, leaks = draw_orders(table(), "A title").axes
+    assert points(noise, "proved") == [(0, 4.001)]
+    assert points(noise, "attack") == [(1, 7.5)]
+    (open_point,) = [line for line in noise.lines if line.get_label() == "attack"]
+    assert open_point.get_markerfacecolor() == "white"
+    assert points(noise, "autocorrelation")[0][1] == 9.0
+    assert points(leaks, "proved") == [(0, 1.2), (2, 2.0)]
+    assert points(leaks, "attack") == [(1, 1.1)]
+    words = {text.get_text() for axes in (bic, noise, leaks) for text in axes.texts}
+    assert {"best", "+100", "not known", "limit of the plan"} <= words
+    assert "≥ 7.5" in words
+
+
+def test_without_a_plan_there_are_two_panels():
+    assert len(draw_orders(table(None)).axes) == 2
+
+
+def test_words_name_what_can_be_planned_with():
+    found = table()
+    assert found.best.name == "order 3"
+    assert found.words().endswith("of those that can be planned with, order 1")
+    assert "at least 7.5" in str(found)
+    with pytest.raises(ut.errors.InvalidInput, match="no case"):
+        found["order 9"]
+
+
+SHORT = ut.MarkovChain([[0.8, 0.2], [0.4, 0.6]], length=6)
+
+
+def test_the_figure_shows_the_table():
+    table = budget_by_window(SHORT, 1.0)
+    (axes,) = draw_windows(table, "A title").axes
+    sizes, levels = drawn(axes, "windows")
+    assert sizes.tolist() == [1, 2, 3, 6]
+    assert levels.tolist() == [row.level for row in table]
+    assert drawn(axes, "independent")[1][1] == 0.5
+    assert drawn(axes, "person")[1] == pytest.approx([1 / 6, 1 / 6])
+    words = " ".join(text.get_text() for text in axes.texts)
+    assert "one record" in words
+    assert "all 6 records of a person: 0.1666" in words
+
+
+def test_a_chain_of_any_length_has_no_person():
+    table = budget_by_window(ut.MarkovChain(SHORT.transition), 1.0, windows=(2, 4))
+    (axes,) = draw_windows(table).axes
+    assert not [line for line in axes.lines if line.get_label() == "person"]
+    assert "2 records" in " ".join(text.get_text() for text in axes.texts)
