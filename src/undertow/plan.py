@@ -87,8 +87,8 @@ __all__ = [
     "MEASURES",
     "Plan",
     "Suggested",
+    "adversary_to_dict",
     "check_private",
-    "check_signature",
     "checked",
     "checksum",
     "conditions_of",
@@ -557,19 +557,20 @@ def measures_from_dict(description: Any) -> tuple[tuple[str, float], ...]:
 # --- the certificate ------------------------------------------------------------------------------
 
 
+def adversary_to_dict(against: Against) -> str | dict[str, Any]:
+    """Return the name of an adversary, or its target and its known records."""
+    if isinstance(against, Adversary):
+        return {"target": against.target, "known": list(against.known)}
+    return against
+
+
 def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
     """Return the certificate of a plan."""
-    against = leakage.against
-    named = (
-        {"target": against.target, "known": list(against.known)}
-        if isinstance(against, Adversary)
-        else against
-    )
     return {
         "lower": leakage.lower,
         "upper": leakage.upper,
         "method": leakage.method,
-        "against": named,
+        "against": adversary_to_dict(leakage.against),
         "secret": leakage.secret.to_dict(),
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
@@ -809,11 +810,6 @@ def sign(text: str, private_key: str | Path) -> str:
 def check_private(path: str | Path) -> str:
     """Check a private key file, and return its public key."""
     return _public_text(_read_private(Path(path)))
-
-
-def check_signature(text: str, trusted: Iterable[str]) -> str:
-    """Return the trusted public key that signed a plan file, or refuse the file."""
-    return verified(parse(text), trusted) or ""
 
 
 def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.files import check_figure, write_figure
 from undertow.cli.options import (
     AttackerOptions,
     EffortOption,
@@ -18,7 +18,6 @@ from undertow.cli.options import (
     QueryOptions,
     SecretOptions,
     command,
-    figure_kind,
     misuse,
     option,
     read_effort,
@@ -34,7 +33,6 @@ from undertow.cli.output import (
     show_checks,
     show_table,
     stated,
-    strict_json,
     ticking,
     waiting,
 )
@@ -42,6 +40,7 @@ from undertow.cli.output import (
 if TYPE_CHECKING:
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
+    from undertow.figures.canvas import Figure
     from undertow.plan import Plan
     from undertow.planning.compare import Comparison, Row
     from undertow.queries import AnyQuery
@@ -113,12 +112,9 @@ def compare(
         answer(fields, lambda: _tell(table, None), as_json=as_json)
         raise typer.Exit(INTERRUPTED)
     if figure is not None:
-        write_bytes(figure, _draw(table, question, figure), force=force)
-    if as_json:
-        drawn = {} if figure is None else {"figure": str(figure)}
-        typer.echo(strict_json(table.to_dict() | drawn))
-    else:
-        _tell(table, figure)
+        write_figure(figure, _draw(table, question), force=force)
+    drawn = {} if figure is None else {"figure": str(figure)}
+    answer(table.to_dict() | drawn, lambda: _tell(table, figure), as_json=as_json)
 
 
 def _tell(table: "Comparison", figure: Path | None) -> None:
@@ -223,9 +219,8 @@ def _protects(against: "Against") -> str:
     return f"{against} only" if isinstance(against, str) else "this attacker only"
 
 
-def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
-    """Return the file of the figure: error against the limit, for every method."""
-    from undertow.figures.canvas import figure_bytes
+def _draw(table: "Comparison", query: "AnyQuery") -> "Figure":
+    """Return the figure: error against the limit, for every method."""
     from undertow.figures.costs import draw_errors
     from undertow.planning.compare import error_curves
     from undertow.secrets import Window
@@ -241,5 +236,4 @@ def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     window = table.secret.window
     hidden = f", {window} records in a row" if window > 1 else ""
     title = f"{query.words()}{hidden}, protected from {whom} attacker"
-    drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
-    return figure_bytes(drawn, figure_kind(path))
+    return draw_errors(curves, title[:1].upper() + title[1:], limit)

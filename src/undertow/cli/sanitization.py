@@ -20,7 +20,6 @@ from undertow.cli.files import check_output
 from undertow.cli.options import RecordsOptions, ReleaseOptions, TableOptions, figure_kind
 from undertow.cli.output import (
     UNACCOUNTED,
-    adversary_fields,
     level_words,
     say,
     show,
@@ -343,6 +342,8 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableOptions, path: Path) ->
 
 
 def _facts(task: Sanitization, ready: SeriesRequest) -> dict[str, Any]:
+    from undertow.plan import adversary_to_dict
+
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
@@ -353,7 +354,7 @@ def _facts(task: Sanitization, ready: SeriesRequest) -> dict[str, Any]:
         "foreign": None if task.records.strict else str(counted),
         "foreign_words": counted_words(counted) or None,
         "promise": plan.guarantee(*ready.conditions),
-        "against": adversary_fields(plan.against),
+        "against": adversary_to_dict(plan.against),
         "not_covered": [words for _, words in uncovered(plan)],
         "unit": plan.unit,
         "method": plan.method,

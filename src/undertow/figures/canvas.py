@@ -15,7 +15,7 @@ from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
 
 __all__ = [
     "COLOURS",
