@@ -18,16 +18,7 @@ if TYPE_CHECKING:
     from undertow.planning.questions import Question, Solver
     from undertow.queries import Task
 
-__all__ = [
-    "BEST",
-    "METHODS",
-    "Method",
-    "Scope",
-    "find_method",
-    "is_certified",
-    "method_names",
-    "methods_for",
-]
+__all__ = ["BEST", "METHODS", "Method", "Scope", "find_method", "is_certified", "method_names"]
 
 BEST = "best"
 """The name that stands for the certified method with the least error, or that shows most."""

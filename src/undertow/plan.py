@@ -84,28 +84,21 @@ if TYPE_CHECKING:
     from undertow.releasing.series import Stream
 
 __all__ = [
-    "MEASURES",
     "Plan",
     "Suggested",
     "adversary_to_dict",
     "check_private",
     "checked",
     "checksum",
-    "conditions_of",
     "doubts",
     "exact_answer",
-    "leakage_from_dict",
     "leakage_to_dict",
-    "measures_from_dict",
-    "mechanism_from_dict",
     "new_key",
     "parse",
     "premise",
     "public_key",
-    "reading_error",
     "readings_moved",
     "sign",
-    "verified",
 ]
 
 

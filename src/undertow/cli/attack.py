@@ -31,9 +31,7 @@ if TYPE_CHECKING:
     from undertow.models.base import Model
     from undertow.plan import Plan
 
-__all__ = [
-    "attack",
-]
+__all__ = ["attack"]
 
 
 _POINTS = 120

@@ -45,9 +45,7 @@ if TYPE_CHECKING:
     from undertow.planning.compare import Comparison, Row
     from undertow.queries import AnyQuery
 
-__all__ = [
-    "compare",
-]
+__all__ = ["compare"]
 
 
 _POINTS = 25

@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.releasing.estimate import Estimate
 
-__all__ = [
-    "estimate",
-]
+__all__ = ["estimate"]
 
 
 _DIGITS = 6

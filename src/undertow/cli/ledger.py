@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry, Room
 
-__all__ = [
-    "client_app",
-    "ledger_app",
-    "serve",
-]
+__all__ = ["client_app", "ledger_app"]
 
 
 LedgerArgument = Annotated[

@@ -37,15 +37,7 @@ if TYPE_CHECKING:
     from undertow.mechanisms import RandomizedResponse, Redaction
     from undertow.plan import Plan
 
-__all__ = [
-    "level_rows",
-    "measure_rows",
-    "plan",
-    "plan_rows",
-    "runs",
-    "show_probabilities",
-    "uncovered",
-]
+__all__ = ["measure_rows", "plan", "uncovered"]
 
 
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from undertow.releasing.request import Release, ReleaseRequest
     from undertow.reporting.report import Report
 
-__all__ = [
-    "AnswerFiles",
-    "published",
-    "release",
-]
+__all__ = ["release"]
 
 
 _PUBLISHED = (

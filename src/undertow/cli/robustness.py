@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from undertow.diagnostics.other_models import ModelCase, Robustness
     from undertow.plan import Plan
 
-__all__ = [
-    "robustness",
-]
+__all__ = ["robustness"]
 
 
 @command

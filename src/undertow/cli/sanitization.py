@@ -41,7 +41,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.queries import State
 
-__all__ = ["Sanitization", "counted_words"]
+__all__ = ["Sanitization"]
 
 
 def name_of(entry: str | None, output: Path) -> str:

@@ -15,9 +15,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.queries import AnyQuery
 
-__all__ = [
-    "validate",
-]
+__all__ = ["validate"]
 
 
 @command

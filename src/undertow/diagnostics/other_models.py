@@ -27,12 +27,7 @@ from undertow.plan import Plan
 from undertow.planning.acceptance import leakage_under
 from undertow.rounding import above, below, columns
 
-__all__ = [
-    "FACTORS",
-    "ModelCase",
-    "Robustness",
-    "robustness",
-]
+__all__ = ["ModelCase", "Robustness", "robustness"]
 
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)

@@ -23,8 +23,6 @@ from undertow.secrets import ONE_RECORD, Window
 
 __all__ = [
     "LEVELS",
-    "PERIODS",
-    "PERSISTENCES",
     "Period",
     "Persistence",
     "Renewal",

@@ -35,13 +35,7 @@ if TYPE_CHECKING:
 
     from undertow.planning.compare import ErrorCurves
 
-__all__ = [
-    "draw_errors",
-    "draw_orders",
-    "draw_renewals",
-    "draw_robustness",
-    "draw_windows",
-]
+__all__ = ["draw_errors", "draw_orders", "draw_renewals", "draw_robustness", "draw_windows"]
 
 
 _LINE_HEIGHT = 0.052

@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Curves",
-    "DeltaCurves",
-    "Mark",
-    "delta_curves",
-    "draw_deltas",
-    "draw_leakage",
-    "leakage_curves",
-]
+__all__ = ["DeltaCurves", "Mark", "delta_curves", "draw_deltas", "draw_leakage", "leakage_curves"]
 
 
 _LABEL_HEIGHT = 0.092

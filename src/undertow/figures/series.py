@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Guarantee",
-    "Hit",
-    "draw_attacks",
-    "draw_redaction",
-]
+__all__ = ["Guarantee", "Hit", "draw_attacks", "draw_redaction"]
 
 
 _LOOKS = {

@@ -44,17 +44,7 @@ from undertow.planning.questions import (
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series, State, Task
 from undertow.secrets import ONE_RECORD, Secret
 
-__all__ = [
-    "LESS",
-    "calibrate",
-    "effort_of",
-    "least_error",
-    "named",
-    "plan_at_level",
-    "plan_by",
-    "prove",
-    "solve",
-]
+__all__ = ["calibrate", "effort_of", "least_error", "plan_at_level", "plan_by", "prove", "solve"]
 
 
 LESS = (

@@ -29,15 +29,7 @@ from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
 from undertow.secrets import ONE_RECORD, Secret, Window
 
-__all__ = [
-    "EFFORT",
-    "Comparison",
-    "ErrorCurves",
-    "Row",
-    "compare",
-    "error_curves",
-    "row_of",
-]
+__all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
 
 
 EFFORT = 1e5

@@ -40,8 +40,6 @@ __all__ = [
     "covers_records",
     "group_conditions",
     "group_size",
-    "needs",
-    "prove",
 ]
 
 

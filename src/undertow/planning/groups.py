@@ -13,7 +13,7 @@ from undertow.numerics import divide_up
 from undertow.planning.questions import Question, Scaled, noise_solver
 from undertow.secrets import Window
 
-__all__ = ["GROUP", "dependents", "group_noise", "prove_group", "solve_group"]
+__all__ = ["GROUP", "dependents", "group_noise"]
 
 
 def group_noise(size: int, question: Question) -> Scaled:

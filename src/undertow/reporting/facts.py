@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BETA",
-    "SMALL",
     "Alternative",
     "Facts",
     "Matrix",
-    "Number",
-    "Parameters",
     "check_fields",
     "found_in",
     "gather",
@@ -43,7 +40,6 @@ __all__ = [
     "numbers",
     "occasion_fields",
     "parameters",
-    "plain",
     "proof_method",
     "proved",
     "reach",

@@ -29,22 +29,7 @@ from undertow.reporting.facts import (
 )
 from undertow.rounding import above, below, odds, visible
 
-__all__ = [
-    "Note",
-    "ReportTable",
-    "Section",
-    "SeriesFacts",
-    "checks_section",
-    "guarantee_section",
-    "model_section",
-    "notes",
-    "occasion",
-    "proof_section",
-    "sections",
-    "sentence",
-    "series_sections",
-    "single",
-]
+__all__ = ["Note", "Section", "SeriesFacts", "notes", "sections", "series_sections"]
 
 
 @dataclass(frozen=True, slots=True)

@@ -49,10 +49,7 @@ from undertow.serving.accounts import (
 )
 from undertow.serving.http import announced, counted, with_headers
 
-__all__ = [
-    "ServiceSettings",
-    "create_service",
-]
+__all__ = ["ServiceSettings", "create_service"]
 
 
 _HEADERS = {

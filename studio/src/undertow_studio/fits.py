@@ -20,14 +20,7 @@ from undertow.numerics import Array, check_count
 from undertow.progress import doing
 from undertow_studio.tables import PrivateTable, Reading, naming
 
-__all__ = [
-    "CheckOutcome",
-    "Fading",
-    "Fit",
-    "fading",
-    "findings",
-    "fit",
-]
+__all__ = ["Fading", "Fit", "fading", "findings", "fit"]
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""

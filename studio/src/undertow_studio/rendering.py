@@ -10,11 +10,7 @@ from undertow_studio.odds import beliefs, factor
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = [
-    "STEPS",
-    "in_words",
-    "render",
-]
+__all__ = ["in_words", "render"]
 
 STEPS = (
     ("data", "Data or model", "Start"),

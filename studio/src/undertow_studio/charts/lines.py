@@ -28,15 +28,7 @@ if TYPE_CHECKING:
     from undertow_studio.fits import Fading
     from undertow_studio.pages.costs import CostLine, Costs
 
-__all__ = [
-    "Line",
-    "Plot",
-    "cost_chart",
-    "fading_chart",
-    "frame",
-    "leakage_chart",
-    "plot",
-]
+__all__ = ["cost_chart", "fading_chart", "leakage_chart"]
 
 _LINE = 17.0
 """Height of a line of text, in units of the viewBox."""

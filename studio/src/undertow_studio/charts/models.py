@@ -25,16 +25,7 @@ from undertow_studio.charts.svg import (
     titled,
 )
 
-__all__ = [
-    "MOST_CELLS",
-    "MOST_DRAWN",
-    "MOST_PEOPLE",
-    "chain_picture",
-    "correlation_picture",
-    "family_picture",
-    "group_picture",
-    "matrix_picture",
-]
+__all__ = ["chain_picture", "correlation_picture", "family_picture", "group_picture"]
 
 MOST_CELLS = 40
 """Rows that are drawn; of larger tables the first."""

@@ -33,28 +33,7 @@ from undertow_studio.pages.release import promise
 from undertow_studio.rendering import in_words
 from undertow_studio.studio import studio_of, work_of
 
-__all__ = [
-    "CLOSE",
-    "LONGEST",
-    "SHORTEST",
-    "Cell",
-    "Relatives",
-    "Role",
-    "Strip",
-    "ValueBelief",
-    "Worst",
-    "attained",
-    "chains_of",
-    "covered",
-    "guess_of",
-    "largest_change",
-    "network_of",
-    "relatives_of",
-    "router",
-    "strip_of",
-    "weigh_strip",
-    "worst_case",
-]
+__all__ = ["Cell", "ValueBelief", "router"]
 
 router = APIRouter()
 

@@ -24,17 +24,7 @@ from undertow_studio.pages.release import promise
 from undertow_studio.questions import Question
 from undertow_studio.studio import see, studio_of, work_of
 
-__all__ = [
-    "CostLine",
-    "CostLines",
-    "Costs",
-    "compute_lines",
-    "compute_methods",
-    "curves_of",
-    "grid",
-    "leakage_view",
-    "router",
-]
+__all__ = ["CostLine", "Costs", "router"]
 
 router = APIRouter()
 

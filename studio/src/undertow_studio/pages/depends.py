@@ -21,7 +21,7 @@ from undertow_studio.code import code_for_model
 from undertow_studio.fits import Fading, fading, findings
 from undertow_studio.studio import studio_of, work_of
 
-__all__ = ["picture_of", "plainly", "router"]
+__all__ = ["picture_of", "router"]
 
 router = APIRouter()
 

@@ -32,20 +32,7 @@ if TYPE_CHECKING:
     from undertow import Ledger
     from undertow.ledger.rules import Entry
 
-__all__ = [
-    "AccountPlace",
-    "BudgetYear",
-    "Day",
-    "Dry",
-    "Released",
-    "Year",
-    "budget_year",
-    "compute_dry_run",
-    "compute_release",
-    "compute_year",
-    "router",
-    "spending_days",
-]
+__all__ = ["BudgetYear", "Day", "router"]
 
 router = APIRouter()
 
