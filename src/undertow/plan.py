@@ -105,18 +105,6 @@ __all__ = [
 UNBOUNDED = "not bounded: no bound covers all that the records suggest instead of the model"
 
 
-def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clauses that weaken the guarantee of a plan, the weightiest first."""
-    parts = (
-        _check_conditions,
-        _origin_conditions,
-        _missing_conditions,
-        _value_conditions,
-        _record_conditions,
-    )
-    return tuple(clause for part in parts for clause in part(plan))
-
-
 @dataclass(frozen=True, slots=True)
 class Suggested:
     """The leakage under the models that failed checks suggest instead of the fitted one.
@@ -233,40 +221,6 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
     return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
 
 
-def _check_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return which checks failed and were accepted, and which were not tested."""
-    return checked(plan.checks, plan.accepted) if plan.unit == "record" else ()
-
-
-def _origin_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clause on the records that the model was fitted to."""
-    return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
-
-
-def _missing_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the assumption of the proof about missing records."""
-    if plan.missing == "any":
-        return ("assumes that which values are missing depends on no record",)
-    if plan.missing != "none":
-        return (f"missing values are records in state {plan.missing!r}",)
-    unlike = "" if plan.rest is None else f" (one that is counts as {plan.rest!r})"
-    return (f"assumes that no value is missing{unlike}",)
-
-
-def _value_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clause on the number of a state and its distance from readings."""
-    query: Any = plan.query
-    error = reading_error(plan)
-    if query.values is None or error == 0:
-        return ()
-    distance = (
-        "how far readings are from their state's number is not known"
-        if error is None
-        else f"a reading, clipped to the range, lies within {above(error)} of it"
-    )
-    return (f"a record counts as the number of its state, and {distance}",)
-
-
 def reading_error(plan: "Plan[Any]") -> float | None:
     """Return how far a reading is at most from the number of its state, None where unknown.
 
@@ -298,14 +252,6 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
         return f"rounding a reading to its state's number moves it by at most {above(error)}"
     moved = above(query.answer_shift(error, rows)) if error else "0"
     return f"rounding readings to their state's number moves the answer by at most {moved}"
-
-
-def _record_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clauses on the records of the model."""
-    records = str(plan.model.records)
-    accepted = "the model may be fitted to the very records that are released, which was accepted"
-    clauses = (records, accepted * (SAME_RECORDS in plan.accepted))
-    return tuple(clause for clause in clauses if clause)
 
 
 FORMAT = "undertow-plan"
@@ -694,8 +640,9 @@ def _witness_from_dict(description: Any) -> Witness:
     output = read["output"]
     if output is not None:
         number(output, "the output of a witness")
-    names(list(_witness_states(read)), "the values of a witness")
-    return Witness.from_dict(read)
+    witness = Witness.from_dict(read)
+    names(witness.values(), "the values of a witness")
+    return witness
 
 
 def _history_length(lived: Any) -> int:
@@ -709,15 +656,6 @@ def _history_length(lived: Any) -> int:
     if len(lived[0]) != len(lived[1]) or len(lived[0]) < 2:
         raise InvalidPlan("the histories of a witness must have as many records, at least two")
     return len(lived[0])
-
-
-def _witness_states(read: dict[str, Any]) -> Iterator[State]:
-    """Yield every value that a witness names."""
-    yield from (value for each in read.get("histories") or () for value in each)
-    yield from (read["value"], read["other"])
-    yield from (value for _, value in read["known"])
-    yield from (value for _, value in read["outputs"] if value is not None)  # None: erased
-    yield from (state for _, states in read["sets"] for state in states)
 
 
 PREFIX = "ed25519:"
@@ -1097,8 +1035,32 @@ class Plan(Generic[M]):
         return _accuracy(self.noise, beta, self.numbers)
 
     def conditions(self) -> tuple[str, ...]:
-        """Return what weakens the guarantee, each as a clause of its first sentence."""
-        return conditions_of(self)
+        """Return what weakens the guarantee, each as a clause, the weightiest first."""
+        clauses = list(checked(self.checks, self.accepted)) if self.unit == "record" else []
+        if self.audience != "public":
+            clauses.append(f"{CURATORS}: this plan is the curator's")
+        if self.missing == "any":
+            clauses.append("assumes that which values are missing depends on no record")
+        elif self.missing == "none":
+            unlike = "" if self.rest is None else f" (one that is counts as {self.rest!r})"
+            clauses.append(f"assumes that no value is missing{unlike}")
+        else:
+            clauses.append(f"missing values are records in state {self.missing!r}")
+        error = reading_error(self)
+        if self.query.values is not None and error != 0:
+            distance = (
+                "how far readings are from their state's number is not known"
+                if error is None
+                else f"a reading, clipped to the range, lies within {above(error)} of it"
+            )
+            clauses.append(f"a record counts as the number of its state, and {distance}")
+        if records := str(self.model.records):
+            clauses.append(records)
+        if SAME_RECORDS in self.accepted:
+            clauses.append(
+                "the model may be fitted to the very records that are released, which was accepted"
+            )
+        return tuple(clauses)
 
     def guarantee(self, *more: str) -> str:
         """Return the guarantee in one sentence, with every condition that weakens it.
@@ -1395,8 +1357,4 @@ def _named_states(plan: Plan[Any]) -> Iterator[State]:
     yield from plan.query.named
     for pair in plan.leakage.secret.value_pairs or ():
         yield from pair
-    if witness is not None:
-        yield from (witness.value, witness.other)
-        yield from (state for each in witness.lived for state in each)
-        yield from (value for _, value in witness.known)
-        yield from (state for _, states in witness.sets for state in states)
+    yield from () if witness is None else witness.values()
