@@ -91,12 +91,11 @@ def show_checks(checks: "Sequence[Check]") -> None:
     if not checks:
         return
     origins = "; ".join(dict.fromkeys(check.origin for check in checks))
-    rows = [(check.name, check.outcome, _whole(check.words, check.cost())) for check in checks]
+    rows = [
+        (check.name, check.outcome, "; ".join(filter(None, (check.words, check.cost()))))
+        for check in checks
+    ]
     show_table(f"Checks of the model ({origins})", ("assumption", "", "result"), rows)
-
-
-def _whole(words: str, cost: str) -> str:
-    return f"{words}; {cost}" if cost else words
 
 
 INTERRUPTED = 130

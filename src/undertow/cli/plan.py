@@ -1,7 +1,7 @@
 """``undertow plan``: calibrate the noise of a query to a leakage limit, as a plan file."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -309,7 +309,8 @@ def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
 
 
 def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
-    always, at_times = _always(mechanism), _at_times(mechanism)
+    always = _places(mechanism, lambda row: min(row) == 1)
+    at_times = _at_times(mechanism)
     shown = mechanism.length - len(always) - len(at_times)
     return [
         ("always erased", runs(always)),
@@ -318,14 +319,13 @@ def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
     ]
 
 
-def _always(mechanism: "Redaction") -> list[int]:
+def _places(mechanism: "Redaction", holds: Callable[[list[float]], bool]) -> list[int]:
     rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, row in rows if min(row) == 1]
+    return [record for record, row in rows if holds(row)]
 
 
 def _at_times(mechanism: "Redaction") -> list[int]:
-    rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, row in rows if max(row) > 0 and min(row) < 1]
+    return _places(mechanism, lambda row: max(row) > 0 and min(row) < 1)
 
 
 def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:

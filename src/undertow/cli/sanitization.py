@@ -197,7 +197,10 @@ class Sanitization:
                         write = partial(write_frames, shown.noting(outputs.frames()))
                         hashes[role] = drafts.compose(path, partial(write, name=path.name))
                     else:
-                        content = self._content(role, path, ready, shown, reservation)
+                        if role.startswith("figure"):
+                            content = _figure(ready.plan, shown.first(), self.reading, path)
+                        else:
+                            content = self._report(ready, reservation, path)
                         hashes[role] = drafts.write(path, content)
                 drafts.settle()
             except InvalidInput as error:
@@ -221,15 +224,6 @@ class Sanitization:
                 "spreadsheet as text only"
             )
         return result
-
-    def _content(
-        self, role: str, path: Path, ready: SeriesRequest, shown: "FirstOutputs",
-        reservation: "Reservation | None",
-    ) -> bytes:  # fmt: skip
-        """Return the content of a figure or a report."""
-        if role.startswith("figure"):
-            return _figure(ready.plan, shown.first(), self.reading, path)
-        return self._report(ready, reservation, path)
 
     def _report(self, ready: SeriesRequest, reservation: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
