@@ -1111,12 +1111,18 @@ class Plan(Generic[M]):
     def __str__(self) -> str:
         """Return the plan for people: question, guarantee, noise, error, proof, unit and model."""
         basis = "certified" if is_certified(self) else "as published"
+        window, others = self.leakage.secret.window, "with all that other records say about it"
+        protects = f"one record of a series, {others}"
+        if self.unit == "person":
+            protects = "all records of one person at once"
+        elif window > 1:
+            protects = f"the history of any {window} records in a row, {others}"
         rows = [
             ("question", self.query.words()),
             ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
-            ("protects", _secret_words(self)),
+            ("protects", protects),
             ("model", self.model.describe()),
             *(("checked", check.summary()) for check in self.checks),
         ]
@@ -1210,18 +1216,6 @@ _COVERED = {
     "any": "the proof covers any windows and groups of the series, and several answers on "
     "disjoint records",
 }
-_UNITS = {
-    "record": "one record of a series, with all that other records say about it",
-    "person": "all records of one person at once",
-}
-
-
-def _secret_words(plan: Plan[Any]) -> str:
-    """Describe the secret in words."""
-    window = plan.leakage.secret.window
-    if window == 1:
-        return _UNITS[plan.unit]
-    return f"the history of any {window} records in a row, with all that other records say about it"
 
 
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:

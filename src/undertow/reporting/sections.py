@@ -15,9 +15,7 @@ from undertow.plan import Plan, exact_answer, premise
 from undertow.reporting import scope, words
 from undertow.reporting.facts import (
     BETA,
-    Alternative,
     Facts,
-    Matrix,
     check_fields,
     found_in,
     guarantee_fields,
@@ -86,9 +84,11 @@ def notes(facts: Any, drawn: str) -> list[Note]:
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
     kind = "exact" if facts.plan.noise.query.integral else "exact, on a lattice"
+    plan, release = facts.proved, facts.release
+    shapes = scope.proved_for(plan.leakage, plan.length, release.window)
     return [
         _answer(facts),
-        _guarantee(facts),
+        guarantee_section(plan, proof_method(release), shapes, release.conditions),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
         checks_section(facts.plan),
         _comparison(facts),
@@ -118,7 +118,10 @@ def _answer(facts: Facts) -> Section:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
         tables = (_numbers(facts),)
-    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}")]
+    source = "drawn from a seed, so whoever knows the seed can subtract it"
+    if facts.private:
+        source = "drawn from the operating system's secure source"
+    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {source}")]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
     return Section("answer", "Release", single(lines), tables)
@@ -136,12 +139,6 @@ def occasion(facts: Any) -> list[tuple[str, str]]:
     ]
 
 
-def _source(facts: Facts) -> str:
-    if facts.private:
-        return "drawn from the operating system's secure source"
-    return "drawn from a seed, so whoever knows the seed can subtract it"
-
-
 def _numbers(facts: Facts) -> ReportTable:
     names = [
         name
@@ -157,12 +154,6 @@ def _numbers(facts: Facts) -> ReportTable:
         ("Selected states", "falls short by") if selects else ("Released numbers", "within")
     )
     return ReportTable(title, (*names, "released", bar), rows, len(names))
-
-
-def _guarantee(facts: Facts) -> Section:
-    plan = facts.proved
-    shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
-    return guarantee_section(plan, proof_method(facts.release), shapes, facts.release.conditions)
 
 
 def guarantee_section(
@@ -232,7 +223,12 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     memory = reach(plan.model)
     if memory is not None:
         lines.insert(1, ("Memory", memory))
-    tables = tuple(map(_matrix, numbers.matrices))
+    tables = tuple(
+        ReportTable(
+            matrix.caption, ("from", *(f"to {state}" for state in matrix.states)), matrix.rows()
+        )
+        for matrix in numbers.matrices
+    )
     return Section("model", "Model of dependence", single(lines), tables)
 
 
@@ -252,23 +248,14 @@ def checks_section(plan: Plan[Any]) -> Section:
     return Section("checks", title, tuple(lines))
 
 
-def _matrix(matrix: Matrix) -> ReportTable:
-    header = ("from", *(f"to {state}" for state in matrix.states))
-    return ReportTable(matrix.caption, header, matrix.rows())
-
-
-def _scale(row: Alternative) -> str:
-    """Return the scale of Laplace noise, a dash for a table."""
-    return "-" if row.scale is None else above(row.scale, 5)
-
-
 def _comparison(facts: Facts) -> Section:
     own, *others = facts.alternatives
     mixed = bool(facts.plan.delta)  # a scale and a sigma cannot be compared
     rows = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
-            row.noise.describe() if mixed else _scale(row),
+            # a table has no scale
+            row.noise.describe() if mixed else "-" if row.scale is None else above(row.scale, 5),
             f"{row.error:.4g}",
             f"{row.error / own.error:.3g}" if own.error else "-",
             "certified" if row.certified else "published",
