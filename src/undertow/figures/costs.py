@@ -211,8 +211,8 @@ def _draw(axes: "Axes", table: WindowTable) -> None:
     above = (sizes[middle], alone[middle])
     _say(axes, "if records were independent:\nlimit / records", above, (14, 34), GREY)
     if person is not None:
-        told = f"all {round(table.limit / person):,} records of a person: {below(person, 4)}"
-        _say(axes, told, (sizes[0], person), (0, -6), ORANGE)
+        words = f"all {round(table.limit / person):,} records of a person: {below(person, 4)}"
+        _say(axes, words, (sizes[0], person), (0, -6), ORANGE)
 
 
 def _say(

@@ -382,11 +382,11 @@ def quilt_solver(
     """
 
     def certify(question: Question, noise: Scaled) -> Leakage:
-        found: QuiltSearch[Q] = search_of(question)
-        quilt = found[0](Bound(noise.level_upper(question.length)))
+        searched: QuiltSearch[Q] = search_of(question)
+        quilt = searched[0](Bound(noise.level_upper(question.length)))
         return Leakage(
             0.0, up(quilt.value), method, question.against,
-            assumptions=(*found[1], note(question, quilt)),
+            assumptions=(*searched[1], note(question, quilt)),
             citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
         )  # fmt: skip
 

@@ -242,12 +242,12 @@ def create_service(
     def known(
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> Client:
-        found = None if given is None else clients().named(given.credentials)
-        if found is None:
+        who = None if given is None else clients().named(given.credentials)
+        if who is None:
             raise HTTPException(
                 401, "a token of a client is needed", {"WWW-Authenticate": "Bearer"}
             )
-        return found
+        return who
 
     async def client(who: Annotated[Client, Depends(known)]) -> AsyncIterator[Client]:
         async with settings.turns.taken(who.name):
@@ -302,10 +302,10 @@ def create_service(
         responses=reading,
     )
     def release(dataset: str, release_id: str, who: Client = reader) -> _Json:
-        found = accounts.release(dataset, release_id)
-        if found is None:
+        entry = accounts.release(dataset, release_id)
+        if entry is None:
             raise HTTPException(404, f"nothing was reserved under the id {release_id!r}")
-        return _Json(found)
+        return _Json(entry)
 
     @api.put(
         "/v1/datasets/{dataset}/releases/{release_id}",
@@ -315,9 +315,9 @@ def create_service(
         responses={200: {"description": "Reserved before, with the same content."}, **writing},
     )
     def reserve(dataset: str, release_id: str, amount: Amount, who: Client = spender) -> _Json:
-        new, made = accounts.reserve(dataset, release_id, amount, who)
-        told = {"release_id": made.release_id, "entry": made.entry_hash, "made": made.made}
-        return _Json({**told, "result": made.result}, 201 if new else 200)
+        new, entry = accounts.reserve(dataset, release_id, amount, who)
+        fields = {"release_id": entry.release_id, "entry": entry.entry_hash, "made": entry.made}
+        return _Json({**fields, "result": entry.result}, 201 if new else 200)
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/begin",
@@ -337,8 +337,8 @@ def create_service(
     def confirm(
         dataset: str, release_id: str, published: Confirmed, who: Client = spender
     ) -> _Json:
-        found = accounts.confirm(dataset, release_id, published.result, who)
-        return _Json({"release_id": release_id, "result": found})
+        result = accounts.confirm(dataset, release_id, published.result, who)
+        return _Json({"release_id": release_id, "result": result})
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/cancel",
