@@ -214,6 +214,7 @@ def _draw(table: "Comparison", query: "AnyQuery") -> "Figure":
     """Return the figure: error against the limit, for every method."""
     from undertow.figures.costs import draw_errors
     from undertow.planning.compare import error_curves
+    from undertow.reporting.words import sentence
     from undertow.secrets import Window
 
     ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
@@ -227,4 +228,4 @@ def _draw(table: "Comparison", query: "AnyQuery") -> "Figure":
     window = table.secret.window
     hidden = f", {window} records in a row" if window > 1 else ""
     title = f"{query.words()}{hidden}, protected from {whom} attacker"
-    return draw_errors(curves, title[:1].upper() + title[1:], limit)
+    return draw_errors(curves, sentence(title), limit)

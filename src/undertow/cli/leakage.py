@@ -198,9 +198,10 @@ def leakage(
     written: list[tuple[str, str]] = []
     if figure is not None:
         from undertow.figures.curves import delta_curves, draw_deltas
+        from undertow.reporting.words import sentence
 
-        title = _words(mechanism)
-        drawn = draw_deltas(delta_curves(mechanism, described, leak), title[:1].upper() + title[1:])
+        curves = delta_curves(mechanism, described, leak)
+        drawn = draw_deltas(curves, sentence(_words(mechanism)))
         write_figure(figure, drawn, force=force)
         files["figure"] = str(figure)
         written.append(("figure", str(figure)))

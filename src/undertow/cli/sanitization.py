@@ -327,11 +327,11 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableOptions, path: Path) ->
     from undertow.data.writing import column_of
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.series import draw_redaction
+    from undertow.reporting.words import sentence
 
     series = Data(frame, value=column_of(frame).name, time=reading.time)
     shown = series.sequences(plan.states)[0]
-    title = plan.query.words()
-    drawn = draw_redaction(plan, shown, title[:1].upper() + title[1:])
+    drawn = draw_redaction(plan, shown, sentence(plan.query.words()))
     return figure_bytes(drawn, figure_kind(path))
 
 

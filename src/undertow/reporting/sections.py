@@ -167,7 +167,7 @@ def guarantee_section(
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     means = words.odds_sentence(plan) if plan.delta else _belief(leak)
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
+        ("Guarantee", (words.sentence(plan.guarantee(*conditions)),)),
         ("Meaning", (premise(plan) + means,)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
@@ -244,7 +244,7 @@ def checks_section(plan: Plan[Any]) -> Section:
     lines = [("Summary", (summary,)), ("Basis", origins)]
     for check in plan.checks:
         cost = (check.cost(),) if check.leakage is not None else ()
-        lines.append((sentence(check.name), (f"{check.outcome}: {check.words}", *cost)))
+        lines.append((words.sentence(check.name), (f"{check.outcome}: {check.words}", *cost)))
     return Section("checks", title, tuple(lines))
 
 
@@ -293,11 +293,6 @@ def proof_section(
         ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
     return Section("proof", "Verification", single(lines))
-
-
-def sentence(text: str) -> str:
-    """Return a text with its first letter capitalised."""
-    return text[:1].upper() + text[1:]
 
 
 def single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -374,7 +369,7 @@ def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     lines = [("Question", plan.query.words()), *occasion(facts)]
     measures = [words.measure(name, value) for name, value in plan.measures]
-    lines += [(sentence(label), text) for label, text in measures]
+    lines += [(words.sentence(label), text) for label, text in measures]
     lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "Release", single(lines), _tables(plan))
 

@@ -34,6 +34,7 @@ __all__ = [
     "promise",
     "record_ends",
     "rounding",
+    "sentence",
     "unit",
 ]
 
@@ -112,6 +113,15 @@ def promise(plan: Plan[Any]) -> str:
     """
     start, _, rest = plan.guarantee().partition(" (leakage")
     return start + rest.partition(")")[2]
+
+
+def sentence(text: str) -> str:
+    """Return a text with its first letter capitalised; names in it stay as they are.
+
+    >>> sentence("number of records in 'BB'")
+    "Number of records in 'BB'"
+    """
+    return text[:1].upper() + text[1:]
 
 
 def shortfall(most: float, sure: str) -> str:

@@ -404,7 +404,7 @@ def promise(plan: "Plan[Any]") -> dict[str, Any]:
     return {
         "plan": plan,
         "whose": words.audience(plan),
-        "promise": guarantee[:1].upper() + guarantee[1:] + ".",
+        "promise": words.sentence(guarantee) + ".",
         "means": [
             f"{alone[:1].upper()}{alone[1:]}{means[:1].lower()}{means[1:]}" if alone else means
             for means in (one.words() for one in beliefs(plan.leakage.upper, plan.delta))
