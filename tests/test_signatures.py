@@ -15,7 +15,7 @@ from undertow.cli.app import app
 from undertow.cli.files import read_plan, read_trusted
 from undertow.cli.keys import keys_app
 from undertow.errors import InvalidInput, InvalidPlan
-from undertow.plan import check_private, check_signature, new_key, public_key, sign
+from undertow.plan import check_private, new_key, parse, public_key, sign, verified
 
 CHAIN = ut.MarkovChain([[0.882, 0.118], [0.305, 0.695]], ("inactive", "active"))
 PLAN = ut.calibrate(ut.Count("active"), CHAIN, 1.0)
@@ -54,7 +54,7 @@ def test_a_signed_plan_is_the_same_plan(keys):
         again = ut.Plan.from_json(text, trusted=trusted)
         assert again == PLAN
         assert again.fingerprint() == PLAN.fingerprint()
-    assert check_signature(text, [public]) == public
+    assert verified(parse(text), [public]) == public
     shuffled = json.dumps(dict(reversed(json.loads(text).items())))
     assert ut.Plan.from_json(shuffled, trusted=[public]) == PLAN
 
@@ -69,14 +69,14 @@ def test_unsigned_and_foreign_plans_are_refused_where_trust_is_asked_for(keys):
     with pytest.raises(InvalidPlan, match="not among the trusted keys"):
         ut.Plan.from_json(text, trusted=[])
     with pytest.raises(InvalidPlan, match="not among the trusted keys"):
-        check_signature(text, [eve])
+        verified(parse(text), [eve])
     with pytest.raises(InvalidInput, match="a public key is one line"):
         ut.Plan.from_json(text, trusted=["ann"])
 
 
 def test_signing_again_replaces_the_signature(keys):
     twice = sign(sign(PLAN.to_json(), keys["ann"][0]), keys["eve"][0])
-    assert check_signature(twice, [keys["eve"][1]]) == keys["eve"][1]
+    assert verified(parse(twice), [keys["eve"][1]]) == keys["eve"][1]
 
 
 @pytest.mark.parametrize("trust", [False, True])
@@ -264,7 +264,7 @@ def test_keys_and_plans_on_the_command_line(tmp_path):
     with pytest.raises(InvalidPlan, match="not among the trusted"):
         read_plan(target, trusted=read_trusted([str(tmp_path / "bob.pub")]))
     shown = run(*ASK, "--sign", key, "--json")
-    assert check_signature(shown.stdout, [public]) == public
+    assert verified(parse(shown.stdout), [public]) == public
 
 
 def test_a_plan_is_not_searched_for_a_key_that_is_none(tmp_path):

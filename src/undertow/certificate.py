@@ -106,6 +106,17 @@ class Witness:
         """
         return self.histories or ((self.value,), (self.other,))
 
+    def values(self) -> list[State]:
+        """Return every value that the attack names; an erased record has none."""
+        return [
+            self.value,
+            self.other,
+            *(value for each in self.lived for value in each),
+            *(value for _, value in self.known),
+            *(value for _, value in self.outputs if value is not None),
+            *(state for _, states in self.sets for state in states),
+        ]
+
     @property
     def last(self) -> int:
         """The last record that is wanted: the target, or the last one of the window."""

@@ -18,16 +18,7 @@ if TYPE_CHECKING:
     from undertow.planning.questions import Question, Solver
     from undertow.queries import Task
 
-__all__ = [
-    "BEST",
-    "METHODS",
-    "Method",
-    "Scope",
-    "find_method",
-    "is_certified",
-    "method_names",
-    "methods_for",
-]
+__all__ = ["BEST", "METHODS", "Method", "Scope", "find_method", "is_certified", "method_names"]
 
 BEST = "best"
 """The name that stands for the certified method with the least error, or that shows most."""
@@ -165,23 +156,21 @@ class Method:
 
     def refusal(self, question: "Question[Any]") -> str | None:
         """Return why the method does not accept a question, None if it does."""
-        reasons = (
+        return next((reason for reason in self._refusals(question) if reason is not None), None)
+
+    def nearness(self, question: "Question[Any]") -> int:
+        """Return how many of noise, adversary and secret the method accepts, in that order."""
+        refusals = self._refusals(question)[:3]
+        return next((place for place, reason in enumerate(refusals) if reason is not None), 3)
+
+    def _refusals(self, question: "Question[Any]") -> tuple[str | None, ...]:
+        """Return why the method refuses the noise, the adversary, the secret and the model."""
+        return (
             self._noise_refusal(question),
             None if self.guards(question.against) else self._adversary_refusal(question.against),
             self._secret_refusal(question),
             None if self.suits(question.model) else self._model_refusal(question.model),
         )
-        return next((reason for reason in reasons if reason is not None), None)
-
-    def nearness(self, question: "Question[Any]") -> int:
-        """Return how many of noise, adversary and secret the method accepts, in that order."""
-        refused = (
-            self._noise_refusal(question) is not None,
-            not self.guards(question.against),
-            self._secret_refusal(question) is not None,
-            True,
-        )
-        return refused.index(True)
 
     def _noise_refusal(self, question: "Question[Any]") -> str | None:
         """Return why the method does not calibrate this noise for that many releases, if so."""

@@ -84,45 +84,26 @@ if TYPE_CHECKING:
     from undertow.releasing.series import Stream
 
 __all__ = [
-    "MEASURES",
     "Plan",
     "Suggested",
+    "adversary_to_dict",
     "check_plan",
     "check_private",
-    "check_signature",
     "checked",
     "checksum",
-    "conditions_of",
     "doubts",
     "exact_answer",
-    "leakage_from_dict",
     "leakage_to_dict",
-    "measures_from_dict",
-    "mechanism_from_dict",
     "new_key",
     "parse",
     "premise",
     "public_key",
-    "reading_error",
     "readings_moved",
     "sign",
-    "verified",
 ]
 
 
 UNBOUNDED = "not bounded: no bound covers all that the records suggest instead of the model"
-
-
-def conditions_of(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clauses that weaken the guarantee of a plan, the weightiest first."""
-    parts = (
-        _check_conditions,
-        _origin_conditions,
-        _missing_conditions,
-        _value_conditions,
-        _record_conditions,
-    )
-    return tuple(clause for part in parts for clause in part(plan))
 
 
 @dataclass(frozen=True, slots=True)
@@ -247,40 +228,6 @@ def doubts(checks: "Sequence[Check]") -> tuple[str, ...]:
     return (f"not bounded unless the model is true all the same: {clauses[0]}", *clauses[1:])
 
 
-def _check_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return which checks failed and were accepted, and which were not tested."""
-    return checked(plan.checks, plan.accepted) if plan.unit == "record" else ()
-
-
-def _origin_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clause on the records that the model was fitted to."""
-    return () if plan.audience == "public" else (f"{CURATORS}: this plan is the curator's",)
-
-
-def _missing_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the assumption of the proof about missing records."""
-    if plan.missing == "any":
-        return ("assumes that which values are missing depends on no record",)
-    if plan.missing != "none":
-        return (f"missing values are records in state {plan.missing!r}",)
-    unlike = "" if plan.rest is None else f" (one that is counts as {plan.rest!r})"
-    return (f"assumes that no value is missing{unlike}",)
-
-
-def _value_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clause on the number of a state and its distance from readings."""
-    query: Any = plan.query
-    error = reading_error(plan)
-    if query.values is None or error == 0:
-        return ()
-    distance = (
-        "how far readings are from their state's number is not known"
-        if error is None
-        else f"a reading, clipped to the range, lies within {above(error)} of it"
-    )
-    return (f"a record counts as the number of its state, and {distance}",)
-
-
 def reading_error(plan: "Plan[Any]") -> float | None:
     """Return how far a reading is at most from the number of its state, None where unknown.
 
@@ -312,14 +259,6 @@ def readings_moved(plan: "Plan[Any]", rows: int | None) -> str | None:
         return f"rounding a reading to its state's number moves it by at most {above(error)}"
     moved = above(query.answer_shift(error, rows)) if error else "0"
     return f"rounding readings to their state's number moves the answer by at most {moved}"
-
-
-def _record_conditions(plan: "Plan[Any]") -> tuple[str, ...]:
-    """Return the clauses on the records of the model."""
-    records = str(plan.model.records)
-    accepted = "the model may be fitted to the very records that are released, which was accepted"
-    clauses = (records, accepted * (SAME_RECORDS in plan.accepted))
-    return tuple(clause for clause in clauses if clause)
 
 
 FORMAT = "undertow-plan"
@@ -564,19 +503,20 @@ def measures_from_dict(description: Any) -> tuple[tuple[str, float], ...]:
 # --- the certificate ------------------------------------------------------------------------------
 
 
+def adversary_to_dict(against: Against) -> str | dict[str, Any]:
+    """Return the name of an adversary, or its target and its known records."""
+    if isinstance(against, Adversary):
+        return {"target": against.target, "known": list(against.known)}
+    return against
+
+
 def leakage_to_dict(leakage: Leakage) -> dict[str, Any]:
     """Return the certificate of a plan."""
-    against = leakage.against
-    named = (
-        {"target": against.target, "known": list(against.known)}
-        if isinstance(against, Adversary)
-        else against
-    )
     return {
         "lower": leakage.lower,
         "upper": leakage.upper,
         "method": leakage.method,
-        "against": named,
+        "against": adversary_to_dict(leakage.against),
         "secret": leakage.secret.to_dict(),
         "witness": None if leakage.witness is None else leakage.witness.to_dict(),
         "assumptions": list(leakage.assumptions),
@@ -707,8 +647,9 @@ def _witness_from_dict(description: Any) -> Witness:
     output = read["output"]
     if output is not None:
         number(output, "the output of a witness")
-    names(list(_witness_states(read)), "the values of a witness")
-    return Witness.from_dict(read)
+    witness = Witness.from_dict(read)
+    names(witness.values(), "the values of a witness")
+    return witness
 
 
 def _history_length(lived: Any) -> int:
@@ -722,15 +663,6 @@ def _history_length(lived: Any) -> int:
     if len(lived[0]) != len(lived[1]) or len(lived[0]) < 2:
         raise InvalidPlan("the histories of a witness must have as many records, at least two")
     return len(lived[0])
-
-
-def _witness_states(read: dict[str, Any]) -> Iterator[State]:
-    """Yield every value that a witness names."""
-    yield from (value for each in read.get("histories") or () for value in each)
-    yield from (read["value"], read["other"])
-    yield from (value for _, value in read["known"])
-    yield from (value for _, value in read["outputs"] if value is not None)  # None: erased
-    yield from (state for _, states in read["sets"] for state in states)
 
 
 PREFIX = "ed25519:"
@@ -816,11 +748,6 @@ def sign(text: str, private_key: str | Path) -> str:
 def check_private(path: str | Path) -> str:
     """Check a private key file, and return its public key."""
     return _public_text(_read_private(Path(path)))
-
-
-def check_signature(text: str, trusted: Iterable[str]) -> str:
-    """Return the trusted public key that signed a plan file, or refuse the file."""
-    return verified(parse(text), trusted) or ""
 
 
 def verified(body: dict[str, Any], trusted: Iterable[str] | None) -> str | None:
@@ -1115,8 +1042,32 @@ class Plan(Generic[M]):
         return _accuracy(self.noise, beta, self.numbers)
 
     def conditions(self) -> tuple[str, ...]:
-        """Return what weakens the guarantee, each as a clause of its first sentence."""
-        return conditions_of(self)
+        """Return what weakens the guarantee, each as a clause, the weightiest first."""
+        clauses = list(checked(self.checks, self.accepted)) if self.unit == "record" else []
+        if self.audience != "public":
+            clauses.append(f"{CURATORS}: this plan is the curator's")
+        if self.missing == "any":
+            clauses.append("assumes that which values are missing depends on no record")
+        elif self.missing == "none":
+            unlike = "" if self.rest is None else f" (one that is counts as {self.rest!r})"
+            clauses.append(f"assumes that no value is missing{unlike}")
+        else:
+            clauses.append(f"missing values are records in state {self.missing!r}")
+        error = reading_error(self)
+        if self.query.values is not None and error != 0:
+            distance = (
+                "how far readings are from their state's number is not known"
+                if error is None
+                else f"a reading, clipped to the range, lies within {above(error)} of it"
+            )
+            clauses.append(f"a record counts as the number of its state, and {distance}")
+        if records := str(self.model.records):
+            clauses.append(records)
+        if SAME_RECORDS in self.accepted:
+            clauses.append(
+                "the model may be fitted to the very records that are released, which was accepted"
+            )
+        return tuple(clauses)
 
     def guarantee(self, *more: str) -> str:
         """Return the guarantee in one sentence, with every condition that weakens it.
@@ -1167,12 +1118,18 @@ class Plan(Generic[M]):
     def __str__(self) -> str:
         """Return the plan for people: question, guarantee, noise, error, proof, unit and model."""
         basis = "certified" if is_certified(self) else "as published"
+        window, others = self.leakage.secret.window, "with all that other records say about it"
+        protects = f"one record of a series, {others}"
+        if self.unit == "person":
+            protects = "all records of one person at once"
+        elif window > 1:
+            protects = f"the history of any {window} records in a row, {others}"
         rows = [
             ("question", self.query.words()),
             ("guarantee", self.guarantee()),
             *_randomisation(self),
             ("method", f"{self.method}, {basis}; {_COVERED[self.leakage.valid_for]}"),
-            ("protects", _secret_words(self)),
+            ("protects", protects),
             ("model", self.model.describe()),
             *(("checked", check.summary()) for check in self.checks),
         ]
@@ -1267,18 +1224,6 @@ _COVERED = {
     "any": "the proof covers any windows and groups of the series, and several answers on "
     "disjoint records",
 }
-_UNITS = {
-    "record": "one record of a series, with all that other records say about it",
-    "person": "all records of one person at once",
-}
-
-
-def _secret_words(plan: Plan[Any]) -> str:
-    """Describe the secret in words."""
-    window = plan.leakage.secret.window
-    if window == 1:
-        return _UNITS[plan.unit]
-    return f"the history of any {window} records in a row, with all that other records say about it"
 
 
 def _randomisation(plan: Plan[Any]) -> Iterator[tuple[str, str]]:
@@ -1414,8 +1359,4 @@ def _named_states(plan: Plan[Any]) -> Iterator[State]:
     yield from plan.query.named
     for pair in plan.leakage.secret.value_pairs or ():
         yield from pair
-    if witness is not None:
-        yield from (witness.value, witness.other)
-        yield from (state for each in witness.lived for state in each)
-        yield from (value for _, value in witness.known)
-        yield from (state for _, states in witness.sets for state in states)
+    yield from () if witness is None else witness.values()

@@ -81,7 +81,7 @@ def test_refusals():
     with pytest.raises(MethodRefused, match="not Sum"):
         networks.solve_exact(ask(Sum(0, 1), TREE))
     with pytest.raises(MethodRefused, match="not Histogram"):
-        networks.solve_wasserstein(ask(Histogram(), TREE, against="ignorant"))
+        networks.WASSERSTEIN.solve(ask(Histogram(), TREE, against="ignorant"))
     with pytest.raises(MethodRefused, match="'exact' has nothing to say"):
         solve(METHODS["answer"]["exact"], ask(Count("ill"), Groups(3)))
     big = Pedigree({f"c{n}": (f"c{n - 1}", f"s{n}") if n else ("f", "m") for n in range(9)})

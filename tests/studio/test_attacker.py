@@ -1,6 +1,5 @@
 """Simulate an attack: odds against brute force, and certificates played out."""
 
-import json
 import math
 from dataclasses import replace
 from itertools import pairwise, product
@@ -14,11 +13,9 @@ from undertow.errors import InvalidInput, NotSupported
 from undertow_studio.pages.attacker import (
     Relatives,
     Strip,
-    attained,
     covered,
     strip_of,
     worst_case,
-    worst_relatives,
 )
 
 MATRIX = [[0.882, 0.118], [0.305, 0.695]]
@@ -200,7 +197,6 @@ def test_certificates_of_long_series_fit_on_a_strip(query, model, more):
     worst = worst_case(plan)
     assert worst.attains == pytest.approx(plan.leakage.lower, abs=1e-9)
     assert worst.strip.length <= 40
-    json.dumps(worst.guess.to_dict())
     witness = plan.leakage.witness
     if worst.strip.answer is not None and witness is not None and witness.output is not None:
         _, again = replay_count(witness, model, ["active"], plan.mechanism.scale)
@@ -309,10 +305,6 @@ def test_families_are_those_of_brute_force(query, against):
         assert found.laws[1] == pytest.approx(after / after.sum(), abs=1e-12)
         assert found.limit == plan.leakage.upper
         assert found.largest <= plan.leakage.upper + 1e-12
-    worst = worst_relatives(plan)
-    witness = plan.leakage.witness
-    moved = attained(worst.guess(), witness.value, witness.other)
-    assert moved == pytest.approx(plan.leakage.lower, abs=1e-9)
 
 
 def test_a_person_is_named_and_a_record_numbered():
@@ -322,7 +314,6 @@ def test_a_person_is_named_and_a_record_numbered():
     assert "belief that record 1 is active" in Strip(PLANS["flips"], 0, 4, 1).guess().words()
     ignorant = Strip(PLANS["ignorant"], 0, 4, 1, {2: "active"}, answer=1.0).guess()
     assert "knows no other record" in ignorant.words()
-    assert ignorant.to_dict()["limit"] is None
 
 
 @pytest.mark.soak

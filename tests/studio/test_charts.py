@@ -63,7 +63,7 @@ def random_chain(size, seed=0, names=None):
     return ut.MarkovChain(rows, states=names)
 
 
-FADING = Fading((0, 1, 2), (1.0, 0.5, 0.25), (1.0, 0.6, 0.2), (0.0, 0.05, 0.06), 2, None, "public")
+FADING = Fading((0, 1, 2), (1.0, 0.5, 0.25), (1.0, 0.6, 0.2), (0.0, 0.05, 0.06), None)
 FAMILY = ut.Pedigree(
     {"kim": ("bob", "ann"), "lee": ("bob", "ann"), "max": ("kim", "sue"), "tom": ("lee", None)}
 )

@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
+from undertow.cli.files import check_figure, read_model, read_plan, write_figure
 from undertow.cli.options import (
     ConfidenceOption,
     ForceOption,
@@ -15,7 +15,6 @@ from undertow.cli.options import (
     PlanFileOption,
     SeriesOptions,
     command,
-    figure_kind,
     misuse,
     names,
     numbers,
@@ -27,12 +26,12 @@ from undertow.cli.plugins import registered_attacker
 
 if TYPE_CHECKING:
     from undertow.auditing.attacking import Attack, Verdict
+    from undertow.data.table import Data
+    from undertow.figures.canvas import Figure
     from undertow.models.base import Model
     from undertow.plan import Plan
 
-__all__ = [
-    "attack",
-]
+__all__ = ["attack"]
 
 
 _POINTS = 120
@@ -118,7 +117,8 @@ def attack(
         result = compute(released, read, true, **settings)
     if figure is not None:
         with waiting("drawing"):
-            _draw(result, read, true, settings, others, figure, force=force)
+            drawn = _draw(result, read, true, settings, others)
+        write_figure(figure, drawn, force=force)
     answer(
         result.to_dict()
         | {"plan": read.fingerprint(), "checks": [check.to_dict() for check in read.checks]},
@@ -157,37 +157,33 @@ def _answers(path: Path) -> list[float]:
 
 
 def _draw(
-    result: "Attack", plan: "Plan[Any]", true: Any, settings: dict[str, Any], others: list[float],
-    path: Path, *, force: bool,
-) -> None:  # fmt: skip
-    """Write the figure: this attack, and those on plans for other limits."""
+    result: "Attack", plan: "Plan[Any]", true: "Data", settings: dict[str, Any],
+    others: list[float],
+) -> "Figure":  # fmt: skip
+    """Return the figure: this attack, and those on plans for other limits."""
     import numpy as np
 
-    from undertow.figures.canvas import figure_bytes
     from undertow.figures.series import Guarantee, Hit, draw_attacks
 
     attacks = [result, *(_other(plan, true, settings, limit) for limit in others)]
     hits = [
-        Hit(one.attacker, attack.limit, one.accuracy, *one.interval, one.covers, _own(one, attack))
+        Hit(
+            one.attacker, attack.limit, one.accuracy, *one.interval, one.covers,
+            # the bound of an attacker whose prior is not that of the others
+            one.bound if abs(one.prior - attack.verdicts[0].prior) > _APART else None,
+        )
         for attack in attacks
         for one in attack.verdicts
         if one.attacker != "prior"
-    ]
+    ]  # fmt: skip
     most = 1.12 * max(attack.limit for attack in attacks)
     levels = np.linspace(0.0, most if np.isfinite(most) else 10.0, _POINTS)
     bounds = np.array([result.bound(float(level)) for level in levels])
     title = f"Attacks on {result.records} records"
-    drawn = draw_attacks(hits, Guarantee(levels, bounds, result.verdicts[0].prior), title)
-    write_bytes(path, figure_bytes(drawn, figure_kind(path)), force=force)
+    return draw_attacks(hits, Guarantee(levels, bounds, result.verdicts[0].prior), title)
 
 
-def _own(one: "Verdict", attack: "Attack") -> float | None:
-    """Return the bound of an attacker whose prior is not that of the others."""
-    shared = attack.verdicts[0].prior
-    return one.bound if abs(one.prior - shared) > _APART else None
-
-
-def _other(plan: "Plan[Any]", true: Any, settings: dict[str, Any], limit: float) -> "Attack":
+def _other(plan: "Plan[Any]", true: "Data", settings: dict[str, Any], limit: float) -> "Attack":
     """Return the attack on a plan for another limit, carried out once and not written."""
     from undertow.auditing.attacking import attack as compute
     from undertow.planning.calibrate import calibrate

@@ -13,9 +13,7 @@ if TYPE_CHECKING:
     from undertow.auditing.auditor import Audit
     from undertow.plan import Plan
 
-__all__ = [
-    "audit",
-]
+__all__ = ["audit"]
 
 
 _LEAST = 1000

@@ -2,11 +2,11 @@
 
 import math
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import typer
 
-from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.files import check_figure, write_figure
 from undertow.cli.options import (
     AttackerOptions,
     EffortOption,
@@ -18,7 +18,6 @@ from undertow.cli.options import (
     QueryOptions,
     SecretOptions,
     command,
-    figure_kind,
     misuse,
     option,
     read_effort,
@@ -34,7 +33,6 @@ from undertow.cli.output import (
     show_checks,
     show_table,
     stated,
-    strict_json,
     ticking,
     waiting,
 )
@@ -42,13 +40,11 @@ from undertow.cli.output import (
 if TYPE_CHECKING:
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
-    from undertow.plan import Plan
+    from undertow.figures.canvas import Figure
     from undertow.planning.compare import Comparison, Row
     from undertow.queries import AnyQuery
 
-__all__ = [
-    "compare",
-]
+__all__ = ["compare"]
 
 
 _POINTS = 25
@@ -59,7 +55,6 @@ _KEPT = "Methods that keep the guarantee"
 _NOT_KEPT = "Methods that DO NOT keep the guarantee"
 _COMPLETE = "Methods that keep it if no value is missing"
 _NOT_APPLICABLE = "Methods that do not apply"
-_HEADER = ("method", "scale", "error", "95% within", "leaks", "protects against", "basis", "time")
 
 
 @command
@@ -113,18 +108,17 @@ def compare(
         answer(fields, lambda: _tell(table, None), as_json=as_json)
         raise typer.Exit(INTERRUPTED)
     if figure is not None:
-        write_bytes(figure, _draw(table, question, figure), force=force)
-    if as_json:
-        drawn = {} if figure is None else {"figure": str(figure)}
-        typer.echo(strict_json(table.to_dict() | drawn))
-    else:
-        _tell(table, figure)
+        write_figure(figure, _draw(table, question), force=force)
+    drawn = {} if figure is None else {"figure": str(figure)}
+    answer(table.to_dict() | drawn, lambda: _tell(table, figure), as_json=as_json)
 
 
 def _tell(table: "Comparison", figure: Path | None) -> None:
     from undertow.adversaries import words
 
-    best = table.best
+    best, least = table.best, "no certified method gives it"
+    if best is not None:  # with a delta there are several kinds of noise
+        least = f"{best.method}, {best.noise.words} noise" if table.delta else best.method
     at = f" at delta {stated(table.delta)}" if table.delta else ""
     often, window = several(table.releases), table.secret.window
     whom = words(table.against, window)
@@ -134,10 +128,15 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
         ("question", table.query.words()),
         ("model", table.model.describe()),
         ("guarantee", "; ".join([f"{promise} to {whom}{often}", *table.conditions()])),
-        ("least error", "no certified method gives it" if best is None else _named(table, best)),
+        ("least error", least),
     ]
     written = [] if figure is None else [("figure", str(figure))]
     show("Comparison of the methods", [*facts, *written])
+    header = (
+        "method", "noise" if table.delta else "scale", "error", "95% within",
+        *(() if table.optimum is None else ("x optimum",)), "leaks", "protects against", "basis",
+        "time",
+    )  # fmt: skip
     parts = ((True, False, _KEPT), (True, True, _COMPLETE), (False, None, _NOT_KEPT))
     for kept, complete, title in parts:
         rows = [
@@ -146,9 +145,9 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
             if row.plan and row.meets is kept and complete in (None, row.complete)
         ]
         if rows:
-            show_table(title, _header(table), rows)
+            show_table(title, header, rows)
     reasons = [
-        (_label(row, table), in_cli_words(" ".join(str(row.reason).split())))
+        (f"{row.method}, {row.noise}" if table.delta else row.method, _reason(row))
         for row in table
         if row.plan is None
     ]
@@ -157,31 +156,19 @@ def _tell(table: "Comparison", figure: Path | None) -> None:
     show_checks(table.checks)
 
 
+def _reason(row: "Row") -> str:
+    return in_cli_words(" ".join(str(row.reason).split()))
+
+
 def _noted(row: "Row") -> str:
     """Return a row in one line, printed while other methods run."""
     if row.plan is None:
-        return f"{row.method}: {in_cli_words(' '.join(str(row.reason).split()))}"
+        return f"{row.method}: {_reason(row)}"
     return f"{row.method}: expected error {_number(row.expected_error)}, {_time(row)}"
 
 
 def _time(row: "Row") -> str:
     return f"{row.seconds:.2g} s" if row.seconds >= 1 else f"{1000 * row.seconds:.0f} ms"
-
-
-def _named(table: "Comparison", best: "Plan[Any]") -> str:
-    """Return the method of the best plan, with its noise where there are several kinds."""
-    return f"{best.method}, {best.noise.words} noise" if table.delta else best.method
-
-
-def _label(row: "Row", table: "Comparison") -> str:
-    return f"{row.method}, {row.noise}" if table.delta else row.method
-
-
-def _header(table: "Comparison") -> tuple[str, ...]:
-    """Return the columns; where there are kinds of noise, an amount is a scale or a sigma."""
-    amount = "noise" if table.delta else "scale"
-    times = () if table.optimum is None else ("x optimum",)
-    return (_HEADER[0], amount, *_HEADER[2:4], *times, *_HEADER[4:])
 
 
 def _amount(row: "Row", table: "Comparison") -> str:
@@ -206,6 +193,12 @@ def _cells(row: "Row", table: "Comparison") -> list[str]:
     ]
 
 
+def _protects(against: "Against") -> str:
+    if against == "any":
+        return "any attacker"
+    return f"{against} only" if isinstance(against, str) else "this attacker only"
+
+
 def _number(value: float | None) -> str:
     return "-" if value is None else above(value, max(5, len(f"{value:.0f}")))
 
@@ -217,17 +210,11 @@ def _leaks(leak: "Leakage | None") -> str:
     return "unbounded" if math.isinf(leak.upper) else above(leak.upper, 4)
 
 
-def _protects(against: "Against") -> str:
-    if against == "any":
-        return "any attacker"
-    return f"{against} only" if isinstance(against, str) else "this attacker only"
-
-
-def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
-    """Return the file of the figure: error against the limit, for every method."""
-    from undertow.figures.canvas import figure_bytes
+def _draw(table: "Comparison", query: "AnyQuery") -> "Figure":
+    """Return the figure: error against the limit, for every method."""
     from undertow.figures.costs import draw_errors
     from undertow.planning.compare import error_curves
+    from undertow.reporting.words import sentence
     from undertow.secrets import Window
 
     ratio, limit, who = _HIGHEST / _LOWEST, table.limit, table.against
@@ -241,5 +228,4 @@ def _draw(table: "Comparison", query: "AnyQuery", path: Path) -> bytes:
     window = table.secret.window
     hidden = f", {window} records in a row" if window > 1 else ""
     title = f"{query.words()}{hidden}, protected from {whom} attacker"
-    drawn = draw_errors(curves, title[:1].upper() + title[1:], limit)
-    return figure_bytes(drawn, figure_kind(path))
+    return draw_errors(curves, sentence(title), limit)

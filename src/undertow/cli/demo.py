@@ -21,11 +21,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.releasing.request import Release
 
-__all__ = [
-    "RECORDS",
-    "SEED",
-    "demo",
-]
+__all__ = ["demo"]
 
 
 TRANSITION = ((0.882, 0.118), (0.305, 0.695))

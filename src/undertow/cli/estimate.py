@@ -26,9 +26,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.releasing.estimate import Estimate
 
-__all__ = [
-    "estimate",
-]
+__all__ = ["estimate"]
 
 
 _DIGITS = 6
@@ -77,18 +75,16 @@ def estimate(
         table = options.read(data)
         shape = table.shape()
         result = compute(table, read, "transitions" if transitions else query, confidence)
-    question = _question(count, transitions)
+    question = "number of records in each state"
+    if transitions:
+        question = "how often each state follows each other"
+    elif count is not None:
+        question = f"number of records in {count}"
     answer(
         _fields(question, result, shape),
         lambda: _show(question, result, shape, confidence),
         as_json=as_json,
     )
-
-
-def _question(count: str | None, transitions: bool) -> str:
-    if transitions:
-        return "how often each state follows each other"
-    return "number of records in each state" if count is None else f"number of records in {count}"
 
 
 def _fields(question: str, result: "Estimate", shape: "Shape") -> dict[str, Any]:

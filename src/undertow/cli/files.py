@@ -12,6 +12,7 @@ from undertow.files import check_writable, reason, write_whole
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
+    from undertow.figures.canvas import Figure
     from undertow.models.sets import AnyModel
     from undertow.plan import Plan
 
@@ -26,6 +27,7 @@ __all__ = [
     "read_plan",
     "read_trusted",
     "write_bytes",
+    "write_figure",
     "write_text",
 ]
 
@@ -161,6 +163,13 @@ def write_bytes(path: Path, content: bytes, *, force: bool = False) -> None:
     """Write a file, completely or not at all; replace an existing one only with ``force``."""
     check_output(path, force=force)
     write_whole(path, content)
+
+
+def write_figure(path: Path, figure: "Figure", *, force: bool = False) -> None:
+    """Write a figure in the format of its name."""
+    from undertow.figures.canvas import figure_bytes
+
+    write_bytes(path, figure_bytes(figure, figure_kind(path)), force=force)
 
 
 def _read(path: Path, what: str, fault: type[InvalidInput]) -> str:

@@ -1,12 +1,13 @@
 """``undertow fit``: a model of the records of a table, its confidence region and its checks."""
 
 import warnings
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, TypeVar
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar
 
-from undertow.cli.files import check_figure, check_written, write_bytes, write_text
+from undertow.cli.files import check_figure, check_written, write_figure, write_text
 from undertow.cli.options import (
     DataArgument,
     ForceOption,
@@ -15,7 +16,6 @@ from undertow.cli.options import (
     LengthOption,
     TableOptions,
     command,
-    figure_kind,
     find_state,
     misuse,
     names,
@@ -56,31 +56,13 @@ if TYPE_CHECKING:
     from undertow.models.fitting.tally import Encoded, Tally
     from undertow.models.gaussian import MultivariateGaussian
     from undertow.models.sets import AnyModel
+    from undertow.numerics import Array
 
-__all__ = [
-    "AutoFit",
-    "ChainFit",
-    "CohortFit",
-    "FitSettings",
-    "GaussianFit",
-    "HiddenFit",
-    "PrivateChain",
-    "PrivateFitOptions",
-    "SecondFit",
-    "fit",
-    "fit_auto",
-    "fit_cohorts",
-    "fit_gaussian",
-    "fit_one",
-    "fit_regimes",
-    "fit_second",
-    "learn",
-    "named",
-]
+__all__ = ["fit"]
 
 
 Read = TypeVar("Read", "Tally", "Encoded")
-Fitted = TypeVar("Fitted", bound="AnyModel")
+Chain = TypeVar("Chain", bound="AnyModel")
 
 _MOST_STATES = 100
 """The most different values that count as states; more are measurements."""
@@ -90,38 +72,148 @@ _LIMIT = 1.0
 """The leakage limit of the comparison of persons' budgets."""
 
 
+class Fit(Protocol):
+    """The fit of a model, which is written to the file."""
+
+    @property
+    def model(self) -> "AnyModel":
+        """The model of the file."""
+        ...
+
+    def fields(self) -> dict[str, Any]:
+        """Return the fit as the fields of a JSON object."""
+        ...
+
+    def show(self, output: Path | None) -> None:
+        """Print the fit."""
+        ...
+
+
 @dataclass(frozen=True, slots=True)
 class FitSettings:
-    """The settings of the fit of a chain."""
+    """The options of the fit of a chain, or of a model of all persons."""
 
-    states: list[str] | None
-    prior: float
-    length: int | None
-    confidence: float
-    point: bool
-    population: bool
-    share: float | None
-    least: int
-    public: bool
-    missing: str | None = None
+    population: bool = option(
+        None, "Write a model of all persons, each with a chain of its own.", False, group="Model"
+    )
+    share: float | None = option(
+        "P", "Share of all persons, in and outside the sample, that it covers.", group="Expert"
+    )
+    least: int = option("N", "Fewest transitions of a person.", 0, group="Expert")
+    states: str | None = option(
+        "NAMES", "State names in order, also of false,true or of bins.", group="Model"
+    )
+    order: Literal["1", "2", "hidden", "auto"] = option(
+        None, "Chain order, hidden states, or the best of them.", "1", group="Model"
+    )
+    prior: float = option("X", "Pseudo-count of every transition.", 0.0, group="Model")
+    missing: str | None = option(
+        "NAME", "State of missing records (default: they end a series).", group="Model"
+    )
+    length: LengthOption = None
+    confidence: float = option(
+        "P", "Confidence of the intervals and of the region.", 0.95, group="Model"
+    )
+    point: bool = option(
+        None, "Write the estimate without its confidence region.", False, group="Model"
+    )
+    public: bool = option(
+        None, "State that the records are public, and so are reports.", False, group="Guarantee"
+    )
+
+    def __post_init__(self) -> None:
+        """Refuse options that lack their companion."""
+        if not self.population and (self.share is not None or self.least):
+            raise misuse("--share and --least go with --population")
+
+    def check(self, *, columns: bool, by: bool, private: bool) -> None:
+        """Refuse settings that do not go with columns, cohorts or a private fit."""
+        alone = self.point or self.population or by
+        given = (self.states, self.length, self.prior or None)
+        if columns and (alone or any(value is not None for value in given)):
+            raise misuse("--columns goes alone: states, series and regions belong to --value")
+        if sum((self.population, self.point, by)) > 1:
+            raise misuse(
+                "--population, --point and --by exclude each other: a file holds one model"
+            )
+        if private and (self.prior or self.length or alone or columns):
+            raise misuse(
+                "--private goes with the options of the table, --states and --confidence alone: "
+                "the file is its region, for series of any length"
+            )
+        if self.order != "1" and (alone or columns or private):
+            raise misuse(
+                "--order 2, hidden and auto go with the options of the table, --states, --prior "
+                "and --length alone: points, populations, cohorts and private fits are of order one"
+            )
+        if self.order == "hidden" and self.prior:
+            raise misuse(
+                "--prior is for chains of order one and two; leave it out with --order hidden"
+            )
+        if private and self.public:
+            raise misuse("--private and --public exclude each other")
+        if self.missing is not None and (
+            self.missing in ("any", "none") or columns or by or private
+            or self.order in ("hidden", "auto")
+        ):  # fmt: skip
+            raise misuse(
+                "--missing names a state, other than any and none, of one chain of order 1 or 2; "
+                "it goes without --columns, --by, --private and --order hidden or auto"
+            )
+
+    def listed(self) -> list[str] | None:
+        """Return the names of --states."""
+        return None if self.states is None else names(self.states, "--states")
 
     def read(self, table: "Data") -> "Tally":
         """Return the counts of a table, missing records in the state of --missing."""
         if self.missing is None:
-            return named(table.tally(), table, self.states)
+            return _named(table.tally(), table, self.listed())
         from undertow.models.fitting.tally import tally
 
-        read = named(table.encoded(), table, self.states).filled(self.missing)
+        read = _named(table.encoded(), table, self.listed()).filled(self.missing)
         kept = tally(
             read.codes, read.states, series=read.series, persons=read.persons, hours=read.hours
         )
         return replace(kept, described=read.described)
 
-    def described(self, model: Fitted) -> Fitted:
+    def described(self, model: Chain) -> Chain:
         """Return a fitted model with the state of missing records in its description."""
         if self.missing is None:
             return model
         return model.with_records(replace(model.records, missing=self.missing))
+
+
+@contextmanager
+def _undisclosed() -> Iterator[None]:
+    """Leave out the library's warning of a disclosure: the command prints its own."""
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DisclosureWarning)
+        yield
+
+
+def _written(output: Path | None) -> list[tuple[str, str]]:
+    return [] if output is None else [("written to", str(output))]
+
+
+def _show_matrix(
+    title: str, names: Iterable[object], states: Iterable[object], rows: Iterable[Sequence[str]]
+) -> None:
+    """Print a table with a row for each name and a column for each state."""
+    cells = [[str(name), *row] for name, row in zip(names, rows, strict=True)]
+    show_table(title, ["", *(f"to {state}" for state in states)], cells)
+
+
+def _intervals(shares: "Array", low: "Array", high: "Array") -> list[list[str]]:
+    """Return probabilities with their intervals, (rows, states) each."""
+    return [
+        [f"{p:.4g} ({below(a, 4)} to {above(b, 4)})" for p, a, b in zip(*row, strict=True)]
+        for row in zip(shares.tolist(), low.tolist(), high.tolist(), strict=True)
+    ]
+
+
+def _percent(confidence: float) -> str:
+    return f"{100 * confidence:.6g}%"
 
 
 @dataclass(frozen=True, slots=True)
@@ -131,7 +223,7 @@ class ChainFit:
     chain: "FittedChain"
     model: "AnyModel"
     confidence: float
-    intervals: Any
+    intervals: "Array"
     order: dict[str, Any]
     persons: dict[str, Any]
 
@@ -157,52 +249,36 @@ class ChainFit:
 
     def show(self, output: Path | None) -> None:
         """Print the fit."""
-        chain, fields = self.chain, self.fields()
+        from undertow.models.chains import MarkovChain
+        from undertow.models.fitting.fit import FittedChain
+
+        chain, kept, sure = self.chain, _tally(self.chain), _percent(self.confidence)
         law = ", ".join(
             f"{state} {share:.4g}" for state, share in zip(chain.states, chain.initial, strict=True)
         )
+        model = self.model.describe()
+        if isinstance(self.model, FittedChain):  # unseen transitions have a row of their own
+            model = f"{MarkovChain.describe(chain)}; plans are for its {sure} confidence region"
         rows = [
-            ("model", self._model()),
+            ("model", model),
             ("one record", str(self.model.records) or "unspecified"),
-            ("series", f"{fields['sequences']}"),
-            ("records", f"{fields['records']}, of which {fields['missing']} are missing"),
+            ("series", f"{kept.series}"),
+            ("records", f"{kept.records}, of which {kept.missing} are missing"),
             ("transitions", f"{int(chain.counts.sum())} between neighbours that are both there"),
             ("stationary", law),
             ("order", self.order["words"]),
             *(("persons", words) for words in self.persons["words"]),
             ("unseen", self._unseen()),
         ]
-        written = [] if output is None else [("written to", str(output))]
-        show("The fitted chain", [*rows, *written])
-        to = [f"to {state}" for state in chain.states]
-        sure = f"{100 * self.confidence:.6g}% confidence intervals"
-        self._table(f"Transition probabilities, with {sure}", to, self._probabilities())
+        show("The fitted chain", [*rows, *_written(output)])
+        origins = [f"from {state}" for state in chain.states]
+        _show_matrix(
+            f"Transition probabilities, with {sure} confidence intervals", origins, chain.states,
+            _intervals(chain.transition, self.intervals[..., 0], self.intervals[..., 1]),
+        )  # fmt: skip
         show_checks(self.model.checks)
-        self._table("Transitions seen", to, [[f"{n:g}" for n in row] for row in chain.counts])
-
-    def _model(self) -> str:
-        from undertow.models.chains import MarkovChain
-        from undertow.models.fitting.fit import FittedChain
-
-        if isinstance(self.model, FittedChain):  # unseen transitions have a row of their own
-            sure = f"{100 * self.confidence:.6g}%"
-            return f"{MarkovChain.describe(self.chain)}; plans are for its {sure} confidence region"
-        return self.model.describe()
-
-    def _table(self, title: str, to: Sequence[str], cells: Sequence[Sequence[str]]) -> None:
-        rows = [
-            [f"from {state}", *row] for state, row in zip(self.chain.states, cells, strict=True)
-        ]
-        show_table(title, ["", *to], rows)
-
-    def _probabilities(self) -> list[list[str]]:
-        return [
-            [
-                f"{share:.4g} ({below(low, 4)} to {above(high, 4)})"
-                for share, (low, high) in zip(shares, ends, strict=True)
-            ]
-            for shares, ends in zip(self.chain.transition, self.intervals, strict=True)
-        ]
+        counts = [[f"{n:g}" for n in row] for row in chain.counts]
+        _show_matrix("Transitions seen", origins, chain.states, counts)
 
     def _unseen(self) -> str:
         chain = self.chain
@@ -231,8 +307,7 @@ class CohortFit:
     def fields(self) -> dict[str, Any]:
         """Return the fits as the fields of a JSON object."""
         cohorts = [{"cohort": name, **part.fields()} for name, part in self.parts.items()]
-        pooled = {name: field for name, field in self.pooled.fields().items() if name != "model"}
-        return {"model": self.model.to_dict(), **pooled, "cohorts": cohorts}
+        return {**self.pooled.fields(), "model": self.model.to_dict(), "cohorts": cohorts}
 
     def show(self, output: Path | None) -> None:
         """Print the fit of all persons together, then a line for each cohort."""
@@ -246,8 +321,7 @@ class CohortFit:
             people = str(part.persons["persons"])
             rows.append([str(name), people, *(f"{share:.4g}" for share in off)])
         show_table("Cohorts", ["cohort", "persons", *heads], rows)
-        written = [] if output is None else [("written to", str(output))]
-        show("The model", [("model", self.model.describe()), *written])
+        show("The model", [("model", self.model.describe()), *_written(output)])
 
 
 def fit_one(table: "Data", settings: FitSettings) -> ChainFit:
@@ -263,7 +337,7 @@ def fit_cohorts(table: "Data", settings: FitSettings) -> CohortFit:
     states = pooled.chain.states
     parts = {}
     for name, part in table.cohorts().items():
-        read = named(part.tally(), part, settings.states)
+        read = _named(part.tally(), part, settings.listed())
         places = [states.index(value) for value in read.states]
         parts[name] = _fit(read.placed(places, states), settings)
     model = ModelSet(
@@ -273,12 +347,11 @@ def fit_cohorts(table: "Data", settings: FitSettings) -> CohortFit:
 
 
 def _fit(read: "Tally", settings: FitSettings) -> ChainFit:
-    from undertow.models.chains import MarkovChain
+    from undertow.models.fitting.fit import fit_chain
 
     given = read.states if len(read.states) > 1 else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
-        chain = MarkovChain.fit(
+    with _undisclosed():
+        chain = fit_chain(
             read, given, prior=settings.prior, length=settings.length, public=settings.public
         )
     model: AnyModel = chain.with_region(chain.plausible(settings.confidence))
@@ -296,7 +369,7 @@ def _fit(read: "Tally", settings: FitSettings) -> ChainFit:
     )
 
 
-def named(read: Read, table: "Data", listed: list[str] | None) -> Read:
+def _named(read: Read, table: "Data", listed: list[str] | None) -> Read:
     """Return counts or records of a table with the names of --states, in their order."""
     binned = bool(table.record.cuts)
     seen = list(read.states)
@@ -399,8 +472,7 @@ class GaussianFit:
             ("records", ", ".join(self.columns)),
             ("rows", f"{self.rows}, taken to be independent of each other{left}"),
         ]
-        written = [] if output is None else [("written to", str(output))]
-        show("The fitted model", [*rows, *written])
+        show("The fitted model", [*rows, *_written(output)])
         cells = [
             [name, f"{mean:.5g}", f"{sd:.5g}", *(f"{number:.4f}" for number in numbers)]
             for name, mean, sd, numbers in zip(
@@ -421,8 +493,7 @@ def fit_gaussian(path: Path, columns: list[str], public: bool) -> GaussianFit:
     if twice:
         raise InvalidInput(f"the column {twice[0]!r} is named twice")
     rows, missing = read_numbers(path, columns)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
+    with _undisclosed():
         model = MultivariateGaussian.fit(rows, public=public)
     return GaussianFit(model, columns, len(rows), missing)
 
@@ -431,17 +502,12 @@ def fit_gaussian(path: Path, columns: list[str], public: bool) -> GaussianFit:
 class SecondFit:
     """The fit of a chain of order two."""
 
-    chain: "FittedSecondOrderChain"
+    model: "FittedSecondOrderChain"
     confidence: float
-
-    @property
-    def model(self) -> "AnyModel":
-        """The model of the file."""
-        return self.chain
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        chain, kept = self.chain, self.chain.tally
+        chain, kept = self.model, self.model.tally
         return {
             "model": chain.to_dict(),
             "order": 2,
@@ -460,7 +526,7 @@ class SecondFit:
 
     def show(self, output: Path | None) -> None:
         """Print the fit."""
-        chain, fields = self.chain, self.fields()
+        chain, fields = self.model, self.fields()
         rows = [
             ("model", chain.describe()),
             ("one record", str(chain.records) or "unspecified"),
@@ -468,26 +534,12 @@ class SecondFit:
             ("records", f"{fields['records']}, of which {fields['missing']} are missing"),
             ("runs", f"{int(chain.counts.sum())} of three neighbours that are all there"),
         ]
-        written = [] if output is None else [("written to", str(output))]
-        show("The fitted chain of order two", [*rows, *written])
-        sure = f"{100 * self.confidence:.6g}% confidence intervals"
-        intervals = chain.intervals(self.confidence)
-        pairs = [(x, y) for x in range(chain.size) for y in range(chain.size)]
-        cells = [
-            [
-                f"after {chain.states[x]}, {chain.states[y]}",
-                *(
-                    f"{share:.4g} ({below(low, 4)} to {above(high, 4)})"
-                    for share, (low, high) in zip(
-                        chain.transition[x, y], intervals[x, y], strict=True
-                    )
-                ),
-            ]
-            for x, y in pairs
-        ]
-        show_table(
-            f"Transition probabilities, with {sure}",
-            ["", *(f"to {state}" for state in chain.states)], cells,
+        show("The fitted chain of order two", [*rows, *_written(output)])
+        ends = chain.intervals(self.confidence).reshape(-1, chain.size, 2)  # (pairs, states, ends)
+        _show_matrix(
+            f"Transition probabilities, with {_percent(self.confidence)} confidence intervals",
+            [f"after {x}, {y}" for x in chain.states for y in chain.states], chain.states,
+            _intervals(chain.transition.reshape(-1, chain.size), ends[..., 0], ends[..., 1]),
         )  # fmt: skip
         show_checks(chain.checks)
 
@@ -496,16 +548,11 @@ class SecondFit:
 class HiddenFit:
     """The fit of a hidden Markov chain that plans support."""
 
-    chain: "FittedHiddenChain"
-
-    @property
-    def model(self) -> "AnyModel":
-        """The model of the file."""
-        return self.chain
+    model: "FittedHiddenChain"
 
     def fields(self) -> dict[str, Any]:
         """Return the fit as the fields of a JSON object."""
-        chain = self.chain
+        chain = self.model
         return {
             "model": chain.to_dict(),
             "states": list(chain.states),
@@ -519,7 +566,7 @@ class HiddenFit:
 
     def show(self, output: Path | None) -> None:
         """Print the fit."""
-        chain = self.chain
+        chain = self.model
         rows = [
             ("model", chain.describe()),
             ("one record", str(chain.records) or "unspecified"),
@@ -527,15 +574,13 @@ class HiddenFit:
             ("BIC", f"{chain.bic:.0f}"),
             ("law", "attractive: the likeliest of those that plans support"),
         ]
-        written = [] if output is None else [("written to", str(output))]
-        show("The fitted hidden chain", [*rows, *written])
+        show("The fitted hidden chain", [*rows, *_written(output)])
         per = len(chain.symbols) // len(chain.states)
         hidden = [f"{symbol} {place % per + 1}" for place, symbol in enumerate(chain.symbols)]
-        cells = [
-            [f"from {name}", *(f"{share:.4g}" for share in row)]
-            for name, row in zip(hidden, chain.transition, strict=True)
-        ]
-        show_table("Transitions of the hidden states", ["", *(f"to {n}" for n in hidden)], cells)
+        _show_matrix(
+            "Transitions of the hidden states", [f"from {name}" for name in hidden], hidden,
+            [[f"{share:.4g}" for share in row] for row in chain.transition],
+        )  # fmt: skip
         show_checks(chain.checks)
 
 
@@ -543,7 +588,7 @@ class HiddenFit:
 class AutoFit:
     """The comparison of orders, and the fit of the best one that plans support."""
 
-    chosen: ChainFit | SecondFit | HiddenFit
+    chosen: Fit
     table: "OrderTable"
     figure: Path | None
 
@@ -588,34 +633,20 @@ def fit_second(table: "Data", settings: FitSettings) -> SecondFit:
 
     read = settings.read(table)
     given = read.states if len(read.states) > 1 else None
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
+    with _undisclosed():
         chain = MarkovChain.fit(
-            read,
-            given,
-            order=2,
-            prior=settings.prior,
-            length=settings.length,
+            read, given, order=2, prior=settings.prior, length=settings.length,
             public=settings.public,
-        )
+        )  # fmt: skip
     return SecondFit(settings.described(chain), settings.confidence)
 
 
-def fit_regimes(table: "Data", settings: FitSettings) -> HiddenFit:
+def fit_hidden(table: "Data", settings: FitSettings) -> HiddenFit:
     """Return the attractive fit of two hidden states for each state to all records of a table."""
-    if settings.prior:
-        raise misuse("--prior is for chains of order one and two; leave it out with --order hidden")
-    return _regimes(table, settings)
-
-
-def _regimes(table: "Data", settings: FitSettings) -> HiddenFit:
     from undertow.models.hidden import HiddenChain
 
-    read: Any = table
-    if table.piece is None:
-        read = named(table.encoded(), table, settings.states)
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)  # the command prints its own
+    read = _named(table.encoded(), table, settings.listed()) if table.piece is None else table
+    with _undisclosed():
         chain = HiddenChain.fit(
             read, attractive=True, length=settings.length, public=settings.public
         )
@@ -629,21 +660,16 @@ def fit_auto(table: "Data", settings: FitSettings, figure: Path | None) -> AutoF
     """
     from undertow.diagnostics.chain_orders import orders as compare_orders
 
-    whole = table.piece is None
-    read: Any = (
-        named(table.encoded(), table, settings.states)
-        if whole
-        else named(table.tally(), table, settings.states)
-    )
-    with warnings.catch_warnings():
-        warnings.simplefilter("ignore", DisclosureWarning)
-        orders = compare_orders(read, prior=settings.prior, public=settings.public)
-    chosen: ChainFit | SecondFit | HiddenFit
-    if orders.plannable.hidden:
-        chosen = _regimes(table, settings)
+    listed = settings.listed()
+    if table.piece is None:
+        read: Encoded | Tally = _named(table.encoded(), table, listed)
     else:
-        chosen = (fit_one if orders.plannable.order == 1 else fit_second)(table, settings)
-    return AutoFit(chosen, orders, figure)
+        read = _named(table.tally(), table, listed)
+    with _undisclosed():
+        orders = compare_orders(read, prior=settings.prior, public=settings.public)
+    best = orders.plannable
+    fitted = fit_hidden if best.hidden else fit_one if best.order == 1 else fit_second
+    return AutoFit(fitted(table, settings), orders, figure)
 
 
 @dataclass(frozen=True, slots=True)
@@ -696,7 +722,7 @@ class PrivateChain:
 
     def show(self, output: Path | None) -> None:
         """Print the fit."""
-        chain, sure = self.chain, f"{100 * self.chain.confidence:.6g}%"
+        chain, sure = self.chain, _percent(self.chain.confidence)
         rows = [
             ("model", chain.describe()),
             ("region", f"holds the true chain with confidence {sure}, over records and noise"),
@@ -705,15 +731,14 @@ class PrivateChain:
             ("release", str(chain.release_id)),
             ("account", "under the region now" if self.narrowed else "unchanged (see --narrow)"),
             ("left", f"a DP level of {below(self.left)}{self._fits()}"),
-            *([] if output is None else [("written to", f"{output} (the region)")]),
+            *((label, f"{path} (the region)") for label, path in _written(output)),
         ]
         show("The private fit", rows)
-        header = ["", *(f"to {state}" for state in chain.states)]
-        cells = [
-            [f"from {state}", *(f"{p:.4g} ({below(a, 4)} to {above(b, 4)})" for p, a, b in row)]
-            for state, row in zip(chain.states, self._rows(), strict=True)
-        ]
-        show_table("Transition probabilities, and their region", header, cells)
+        _show_matrix(
+            "Transition probabilities, and their region",
+            [f"from {state}" for state in chain.states], chain.states,
+            _intervals(chain.transition, self.model.lower, self.model.upper),
+        )  # fmt: skip
         show_checks(self.model.checks)
 
     def _fits(self) -> str:
@@ -727,27 +752,18 @@ class PrivateChain:
         fits = below(leakage(PureDP(self.left), self.model).upper, 3)
         return f": a plan with --limit {fits} fits"
 
-    def _rows(self) -> list[list[tuple[float, float, float]]]:
-        parts = (self.chain.transition, self.model.lower, self.model.upper)  # each (from, to)
-        together = zip(*(part.tolist() for part in parts), strict=True)
-        return [list(zip(*row, strict=True)) for row in together]
 
-
-def learn(
-    table: "Data", options: PrivateFitOptions, states: list[str] | None, confidence: float
-) -> PrivateChain:
-    """Return the chain learnt from a table through noise, its account narrowed if that was options.
+def learn(table: "Data", options: PrivateFitOptions, settings: FitSettings) -> PrivateChain:
+    """Return the chain learnt from a table through noise, its account narrowed with --narrow.
 
     The same fit again gives the recorded counts and spends nothing.
     """
     from undertow.releasing.private_fit import private_fit
 
-    book = open_ledger(str(options.ledger), options.dataset, options.key)
-    listed = None
-    if states is not None:
-        listed = [find_state(name, book.model.states) for name in states]
+    book, listed = open_ledger(str(options.ledger), options.dataset, options.key), settings.listed()
+    states = None if listed is None else [find_state(name, book.model.states) for name in listed]
     chain = private_fit(
-        table, listed, level=options.private or 0.0, ledger=book, confidence=confidence
+        table, states, level=options.private or 0.0, ledger=book, confidence=settings.confidence
     )
     if options.narrow and not book.narrowed:
         book.narrow(str(chain.release_id))
@@ -781,50 +797,12 @@ class FitOptions(TableOptions):
             raise misuse("--columns goes alone: persons, times and states belong to --value")
 
 
-@dataclass(frozen=True, slots=True)
-class PopulationOptions:
-    """The options of a model of all persons."""
-
-    population: bool = option(
-        None, "Write a model of all persons, each with a chain of its own.", False, group="Model"
-    )
-    share: float | None = option(
-        "P", "Share of all persons, in and outside the sample, that it covers.", group="Expert"
-    )
-    least: int = option("N", "Fewest transitions of a person.", 0, group="Expert")
-
-    def __post_init__(self) -> None:
-        """Refuse options that lack their companion."""
-        if not self.population and (self.share is not None or self.least):
-            raise misuse("--share and --least go with --population")
-
-
 @command
 def fit(
     data: DataArgument,
     reading: FitOptions,
-    persons: PopulationOptions,
+    settings: FitSettings,
     private: PrivateFitOptions,
-    states: str | None = option(
-        "NAMES", "State names in order, also of false,true or of bins.", group="Model"
-    ),
-    order: Literal["1", "2", "hidden", "auto"] = option(
-        None, "Chain order, hidden states, or the best of them.", "1", group="Model"
-    ),
-    prior: float = option("X", "Pseudo-count of every transition.", 0.0, group="Model"),
-    missing: str | None = option(
-        "NAME", "State of missing records (default: they end a series).", group="Model"
-    ),
-    length: LengthOption = None,
-    confidence: float = option(
-        "P", "Confidence of the intervals and of the region.", 0.95, group="Model"
-    ),
-    point: bool = option(
-        None, "Write the estimate without its confidence region.", False, group="Model"
-    ),
-    public: bool = option(
-        None, "State that the records are public, and so are reports.", False, group="Guarantee"
-    ),
     figure: Path | None = option(
         "FILE", "Path of a figure of the orders that --order auto compares.", group="Output"
     ),
@@ -854,71 +832,33 @@ def fit(
         --order auto --figure orders.png --output chain.json
       undertow fit heights.csv --columns father,mother,child --output heights.json
     """
-    chain_only = (states, length, prior or None, point or None, persons.population or None)
-    if reading.columns is not None and any(value is not None for value in chain_only):
-        raise misuse("--columns goes alone: states, series and regions belong to --value")
-    if sum((persons.population, point, reading.by is not None)) > 1:
-        raise misuse("--population, --point and --by exclude each other: a file holds one model")
-    if private.private is not None and (
-        prior or length or point or persons.population or reading.by or reading.columns
-    ):
-        raise misuse(
-            "--private goes with the options of the table, --states and --confidence alone: the "
-            "file is its region, for series of any length"
-        )
-    if order != "1" and (
-        point or persons.population or reading.by or reading.columns or private.private is not None
-    ):
-        raise misuse(
-            "--order 2, hidden and auto go with the options of the table, --states, --prior and "
-            "--length alone: points, populations, cohorts and private fits are of order one"
-        )
-    if private.private is not None and public:
-        raise misuse("--private and --public exclude each other")
-    if figure is not None and order != "auto":
+    learnt = private.private is not None
+    settings.check(columns=reading.columns is not None, by=reading.by is not None, private=learnt)
+    if figure is not None and settings.order != "auto":
         raise misuse("--figure goes with --order auto: it draws the orders compared")
-    if missing is not None and (
-        missing in ("any", "none") or reading.columns or reading.by or private.private is not None
-        or order in ("hidden", "auto")
-    ):  # fmt: skip
-        raise misuse(
-            "--missing names a state, other than any and none, of one chain of order 1 or 2; it "
-            "goes without --columns, --by, --private and --order hidden or auto"
-        )
     check_written(output, force=force)
     check_figure(figure, force=force and figure is not None)
-    result: ChainFit | CohortFit | GaussianFit | PrivateChain | SecondFit | HiddenFit | AutoFit
-    with waiting("fitting the model", "" if order == "1" else "--order 1 is faster"):
+    result: Fit
+    with waiting("fitting the model", "" if settings.order == "1" else "--order 1 is faster"):
         if reading.columns is not None:
-            result = fit_gaussian(data, names(reading.columns, "--columns"), public)
+            result = fit_gaussian(data, names(reading.columns, "--columns"), settings.public)
         else:
-            settings = FitSettings(
-                None if states is None else names(states, "--states"), prior, length, confidence,
-                point, persons.population, persons.share, persons.least, public, missing,
-            )  # fmt: skip
             table = reading.read(data)
-            if private.private is not None:
-                result = learn(table, private, settings.states, confidence)
-            elif order == "2":
-                result = fit_second(table, settings)
-            elif order == "hidden":
-                result = fit_regimes(table, settings)
-            elif order == "auto":
+            if learnt:
+                result = learn(table, private, settings)
+            elif settings.order == "auto":
                 result = fit_auto(table, settings, figure)
-            elif reading.by is None:
-                result = fit_one(table, settings)
             else:
-                result = fit_cohorts(table, settings)
+                first = fit_one if reading.by is None else fit_cohorts
+                fitted = {"1": first, "2": fit_second, "hidden": fit_hidden}[settings.order]
+                result = fitted(table, settings)
     warning = {"warning": _WARNING} if result.model.origin == "not public" else {}
     if warning:
         say(f"warning: {_WARNING}")
-
     if figure is not None and isinstance(result, AutoFit):
-        from undertow.figures.canvas import figure_bytes
         from undertow.figures.costs import draw_orders
 
-        drawn = draw_orders(result.table, "Memory of the records")
-        write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
+        write_figure(figure, draw_orders(result.table, "Memory of the records"), force=force)
     if output is not None:
         write_text(output, strict_json(result.model.to_dict()) + "\n", force=force)
     answer(result.fields() | warning, lambda: result.show(output), as_json=as_json)

@@ -8,9 +8,7 @@ import typer
 from undertow.cli.options import GroupedCommand, JsonOption, command
 from undertow.cli.output import answer, show
 
-__all__ = [
-    "keys_app",
-]
+__all__ = ["keys_app"]
 
 
 keys_app = typer.Typer(

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import typer
 
-from undertow.cli.files import check_figure, write_bytes
+from undertow.cli.files import check_figure, write_figure
 from undertow.cli.options import (
     AcceptOption,
     AmountOptions,
@@ -21,7 +21,6 @@ from undertow.cli.options import (
     QueryOptions,
     SecretOptions,
     command,
-    figure_kind,
     misuse,
     option,
     read_accept,
@@ -31,11 +30,9 @@ from undertow.cli.options import (
 from undertow.cli.output import (
     INTERRUPTED,
     above,
-    adversary_fields,
     answer,
     below,
     interval,
-    leakage_fields,
     meaning,
     say,
     show,
@@ -51,16 +48,13 @@ if TYPE_CHECKING:
     from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.diagnostics.windows import Period, Renewal
+    from undertow.figures.canvas import Figure
     from undertow.mechanisms import Mechanism
     from undertow.models.sets import AnyModel
     from undertow.planning.budget import Budget
     from undertow.secrets import Secret
 
-__all__ = [
-    "RenewalOptions",
-    "leakage",
-    "show_renewal",
-]
+__all__ = ["leakage"]
 
 
 _FASTER = "--effort 0.1 is faster, and leaves a wider interval that is certified too"
@@ -125,17 +119,34 @@ def leakage(
       undertow leakage --model chain.json --epsilon 1 --certificate certificate.json
     """
     if certificate is not None:
-        others = (("--limit", limit), ("--renew", renew), ("--delta", delta), ("--figure", figure))
-        for name, given in (*others, ("--secret", secret.secret)):
+        for name, given in (
+            ("--limit", limit), ("--renew", renew), ("--delta", delta), ("--figure", figure),
+            ("--secret", secret.secret),
+        ):  # fmt: skip
             if given is not None:
                 raise misuse(f"--certificate is for one record and delta 0: leave {name} out")
     if renew is not None:
-        renewal = RenewalOptions(renew, secret, limit, figure)
-        renewal.check(guarantee, others=query.total or flips or delta or effort or amount.flag)
+        guarantee.check()
+        others = query.total or flips or delta or effort or amount.flag
+        if guarantee.flag != "--epsilon" or guarantee.guarantee_delta is not None or others:
+            raise misuse("--renew needs --epsilon, and allows --limit, and no other question")
+        if guarantee.unit is not None or guarantee.neighbours is not None:
+            raise misuse("--renew takes a level for one record replaced: no --unit, --neighbours")
         check_figure(figure, force=force)
-        show_renewal(
-            renewal, model.read(), guarantee, attacker.read(), force=force, as_json=as_json
-        )
+        from undertow.plan import adversary_to_dict
+
+        level, described = guarantee.epsilon or 0.0, model.read()
+        renewed = _renewed(renew, level, described, attacker.read(), secret, limit)
+        if figure is not None:
+            with waiting("drawing"):
+                drawn = _draw_renewal(renewed)
+            write_figure(figure, drawn, force=force)
+        answer(
+            renewed.to_dict() | {"against": adversary_to_dict(renewed.leak.against)}
+            | ({} if figure is None else {"figure": str(figure)}),
+            lambda: _show_renewal(renewed, described, figure),
+            as_json=as_json,
+        )  # fmt: skip
         return
     accepted = read_accept(accept)
     if accepted and limit is None:
@@ -159,6 +170,9 @@ def leakage(
         return
     mechanism = question(described)
     from undertow.bounds.engine import leakage as compute
+    from undertow.certificate import Leakage
+    from undertow.plan import leakage_to_dict
+    from undertow.secrets import ONE_RECORD
 
     try:
         with waiting("computing the leakage", _FASTER) as shown:
@@ -169,24 +183,43 @@ def leakage(
         ends = shown.reached()
         if ends is None:
             raise
-        _show_reached(mechanism, described, _reached(ends, against, hidden, delta), as_json)
+        leak = Leakage(
+            *ends, "interrupted", against, secret=hidden or ONE_RECORD, delta=delta or 0.0
+        )
+        say("interrupted: the interval attained and proved so far; a full search narrows it")
+        fields = leakage_to_dict(leak) | {
+            "any_length": described.length is None, "interrupted": True,
+        }  # fmt: skip
+        title = f"Leakage about {_about(leak.secret)}, at the interrupt"
+        rows = _rows(mechanism, described, leak, [])
+        answer(fields, lambda: show(title, rows), as_json=as_json)
         raise typer.Exit(INTERRUPTED) from None
     files: dict[str, str] = {}
-    rows: list[tuple[str, str]] = []
+    written: list[tuple[str, str]] = []
     if figure is not None:
-        write_bytes(figure, _draw(mechanism, described, leak, figure), force=force)
+        from undertow.figures.curves import delta_curves, draw_deltas
+        from undertow.reporting.words import sentence
+
+        curves = delta_curves(mechanism, described, leak)
+        drawn = draw_deltas(curves, sentence(_words(mechanism)))
+        write_figure(figure, drawn, force=force)
         files["figure"] = str(figure)
-        rows.append(("figure", str(figure)))
+        written.append(("figure", str(figure)))
     if certificate is not None:
         proved = write_certificate(certificate, (mechanism, described, against), force=force)
         files["certificate"] = str(certificate)
-        rows.append(("certificate", proved))
+        written.append(("certificate", proved))
+    rows = [
+        *_rows(mechanism, described, leak, guarantee.rows()),
+        *_proof(described, leak),
+        *written,
+    ]
     answer(
-        leakage_fields(leak)
+        leakage_to_dict(leak)
         | {"any_length": described.length is None, "conditions": list(_untested(described))}
         | guarantee.fields()
         | files,
-        lambda: _show(mechanism, described, leak, guarantee.rows(), rows),
+        lambda: show(f"Leakage about {_about(leak.secret)}", rows),
         as_json=as_json,
     )
 
@@ -244,27 +277,30 @@ def _words(mechanism: "Mechanism") -> str:
     return f"{noise.query.words()}, {noise.words} noise of {noise.measure} {noise.amount:g}"
 
 
-def _show(
-    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage",
-    neighbours: list[tuple[str, str]], files: list[tuple[str, str]],
-) -> None:  # fmt: skip
+def _rows(
+    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", neighbours: list[tuple[str, str]]
+) -> list[tuple[str, str]]:
+    """Return what was asked, and the interval, as labelled rows."""
     from undertow.adversaries import words
 
-    rows = [
+    return [
         ("question", _words(mechanism)),
         *neighbours,
         ("model", model.describe()),
         ("leakage", interval(leak)),
         ("meaning", _meaning(leak, model)),
         ("attacker", words(leak.against, leak.secret.window)),
+    ]
+
+
+def _proof(model: "AnyModel", leak: "Leakage") -> list[tuple[str, str]]:
+    """Return the method, the attack and the assumptions as labelled rows."""
+    return [
         ("method", leak.method),
         ("witness", "none" if leak.witness is None else leak.witness.words(model.length is None)),
         ("assumes", "; ".join(dict.fromkeys([*_untested(model), *leak.assumptions])) or "nothing"),
+        *([("proved by", leak.citation)] if leak.citation else []),
     ]
-    if leak.citation:
-        rows.append(("proved by", leak.citation))
-    rows += files
-    show(f"Leakage about {_about(leak.secret)}", rows)
 
 
 def _about(secret: "Secret") -> str:
@@ -293,36 +329,6 @@ def _meaning(leak: "Leakage", model: "AnyModel") -> str:
     return f"{_untested(model)[0]}; if it is true, {sentence}"
 
 
-def _reached(
-    ends: tuple[float, float], against: "Against", hidden: "Secret | None", delta: float | None
-) -> "Leakage":
-    """Return the interval that an interrupted search attained and proved."""
-    from undertow.certificate import Leakage
-    from undertow.secrets import ONE_RECORD
-
-    return Leakage(*ends, "interrupted", against, secret=hidden or ONE_RECORD, delta=delta or 0.0)
-
-
-def _show_reached(
-    mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", as_json: bool
-) -> None:
-    """Print the interval of an interrupted search, which holds and which more time narrows."""
-    from undertow.adversaries import words
-
-    say("interrupted: the interval attained and proved so far; a full search narrows it")
-    about = _about(leak.secret)
-    rows = [
-        ("question", _words(mechanism)),
-        ("model", model.describe()),
-        ("leakage", interval(leak)),
-        ("meaning", _meaning(leak, model)),
-        ("attacker", words(leak.against, leak.secret.window)),
-    ]
-    fields = leakage_fields(leak) | {"any_length": model.length is None, "interrupted": True}
-    title = f"Leakage about {about}, at the interrupt"
-    answer(fields, lambda: show(title, rows), as_json=as_json)
-
-
 @dataclass(frozen=True, slots=True)
 class _BudgetRequest:
     """The inverse question: the budget that leaks at most ``limit``."""
@@ -339,6 +345,7 @@ class _BudgetRequest:
 def _budget(request: _BudgetRequest, figure: Path | None, *, force: bool, as_json: bool) -> None:
     """Answer the inverse question: the guarantee to ask of a DP library."""
     from undertow.certificate import READS_STATES
+    from undertow.plan import adversary_to_dict
     from undertow.planning.budget import Budget, dp_budget
 
     limit = request.limit
@@ -348,8 +355,8 @@ def _budget(request: _BudgetRequest, figure: Path | None, *, force: bool, as_jso
             effort=request.effort, accept=request.accept,
         )  # fmt: skip
     if figure is not None:
-        write_bytes(figure, _draw_windows(request, figure), force=force)
-    fields: dict[str, Any] = {"limit": limit, "against": adversary_fields(request.against)}
+        write_figure(figure, _draw_windows(request), force=force)
+    fields: dict[str, Any] = {"limit": limit, "against": adversary_to_dict(request.against)}
     fields |= {"at_delta": request.delta} if request.delta else {}
     if request.secret is not None:
         fields["secret"] = request.secret.to_dict()
@@ -380,17 +387,15 @@ def _conditions(request: _BudgetRequest, budget: "float | Budget") -> tuple[str,
     return (*beyond, *checked(checks, request.accept))
 
 
-def _draw_windows(request: _BudgetRequest, path: Path) -> bytes:
-    """Return the file of the figure: the DP level against the number of records protected."""
+def _draw_windows(request: _BudgetRequest) -> "Figure":
+    """Return the figure: the DP level against the number of records protected."""
     from undertow.diagnostics.windows import budget_by_window, window_sizes
-    from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_windows
 
     sizes = window_sizes(request.model, _records(request.secret))
     with ticking("drawing", len(sizes)) as tick:
         table = budget_by_window(request.model, request.limit, request.against, sizes, tick=tick)
-    title = f"Budget for a leakage of at most {request.limit:g}"
-    return figure_bytes(draw_windows(table, title), figure_kind(path))
+    return draw_windows(table, f"Budget for a leakage of at most {request.limit:g}")
 
 
 _FOR_EACH = "for each unit by which one record moves the answer (in the Euclidean norm)"
@@ -435,84 +440,37 @@ def _show_budget(
     show("Budget", rows)
 
 
-def _draw(mechanism: "Mechanism", model: "AnyModel", leak: "Leakage", path: Path) -> bytes:
-    """Return the file of the figure: the leakage against delta, beside the guarantee itself."""
-    from undertow.figures.canvas import figure_bytes
-    from undertow.figures.curves import delta_curves, draw_deltas
-
-    words = _words(mechanism)
-    drawn = draw_deltas(delta_curves(mechanism, model, leak), words[:1].upper() + words[1:])
-    return figure_bytes(drawn, figure_kind(path))
-
-
 _DAYS: dict[str, int] = {"day": 1, "week": 7, "month": 31}
 """The most days of each period."""
 
 
-@dataclass(frozen=True, slots=True)
-class RenewalOptions:
-    """The options of a level that renews."""
-
-    period: "Period"
-    secret: SecretOptions
-    limit: float | None
-    figure: Path | None
-
-    def check(self, guarantee: GuaranteeOptions, *, others: Any) -> None:
-        """Refuse what does not go with a level that renews."""
-        guarantee.check()
-        if guarantee.flag != "--epsilon" or guarantee.guarantee_delta is not None or others:
-            raise misuse("--renew needs --epsilon, and allows --limit, and no other question")
-        if guarantee.unit is not None or guarantee.neighbours is not None:
-            raise misuse("--renew takes a level for one record replaced: no --unit, --neighbours")
-
-    def records(self) -> int:
-        """Return how many records a period has."""
-        every = self.secret.every
-        if every is None:
-            return 1
-        from undertow.data.grid import step_of
-
-        step, whole = (step_of(text, clock=True) for text in (every, f"{self._days}d"))
-        if step > whole:
-            raise misuse(f"--every {every} is longer than a {self.period}, which renews")
-        return -(-whole // step)
-
-    @property
-    def _days(self) -> int:
-        return _DAYS[self.period]
-
-
-def show_renewal(
-    request: RenewalOptions, model: "AnyModel", guarantee: GuaranteeOptions, against: "Against", *,
-    force: bool, as_json: bool,
-) -> None:  # fmt: skip
-    """Print the leakage of a level that renews."""
+def _renewed(
+    period: "Period", epsilon: float, model: "AnyModel", against: "Against", secret: SecretOptions,
+    limit: float | None,
+) -> "Renewal":  # fmt: skip
+    """Return the leakage of a level that is spent afresh in every period."""
     from undertow.diagnostics.windows import renewal
     from undertow.secrets import Window
 
-    records, window = request.records(), request.secret.read(model, timed=True)
+    records = 1
+    if secret.every is not None:
+        from undertow.data.grid import step_of
+
+        step, whole = (step_of(text, clock=True) for text in (secret.every, f"{_DAYS[period]}d"))
+        if step > whole:
+            raise misuse(f"--every {secret.every} is longer than a {period}, which renews")
+        records = -(-whole // step)
+    window = secret.read(model, timed=True)
     if window is not None and not isinstance(window, Window):
         raise misuse("--renew takes a --secret of records in a row, or of a duration")
     with waiting("computing the leakage"):
-        renewed = renewal(
-            model, guarantee.epsilon or 0.0, request.period, records=records, against=against,
-            limit=1.0 if request.limit is None else request.limit, secret=window,
+        return renewal(
+            model, epsilon, period, records=records, against=against,
+            limit=1.0 if limit is None else limit, secret=window,
         )  # fmt: skip
-    if request.figure is not None:
-        with waiting("drawing"):
-            write_bytes(request.figure, _draw_renewal(renewed, request.figure), force=force)
-    drawn = {} if request.figure is None else {"figure": str(request.figure)}
-    answer(
-        renewed.to_dict() | {"against": adversary_fields(against)} | drawn,
-        lambda: _show_renewal(renewed, model, against, request.figure),
-        as_json=as_json,
-    )
 
 
-def _show_renewal(
-    renewed: "Renewal", model: "AnyModel", against: "Against", figure: Path | None
-) -> None:
+def _show_renewal(renewed: "Renewal", model: "AnyModel", figure: Path | None) -> None:
     from undertow.adversaries import words
 
     each = f"every {renewed.period}"
@@ -530,7 +488,7 @@ def _show_renewal(
     rows = [
         ("question", f"{question} {renewed.period}{size}"),
         ("model", (model.endless() or model).describe()),
-        ("attacker", words(against)),
+        ("attacker", words(renewed.leak.against)),
         ("leakage", f"{interval(renewed.leak)} about {what}, over any number of {renewed.period}s"),
         ("a trait", f"that never changes: {above(renewed.trait)} by {often}"),
         ("spend", spend),
@@ -542,13 +500,12 @@ def _show_renewal(
     show("Leakage of a renewing budget", rows)
 
 
-def _draw_renewal(renewed: "Renewal", path: Path) -> bytes:
-    """Return the file of the figure: this level beside the usual ones, against persistence."""
+def _draw_renewal(renewed: "Renewal") -> "Figure":
+    """Return the figure: this level beside the usual ones, against persistence."""
     from undertow.diagnostics.windows import LEVELS, by_persistence
-    from undertow.figures.canvas import figure_bytes
     from undertow.figures.costs import draw_renewals
 
     levels = sorted({*LEVELS, renewed.epsilon})[-4:]
     table = by_persistence(levels, limit=renewed.limit)
     title = f"A fresh epsilon every {renewed.period}, for a bit that persists"
-    return figure_bytes(draw_renewals(table, title, renewed.period), figure_kind(path))
+    return draw_renewals(table, title, renewed.period)

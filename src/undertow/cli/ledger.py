@@ -46,11 +46,7 @@ if TYPE_CHECKING:
     from undertow.ledger.book import Ledger
     from undertow.ledger.rules import Entry, Room
 
-__all__ = [
-    "client_app",
-    "ledger_app",
-    "serve",
-]
+__all__ = ["client_app", "ledger_app"]
 
 
 LedgerArgument = Annotated[
@@ -184,14 +180,7 @@ def list_clients(path: ClientsArgument, as_json: JsonOption = False) -> None:
         from undertow.serving.accounts import Clients
 
     listed = Clients.read(path).listed
-    fields = [
-        {
-            "name": one.name,
-            "roles": list(one.roles),
-            "datasets": one.datasets and list(one.datasets),
-        }
-        for one in listed
-    ]
+    fields = [{"name": one.name, "roles": one.roles, "datasets": one.datasets} for one in listed]
     rows = [
         (one.name, f"{', '.join(one.roles)}; {', '.join(one.datasets or ()) or 'all data sets'}")
         for one in listed
@@ -389,18 +378,13 @@ def verify(
         if not existing:
             raise LedgerDamaged("the ledger holds no data set; go back to a copy that does")
         events = Ledger(where, existing[0], create=False, key=key).verify(*(holding or ()))
-    answer(
-        {"verified": True, "events": events, "datasets": existing},
-        lambda: show(
-            "The ledger is intact",
-            [
-                ("events", f"{events}, each chained to the one before by its hash"),
-                ("data sets", ", ".join(existing)),
-                ("checked", "the chain, every rule at every step, and every total"),
-            ],
-        ),
-        as_json=as_json,
-    )
+    rows = [
+        ("events", f"{events}, each chained to the one before by its hash"),
+        ("data sets", ", ".join(existing)),
+        ("checked", "the chain, every rule at every step, and every total"),
+    ]
+    fields = {"verified": True, "events": events, "datasets": existing}
+    answer(fields, lambda: show("The ledger is intact", rows), as_json=as_json)
 
 
 @ledger_app.command(cls=GroupedCommand, short_help="Cancel a reservation that was never drawn.")
@@ -425,11 +409,9 @@ def cancel(
         book = open_ledger(where, dataset, key)
         book.cancel(release_id, why)
         left = book.left()
-    if as_json:
-        typer.echo(strict_json({"cancelled": release_id, "why": why, "left": left}))
-    else:
-        shown = level_words(left, book.budget)
-        show("Cancelled", [("release", release_id), ("why", why), ("left", shown)])
+    rows = [("release", release_id), ("why", why), ("left", level_words(left, book.budget))]
+    fields = {"cancelled": release_id, "why": why, "left": left}
+    answer(fields, lambda: show("Cancelled", rows), as_json=as_json)
 
 
 @ledger_app.command(cls=GroupedCommand, short_help="Accept a ledger restored from an older copy.")
@@ -455,11 +437,12 @@ def forget(
         from undertow.ledger.book import forget as accept
 
         remembered = accept(where, key=key)
-    if as_json:
-        typer.echo(strict_json({"forgotten": True, "remembered": remembered}))
-    else:
-        last = f"event {remembered} was the last one remembered" if remembered else "nothing"
-        show("The ledger is accepted as it is", [("given up", last)])
+    last = f"event {remembered} was the last one remembered" if remembered else "nothing"
+    answer(
+        {"forgotten": True, "remembered": remembered},
+        lambda: show("The ledger is accepted as it is", [("given up", last)]),
+        as_json=as_json,
+    )
 
 
 @ledger_app.command(cls=GroupedCommand, short_help="Grant a role of PostgreSQL append-only access.")
@@ -508,14 +491,15 @@ def _refuse_second(where: str, dataset: str) -> None:
 def _terms(book: "Ledger") -> dict[str, Any]:
     from undertow.models.records import audience_of
 
-    named = ("against", "unit", "limit", "budget", *(("delta",) if book.delta else ()))
-    same = {name: getattr(book, name) for name in named}
-    same["secret"] = book.secret.to_dict()
-    same["accepted"] = list(book.accepted)
-    same["conditions"] = list(book.conditions())
     origin = book.model.origin
-    model = {"model": book.model.describe(), "origin": origin, "audience": audience_of(origin)}
-    return {"dataset": book.dataset, **model, **same}
+    return {
+        "dataset": book.dataset, "model": book.model.describe(), "origin": origin,
+        "audience": audience_of(origin), "against": book.against, "unit": book.unit,
+        "limit": book.limit, "budget": book.budget,
+        **({"delta": book.delta} if book.delta else {}),
+        "secret": book.secret.to_dict(), "accepted": list(book.accepted),
+        "conditions": list(book.conditions()),
+    }  # fmt: skip
 
 
 def _beside(room: "Room | None") -> dict[str, Any]:
@@ -532,19 +516,15 @@ def _beside(room: "Room | None") -> dict[str, Any]:
 _PERSON = "all records of one person"
 
 
-def _at(delta: float) -> str:
-    return f" at delta {above(delta)}" if delta else ""
-
-
 def _term_rows(book: "Ledger") -> list[tuple[str, str]]:
     from undertow.adversaries import words
     from undertow.models.records import CURATORS, audience_of
     from undertow.secrets import Window
 
     curators = audience_of(book.model.origin) == "curator"
-    leak = f"{below(book.limit)}{_at(book.delta)}"
-    moved = f"a factor {odds(book.limit)} in the odds"
+    leak, moved = below(book.limit), f"a factor {odds(book.limit)} in the odds"
     if book.delta:
+        leak += f" at delta {above(book.delta)}"
         more, rare = odds(book.limit + math.log(2)), above(2 * book.delta)
         moved = f"more than a factor {more} in the odds with probability at most {rare}"
     return [
@@ -570,6 +550,8 @@ def _cells(entry: "Entry") -> list[str]:
 
 
 def _entry(entry: "Entry") -> dict[str, Any]:
-    states = ("status", "begun", "at", "made", "why", "hash")
-    named = {"release_id": entry.release_id, **entry.body()}
-    return named | {name: getattr(entry, name) for name in states}
+    return {
+        "release_id": entry.release_id, **entry.body(), "status": entry.status,
+        "begun": entry.begun, "at": entry.at, "made": entry.made, "why": entry.why,
+        "hash": entry.hash,
+    }  # fmt: skip

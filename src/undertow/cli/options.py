@@ -60,7 +60,6 @@ __all__ = [
     "SecretOptions",
     "SeriesOptions",
     "TableOptions",
-    "Unit",
     "command",
     "figure_kind",
     "find_state",
@@ -69,13 +68,13 @@ __all__ = [
     "numbers",
     "open_ledger",
     "option",
-    "people_of",
+    "read_cell",
     "read_count",
     "read_effort",
     "read_flips",
     "read_missing",
-    "read_range",
     "read_records",
+    "read_state",
     "several",
 ]
 
@@ -767,7 +766,7 @@ class SeriesOptions(RowsOptions):
         for name, text in (("--every", self.every), ("--window", self.window)):
             if text is not None and self.time is None:
                 raise misuse(f"{name} goes with --time")
-        if self.value is None and not isinstance(_state(self.state), str):
+        if self.value is None and not isinstance(read_state(self.state), str):
             raise misuse("say what the records are: --value, or --state with an expression")
 
     def read(self, path: Path, **more: Any) -> "Data":
@@ -780,8 +779,8 @@ class SeriesOptions(RowsOptions):
             value=self.value,
             person=self.person,
             time=self.time,
-            state=_state(self.state),
-            every=None if self.every is None else _cell(self.every),
+            state=read_state(self.state),
+            every=None if self.every is None else read_cell(self.every),
             memory=DEFAULT if self.memory is None else self.memory,
             **more,
         )
@@ -876,11 +875,11 @@ def people_of(plan: "Plan[Any]") -> tuple[Any, ...]:
     return pedigrees[0].people if pedigrees else ()
 
 
-def _state(text: str | None) -> str | list[float] | None:
+def read_state(text: str | None) -> str | list[float] | None:
     """Return cut points if the text is numbers alone, else the expression."""
     if text is None:
         return None
-    cuts = [_cell(part.strip()) for part in text.split(",")]
+    cuts = [read_cell(part.strip()) for part in text.split(",")]
     return text if any(isinstance(cut, str) for cut in cuts) else cuts
 
 
@@ -889,10 +888,10 @@ def _ends(text: str) -> list[Any]:
     ends = [part.strip() for part in text.split(",")]
     if len(ends) != 2 or not any(ends):
         raise misuse(f"--window needs FROM,TO, of which one may be left out; found {text!r}")
-    return [_cell(end) if end else None for end in ends]
+    return [read_cell(end) if end else None for end in ends]
 
 
-def _cell(text: str) -> Any:
+def read_cell(text: str) -> Any:
     """Return the number in a text, or the text itself."""
     for kind in (int, float):
         try:

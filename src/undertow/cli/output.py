@@ -21,7 +21,6 @@ from undertow.rounding import above, below, odds, stated, visible
 if TYPE_CHECKING:
     from rich.console import Console
 
-    from undertow.adversaries import Against
     from undertow.certificate import Leakage
     from undertow.ledger.amounts import Spend
     from undertow.ledger.rules import Room
@@ -32,20 +31,16 @@ __all__ = [
     "INTERRUPTED",
     "UNACCOUNTED",
     "ProgressOption",
-    "Shown",
     "above",
-    "adversary_fields",
     "answer",
     "below",
     "counting",
     "in_cli_words",
     "interval",
-    "leakage_fields",
     "level_words",
     "meaning",
     "odds",
     "refusals",
-    "remaining",
     "room_words",
     "say",
     "show",
@@ -96,12 +91,11 @@ def show_checks(checks: "Sequence[Check]") -> None:
     if not checks:
         return
     origins = "; ".join(dict.fromkeys(check.origin for check in checks))
-    rows = [(check.name, check.outcome, _whole(check.words, check.cost())) for check in checks]
+    rows = [
+        (check.name, check.outcome, "; ".join(filter(None, (check.words, check.cost()))))
+        for check in checks
+    ]
     show_table(f"Checks of the model ({origins})", ("assumption", "", "result"), rows)
-
-
-def _whole(words: str, cost: str) -> str:
-    return f"{words}; {cost}" if cost else words
 
 
 INTERRUPTED = 130
@@ -520,28 +514,6 @@ def meaning(leak: "Leakage") -> str:
             f"{odds(leak.upper + math.log(2))} with probability at most {stated(2 * leak.delta)}"
         )
     return f"an answer moves the odds between two {what} by at most a factor {odds(leak.upper)}"
-
-
-def adversary_fields(against: "Against") -> str | dict[str, Any]:
-    """Return an adversary for JSON: its name, or target and known records."""
-    if isinstance(against, str):
-        return against
-    return {"target": against.target, "known": list(against.known)}
-
-
-def leakage_fields(leak: "Leakage") -> dict[str, Any]:
-    """Return a leakage as the fields of a JSON object."""
-    return {
-        "lower": leak.lower,
-        "upper": leak.upper,
-        "method": leak.method,
-        "against": adversary_fields(leak.against),
-        "witness": None if leak.witness is None else leak.witness.to_dict(),
-        "assumptions": list(leak.assumptions),
-        "citation": leak.citation,
-        "valid_for": leak.valid_for,
-        "secret": leak.secret.to_dict(),
-    } | ({"delta": leak.delta, "curve": [list(pair) for pair in leak.curve]} if leak.delta else {})
 
 
 def level_words(level: float, budget: float = 1.0) -> str:

@@ -1,7 +1,7 @@
 """``undertow plan``: calibrate the noise of a query to a leakage limit, as a plan file."""
 
 import math
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from enum import StrEnum
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -37,15 +37,7 @@ if TYPE_CHECKING:
     from undertow.mechanisms import RandomizedResponse, Redaction
     from undertow.plan import Plan
 
-__all__ = [
-    "level_rows",
-    "measure_rows",
-    "plan",
-    "plan_rows",
-    "runs",
-    "show_probabilities",
-    "uncovered",
-]
+__all__ = ["measure_rows", "plan", "uncovered"]
 
 
 Method = StrEnum("Method", {name: name for name in method_names()})  # type: ignore[misc]
@@ -317,7 +309,8 @@ def _show_channel(plan: "Plan[Any]", channel: "RandomizedResponse") -> None:
 
 
 def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
-    always, at_times = _always(mechanism), _at_times(mechanism)
+    always = _places(mechanism, lambda row: min(row) == 1)
+    at_times = _at_times(mechanism)
     shown = mechanism.length - len(always) - len(at_times)
     return [
         ("always erased", runs(always)),
@@ -326,14 +319,13 @@ def _erased(mechanism: "Redaction") -> list[tuple[str, str]]:
     ]
 
 
-def _always(mechanism: "Redaction") -> list[int]:
+def _places(mechanism: "Redaction", holds: Callable[[list[float]], bool]) -> list[int]:
     rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, row in rows if min(row) == 1]
+    return [record for record, row in rows if holds(row)]
 
 
 def _at_times(mechanism: "Redaction") -> list[int]:
-    rows = enumerate(mechanism.probabilities.tolist())
-    return [record for record, row in rows if max(row) > 0 and min(row) < 1]
+    return _places(mechanism, lambda row: max(row) > 0 and min(row) < 1)
 
 
 def _show_erasures(plan: "Plan[Any]", mechanism: "Redaction") -> None:

@@ -12,7 +12,7 @@ import typer
 
 from undertow.cli.options import GroupedCommand, misuse
 
-__all__ = ["ATTACKERS_GROUP", "GROUP", "add_commands", "registered_attacker"]
+__all__ = ["add_commands", "registered_attacker"]
 
 GROUP = "undertow.commands"
 """The entry-point group of commands: a name and a function."""

@@ -28,11 +28,7 @@ if TYPE_CHECKING:
     from undertow.releasing.request import Release, ReleaseRequest
     from undertow.reporting.report import Report
 
-__all__ = [
-    "AnswerFiles",
-    "published",
-    "release",
-]
+__all__ = ["release"]
 
 
 _PUBLISHED = (
@@ -166,13 +162,16 @@ def _show_preview(
     files = [str(path) for path in places.named()]
     question, shape, window = ready.plan.query.words(), ready.shape, ready.table.bounds()
     if as_json:
+        level = ready.spends.get("level")
         fields = {
             "dry_run": True,
             "question": question,
             "records": shape.rows,
             "persons": shape.persons,
             "release_id": None if preview is None else preview.entry.release_id,
-            **_spending(ready, preview),
+            "level": level,
+            "spends": level if preview is None or level is None else preview.spends,
+            **{name: part for name, part in ready.spends.items() if name != "level"},
             "recorded": preview is not None and preview.recorded,
             "left": None if preview is None else preview.left,
             "left_after": None if preview is None else preview.left_after,
@@ -181,9 +180,10 @@ def _show_preview(
         }
         typer.echo(strict_json(fields))
         return
+    spends = (f"{_SPENT[name]}{above(part)}" for name, part in ready.spends.items())
     spending = [
         ("release", "unnamed: no ledger is given"),
-        ("spends", _spend(ready)),
+        ("spends", " and ".join(spends)),
         ("left", "nothing is accounted: no ledger is given"),
     ]
     if preview is not None:
@@ -204,17 +204,7 @@ def _show_preview(
     )
 
 
-def _spending(ready: "ReleaseRequest", preview: "Foretold | None") -> dict[str, Any]:
-    """Return what a release would spend: a level, or the mu or rho of Gaussian noise."""
-    level = ready.spends.get("level")
-    spends = level if preview is None or level is None else preview.spends
-    beside = {name: part for name, part in ready.spends.items() if name != "level"}
-    return {"level": level, "spends": spends, **beside}
-
-
-def _spend(ready: "ReleaseRequest") -> str:
-    labels = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
-    return " and ".join(f"{labels[name]}{above(part)}" for name, part in ready.spends.items())
+_SPENT = {"level": "a DP level of ", "mu": "mu ", "rho": "rho "}
 
 
 def _show(report: "Report", places: AnswerFiles, room: "Room | None") -> None:

@@ -5,25 +5,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from undertow.cli.files import check_figure, read_model, read_plan, write_bytes
-from undertow.cli.options import (
-    ForceOption,
-    JsonOption,
-    command,
-    figure_kind,
-    misuse,
-    numbers,
-    option,
-)
+from undertow.cli.files import check_figure, read_model, read_plan, write_figure
+from undertow.cli.options import ForceOption, JsonOption, command, misuse, numbers, option
 from undertow.cli.output import above, answer, below, show, show_checks, show_table, waiting
 
 if TYPE_CHECKING:
     from undertow.diagnostics.other_models import ModelCase, Robustness
     from undertow.plan import Plan
 
-__all__ = [
-    "robustness",
-]
+__all__ = ["robustness"]
 
 
 @command
@@ -67,11 +57,10 @@ def robustness(
 
         table = compute(read, **settings)
     if figure is not None:
-        from undertow.figures.canvas import figure_bytes
         from undertow.figures.costs import draw_robustness
 
         drawn = draw_robustness(table, f"If the model is wrong: {read.query.words()}")
-        write_bytes(figure, figure_bytes(drawn, figure_kind(figure)), force=force)
+        write_figure(figure, drawn, force=force)
     written = {} if figure is None else {"figure": str(figure)}
     answer(
         table.to_dict() | {"plan": read.fingerprint()} | written,

@@ -20,7 +20,6 @@ from undertow.cli.files import check_output
 from undertow.cli.options import RecordsOptions, ReleaseOptions, TableOptions, figure_kind
 from undertow.cli.output import (
     UNACCOUNTED,
-    adversary_fields,
     level_words,
     say,
     show,
@@ -42,7 +41,7 @@ if TYPE_CHECKING:
     from undertow.plan import Plan
     from undertow.queries import State
 
-__all__ = ["Sanitization", "counted_words"]
+__all__ = ["Sanitization"]
 
 
 def name_of(entry: str | None, output: Path) -> str:
@@ -198,7 +197,10 @@ class Sanitization:
                         write = partial(write_frames, shown.noting(outputs.frames()))
                         hashes[role] = drafts.compose(path, partial(write, name=path.name))
                     else:
-                        content = self._content(role, path, ready, shown, reservation)
+                        if role.startswith("figure"):
+                            content = _figure(ready.plan, shown.first(), self.reading, path)
+                        else:
+                            content = self._report(ready, reservation, path)
                         hashes[role] = drafts.write(path, content)
                 drafts.settle()
             except InvalidInput as error:
@@ -222,15 +224,6 @@ class Sanitization:
                 "spreadsheet as text only"
             )
         return result
-
-    def _content(
-        self, role: str, path: Path, ready: SeriesRequest, shown: "FirstOutputs",
-        reservation: "Reservation | None",
-    ) -> bytes:  # fmt: skip
-        """Return the content of a figure or a report."""
-        if role.startswith("figure"):
-            return _figure(ready.plan, shown.first(), self.reading, path)
-        return self._report(ready, reservation, path)
 
     def _report(self, ready: SeriesRequest, reservation: "Reservation | None", path: Path) -> bytes:
         from undertow.reporting.report import SeriesReport
@@ -334,15 +327,17 @@ def _figure(plan: "Plan[Any]", frame: Any, reading: TableOptions, path: Path) ->
     from undertow.data.table import Data
     from undertow.figures.canvas import figure_bytes
     from undertow.figures.series import draw_redaction
+    from undertow.reporting.words import sentence
 
     series = Data(frame, value=column_of(frame).name, time=reading.time)
     shown = series.sequences(plan.states)[0]
-    title = plan.query.words()
-    drawn = draw_redaction(plan, shown, title[:1].upper() + title[1:])
+    drawn = draw_redaction(plan, shown, sentence(plan.query.words()))
     return figure_bytes(drawn, figure_kind(path))
 
 
 def _facts(task: Sanitization, ready: SeriesRequest) -> dict[str, Any]:
+    from undertow.plan import adversary_to_dict
+
     plan = ready.plan
     counted = task.records.rest(plan)
     return {
@@ -353,7 +348,7 @@ def _facts(task: Sanitization, ready: SeriesRequest) -> dict[str, Any]:
         "foreign": None if task.records.strict else str(counted),
         "foreign_words": counted_words(counted) or None,
         "promise": plan.guarantee(*ready.conditions),
-        "against": adversary_fields(plan.against),
+        "against": adversary_to_dict(plan.against),
         "not_covered": [words for _, words in uncovered(plan)],
         "unit": plan.unit,
         "method": plan.method,

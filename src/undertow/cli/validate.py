@@ -1,23 +1,22 @@
 """``undertow validate``: check a table for problems before a release."""
 
+from contextlib import suppress
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from undertow.cli.options import DataArgument, DataOptions, JsonOption, command, option
-from undertow.cli.output import show, show_table, strict_json, waiting
+from undertow.cli.output import answer, show, show_table, waiting
 from undertow.errors import InvalidInput
 
 if TYPE_CHECKING:
     from undertow.data.problems import Problem
-    from undertow.data.table import Data, Shape
+    from undertow.data.table import Shape
     from undertow.plan import Plan
     from undertow.queries import AnyQuery
 
-__all__ = [
-    "validate",
-]
+__all__ = ["validate"]
 
 
 @command
@@ -49,27 +48,15 @@ def validate(
         table = reading.read_for(data, read)
         states, model = ((), None) if read is None else (read.states, read.model)
         problems = table.problems(query, states, model)
-        shape = _shape(table)
-    if as_json:
-        listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
-        typer.echo(strict_json(_fields(shape) | {"problems": listed}))
-    else:
-        _show(shape, problems)
+        shape: Shape | None = None
+        with suppress(InvalidInput):  # rows that do not fit together are among the problems
+            shape = table.shape()
+    names = ("rows", "persons", "longest", "gaps", "start", "end")
+    fields = {name: None if shape is None else getattr(shape, name) for name in names}
+    listed = [{"column": p.column, "row": p.row, "what": p.what} for p in problems]
+    answer(fields | {"problems": listed}, lambda: _show(shape, problems), as_json=as_json)
     if problems:
         raise typer.Exit(1)
-
-
-def _shape(table: "Data") -> "Shape | None":
-    """Return the public facts of a table, None if its rows do not fit together."""
-    try:
-        return table.shape()
-    except InvalidInput:  # among the problems, with column and row
-        return None
-
-
-def _fields(shape: "Shape | None") -> dict[str, Any]:
-    names = ("rows", "persons", "longest", "gaps", "start", "end")
-    return {name: None if shape is None else getattr(shape, name) for name in names}
 
 
 def _show(shape: "Shape | None", problems: "list[Problem]") -> None:

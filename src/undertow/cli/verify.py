@@ -13,11 +13,7 @@ if TYPE_CHECKING:
     from undertow.certifying.document import Certificate
     from undertow.plan import Plan
 
-__all__ = [
-    "check_place",
-    "verify",
-    "write_certificate",
-]
+__all__ = ["check_place", "verify", "write_certificate"]
 
 
 @command

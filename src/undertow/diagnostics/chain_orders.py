@@ -37,11 +37,7 @@ from undertow.planning.budget import budget_for
 from undertow.queries import State
 from undertow.rounding import above, below, columns
 
-__all__ = [
-    "OrderCase",
-    "OrderTable",
-    "orders",
-]
+__all__ = ["OrderCase", "OrderTable", "orders"]
 
 
 MOST_ORDER = 6

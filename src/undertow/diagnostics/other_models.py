@@ -29,12 +29,7 @@ from undertow.queries import State
 from undertow.rounding import above, below, columns
 from undertow.secrets import ONE_RECORD, Secret
 
-__all__ = [
-    "FACTORS",
-    "ModelCase",
-    "Robustness",
-    "robustness",
-]
+__all__ = ["ModelCase", "Robustness", "robustness"]
 
 
 FACTORS = (0.5, 0.8, 1.0, 1.25, 2.0)

@@ -18,10 +18,7 @@ from undertow.models.fitting.fit import FittedChain, person_counts
 from undertow.numerics import Array, check_count, check_epsilon
 from undertow.planning.budget import Search, budget_for, largest_level
 
-__all__ = [
-    "PersonBudgets",
-    "persons",
-]
+__all__ = ["PersonBudgets", "persons"]
 
 
 _MOST_ASKED = 200

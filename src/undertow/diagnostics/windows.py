@@ -23,8 +23,6 @@ from undertow.secrets import ONE_RECORD, Window
 
 __all__ = [
     "LEVELS",
-    "PERIODS",
-    "PERSISTENCES",
     "Period",
     "Persistence",
     "Renewal",
@@ -278,17 +276,12 @@ def renewal(
         )
     window = ONE_RECORD if secret is None else secret
     leak = leakage(PureDP(epsilon), endless, against, window)
-    budget = _budget(endless, limit, against, window)
+    try:
+        budget = budget_for(endless, limit, against, window)
+    except NotSupported:  # every level leaks without bound
+        budget = 0.0
     remarks = doubts(endless.checks) if endless.checks and against != "informed" else ()
     return Renewal(period, epsilon, records, leak, limit, budget, window, remarks)
-
-
-def _budget(model: AnyModel, limit: float, against: Against, window: Window) -> float:
-    """Return the level to spend in each period, 0 where every level leaks without bound."""
-    try:
-        return budget_for(model, limit, against, window)
-    except NotSupported:
-        return 0.0
 
 
 @dataclass(frozen=True, slots=True)

@@ -15,7 +15,7 @@ from undertow.rounding import visible
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as Figure
 
 __all__ = [
     "COLOURS",
@@ -26,6 +26,7 @@ __all__ = [
     "canvas",
     "check_drawing",
     "figure_bytes",
+    "head",
     "label_ends",
     "over",
     "plain",
@@ -89,6 +90,17 @@ def plain(name: str) -> str:
     at \$5\x07
     """
     return visible(name, lines=True).replace("$", r"\$")
+
+
+_TITLE = 74
+"""Characters of a title in full size."""
+
+
+def head(axes: "Axes", title: str, words: str) -> None:
+    """Write the title, smaller where it is long, and the label of the vertical axis below it."""
+    size = max(12.5 * min(1.0, _TITLE / max(len(title), 1)), 6)
+    axes.set_title(plain(title), loc="left", fontsize=size, fontweight="bold", pad=22)
+    over(axes, words)
 
 
 def over(axes: "Axes", words: str, height: float = 1.025, size: float = 10) -> None:

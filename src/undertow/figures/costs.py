@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from undertow.diagnostics.chain_orders import OrderCase, OrderTable
+from undertow.diagnostics.chain_orders import OrderTable
 from undertow.diagnostics.other_models import ModelCase, Robustness
 from undertow.diagnostics.windows import Persistence, WindowTable
 from undertow.errors import InvalidInput, NotSupported
@@ -21,6 +21,7 @@ from undertow.figures.canvas import (
     RED,
     apart,
     canvas,
+    head,
     label_ends,
     over,
     plain,
@@ -35,13 +36,7 @@ if TYPE_CHECKING:
 
     from undertow.planning.compare import ErrorCurves
 
-__all__ = [
-    "draw_errors",
-    "draw_orders",
-    "draw_renewals",
-    "draw_robustness",
-    "draw_windows",
-]
+__all__ = ["draw_errors", "draw_orders", "draw_renewals", "draw_robustness", "draw_windows"]
 
 
 _LINE_HEIGHT = 0.052
@@ -52,9 +47,6 @@ _CERTIFIED = [(colour, _SOLID) for colour in (c.BLUE, c.BLUE, c.PURPLE, c.PINK, 
 _PUBLISHED = [(c.ORANGE, (0, (5, 2))), (c.OLIVE, (0, (5, 1.5, 1, 1.5))), (c.RED, (0, (2, 1.2)))]
 """Colours and dashes of the certified methods and of the published ones, in the order of the
 registry; those after them are grey."""
-
-_TITLE = 74
-"""Characters of a title in full size."""
 
 _SAME = 5e-3
 """Relative distance below which two curves share a label."""
@@ -71,9 +63,7 @@ def draw_errors(curves: "ErrorCurves", title: str = "", limit: float | None = No
         axes = figure.add_axes((0.085, 0.115, 0.615, 0.77))
         _draw_errors(axes, curves, limit)
         axes.set_xlabel("limit on leakage")
-        size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
-        axes.set_title(plain(title), loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
-        over(axes, "expected absolute error of a released number")
+        head(axes, title, "expected absolute error of a released number")
     return figure
 
 
@@ -189,8 +179,7 @@ def draw_windows(table: WindowTable, title: str = "") -> "Figure":
         axes = figure.add_axes((0.095, 0.115, 0.875, 0.77))
         _draw(axes, table)
         axes.set_xlabel("records in a row whose whole history is protected")
-        axes.set_title(plain(title), loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        over(axes, "DP level to spend (one record replaced)")
+        head(axes, title, "DP level to spend (one record replaced)")
     return figure
 
 
@@ -222,8 +211,8 @@ def _draw(axes: "Axes", table: WindowTable) -> None:
     above = (sizes[middle], alone[middle])
     _say(axes, "if records were independent:\nlimit / records", above, (14, 34), GREY)
     if person is not None:
-        told = f"all {round(table.limit / person):,} records of a person: {below(person, 4)}"
-        _say(axes, told, (sizes[0], person), (0, -6), ORANGE)
+        words = f"all {round(table.limit / person):,} records of a person: {below(person, 4)}"
+        _say(axes, words, (sizes[0], person), (0, -6), ORANGE)
 
 
 def _say(
@@ -322,17 +311,15 @@ def draw_orders(table: OrderTable, title: str = "") -> "Figure":
 
 
 def _names(axes: "Axes", table: OrderTable) -> None:
-    names = [_short(case) for case in table]
+    names = [
+        f"order\n{case.order}" if not case.hidden
+        else f"{case.hidden} hidden,\nattractive" if case.attractive else f"{case.hidden}\nhidden"
+        for case in table
+    ]  # fmt: skip
     axes.set_xticks(range(len(names)), names, color=INK, fontsize=9.5)
     axes.set_xlim(-0.6, len(names) - 0.4)
     axes.grid(axis="y", color="#E4E4E4", lw=0.7)
     axes.set_axisbelow(True)
-
-
-def _short(case: OrderCase) -> str:
-    if case.hidden:
-        return f"{case.hidden} hidden,\nattractive" if case.attractive else f"{case.hidden}\nhidden"
-    return f"order\n{case.order}"
 
 
 def _draw_bic(axes: "Axes", table: OrderTable) -> None:
@@ -369,9 +356,9 @@ def _draw_noise(axes: "Axes", table: OrderTable) -> None:
             continue
         low, high = end
         if high is not None:
-            _point(axes, place, high, above(high, 3), top, "proved")
+            _proved(axes, place, high, top)
         else:
-            _open(axes, place, low, below(low, 3), top, "attack")
+            _attained(axes, place, low, top)
     axes.set_ylim(0, top)
     _names(axes, table)
     whom = table.against if isinstance(table.against, str) else "one adversary"
@@ -391,32 +378,35 @@ def _draw_leakage(axes: "Axes", table: OrderTable, limit: float) -> None:
         if leak is None:
             axes.text(place, 0.02 * top, "not known", ha="center", fontsize=9, color=GREY)
         elif math.isinf(leak.upper):
-            _open(axes, place, leak.lower, below(leak.lower, 3), top, "attack")
+            _attained(axes, place, leak.lower, top)
         else:
             axes.plot([place, place], [leak.lower, leak.upper], color=BLUE, lw=3, alpha=0.5)
-            _point(axes, place, leak.upper, above(leak.upper, 3), top, "proved")
+            _proved(axes, place, leak.upper, top)
     axes.set_ylim(0, top)
     _names(axes, table)
     over(axes, "what the plan leaks", 1.035, 9.5)
 
 
-def _point(axes: "Axes", place: int, value: float, text: str, top: float, label: str) -> None:
-    axes.plot(place, value, "o", color=BLUE, ms=8, mec="white", label=label, zorder=4)
-    axes.text(
-        place, value - 0.045 * top, text, ha="center", va="top", fontsize=9.5, color=INK, zorder=5,
-        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
-    )  # fmt: skip
+def _proved(axes: "Axes", place: int, value: float, top: float) -> None:
+    """Draw a proved upper end."""
+    axes.plot(place, value, "o", color=BLUE, ms=8, mec="white", label="proved", zorder=4)
+    _under(axes, place, value, above(value, 3), top)
 
 
-def _open(axes: "Axes", place: int, value: float, text: str, top: float, label: str) -> None:
+def _attained(axes: "Axes", place: int, value: float, top: float) -> None:
+    """Draw what an attack attains, where no upper end is known."""
     axes.annotate(
         "", (place, value + 0.13 * top), (place, value + 0.012 * top),
         arrowprops={"arrowstyle": "->", "color": BLUE, "lw": 1.6},
     )  # fmt: skip
-    axes.plot(place, value, "o", mfc="white", mec=BLUE, mew=1.8, ms=8, label=label, zorder=4)
+    axes.plot(place, value, "o", mfc="white", mec=BLUE, mew=1.8, ms=8, label="attack", zorder=4)
+    _under(axes, place, value, f"≥ {below(value, 3)}", top)
+
+
+def _under(axes: "Axes", place: int, value: float, text: str, top: float) -> None:
     axes.text(
-        place, value - 0.045 * top, f"≥ {text}", ha="center", va="top", fontsize=9.5, color=INK,
-        zorder=5, bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
+        place, value - 0.045 * top, text, ha="center", va="top", fontsize=9.5, color=INK, zorder=5,
+        bbox={"facecolor": "white", "edgecolor": "none", "pad": 0.6, "alpha": 0.85},
     )  # fmt: skip
 
 
@@ -504,7 +494,8 @@ def _draw_intervals(axes: "Axes", cases: list[ModelCase], table: Robustness) -> 
         axes.text(0.015 * top, place + 0.2, verdict, color=colour, fontsize=9.5)
     axes.axvline(table.limit, color=INK, lw=1.2, ls=(0, (4, 2)), zorder=1, label="guarantee")
     axes.text(table.limit, len(cases) - 0.35, " guaranteed", fontsize=9.5, color=INK, va="center")
-    names = [plain(_other_models_short(case.name)) for case in reversed(cases)]
+    names = [plain(case.name) if len(case.name) <= _MOST_WORDS else
+             plain(f"{case.name[: _MOST_WORDS - 1]}…") for case in reversed(cases)]  # fmt: skip
     axes.set_yticks(range(len(cases)), names, color=INK)
     axes.set_ylim(-0.6, len(cases) - 0.2)
     axes.set_xlim(0, top)
@@ -516,7 +507,3 @@ def _ends(case: ModelCase) -> tuple[float, float]:
     if case.leakage is None:
         return 0.0, math.inf
     return case.leakage.lower, case.leakage.upper if case.whole else math.inf
-
-
-def _other_models_short(name: str) -> str:
-    return name if len(name) <= _MOST_WORDS else f"{name[: _MOST_WORDS - 1]}…"

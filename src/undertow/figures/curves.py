@@ -12,7 +12,7 @@ from undertow.bounds.published import lange_constant, zhao_constant
 from undertow.certificate import Leakage
 from undertow.curves import Curve
 from undertow.errors import InvalidInput, MethodRefused, NotSupported
-from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, canvas, label_ends, over, plain
+from undertow.figures.canvas import BLUE, GREEN, GREY, INK, ORANGE, canvas, head, label_ends
 from undertow.mechanisms import Mechanism, PureDP
 from undertow.models.chains import MarkovChain
 from undertow.models.sets import AnyModel
@@ -23,15 +23,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Curves",
-    "DeltaCurves",
-    "Mark",
-    "delta_curves",
-    "draw_deltas",
-    "draw_leakage",
-    "leakage_curves",
-]
+__all__ = ["DeltaCurves", "Mark", "delta_curves", "draw_deltas", "draw_leakage", "leakage_curves"]
 
 
 _LABEL_HEIGHT = 0.092
@@ -106,8 +98,7 @@ def draw_leakage(curves: Curves, marks: Sequence[Mark] = (), title: str = "") ->
         for mark in marks:
             _draw_mark(axes, mark)
         axes.set_xlabel("DP level ε of the algorithm (one record replaced)")
-        axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        over(axes, "leakage about one record: how far the log-odds can move")
+        head(axes, title, "leakage about one record: how far the log-odds can move")
     return figure
 
 
@@ -180,9 +171,6 @@ _SAMPLES = 60
 _LABEL_HEIGHT_DELTAS = 0.1
 """Height of a two-line label as a share of the axes."""
 
-_TITLE = 74
-"""Characters of a title in full size."""
-
 
 @dataclass(frozen=True, slots=True)
 class DeltaCurves:
@@ -244,9 +232,7 @@ def draw_deltas(curves: DeltaCurves, title: str = "") -> "Figure":
         axes = figure.add_axes((0.075, 0.125, 0.665, 0.755))
         _deltas_draw(axes, curves, finite)
         axes.set_xlabel("δ: the odds move by more than $2e^ε$ with probability at most 2δ")
-        size = 12.5 * min(1.0, _TITLE / max(len(title), 1))
-        axes.set_title(plain(title), loc="left", fontsize=max(size, 6), fontweight="bold", pad=22)
-        over(axes, "leakage ε about one record at this δ")
+        head(axes, title, "leakage ε about one record at this δ")
     return figure
 
 

@@ -8,7 +8,7 @@ import numpy as np
 
 from undertow.errors import InvalidInput
 from undertow.figures import canvas as c
-from undertow.figures.canvas import COLOURS, GREY, INK, RED, beside, canvas, label_ends, over, plain
+from undertow.figures.canvas import COLOURS, GREY, INK, RED, beside, canvas, head, label_ends, plain
 from undertow.mechanisms import Redaction
 from undertow.numerics import Array
 from undertow.plan import Plan
@@ -17,12 +17,7 @@ if TYPE_CHECKING:
     from matplotlib.axes import Axes
     from matplotlib.figure import Figure
 
-__all__ = [
-    "Guarantee",
-    "Hit",
-    "draw_attacks",
-    "draw_redaction",
-]
+__all__ = ["Guarantee", "Hit", "draw_attacks", "draw_redaction"]
 
 
 _LOOKS = {
@@ -88,8 +83,7 @@ def draw_attacks(hits: Sequence[Hit], guarantee: Guarantee, title: str = "") -> 
             labels += _draw_own_bound(axes, own, shift, colour)
         _finish(axes, hits, guarantee)
         label_ends(axes, labels, _LABEL_HEIGHT)
-        axes.set_title(title, loc="left", fontsize=12.5, fontweight="bold", pad=22)
-        over(axes, "share of records guessed right")
+        head(axes, title, "share of records guessed right")
     return figure
 
 

@@ -42,7 +42,6 @@ __all__ = [
     "LITTLE",
     "Trial",
     "admit",
-    "joint_mechanism",
     "leakage_under",
     "price",
     "price_level",

@@ -224,6 +224,6 @@ def _check_exact(question: Question) -> None:
         )
 
 
-CLOSED = noise_solver(solve_closed, prove_closed)  # type: ignore[arg-type]
-SWEEP = noise_solver(solve_sweep, prove_sweep)  # type: ignore[arg-type]
-EXACT = noise_solver(solve_exact, prove_exact)  # type: ignore[arg-type]
+CLOSED = noise_solver(solve_closed, prove_closed)
+SWEEP = noise_solver(solve_sweep, prove_sweep)
+EXACT = noise_solver(solve_exact, prove_exact)

@@ -323,21 +323,10 @@ def guide_for(model: AnyModel, against: Against, window: int) -> Guide | None:
     """Return a guide for the search of a level on this model, None if there is none."""
     if isinstance(model, MarkovChain):
         large = _guided(lambda: scout(model, against, window))
-        return large or ReplayGuide(partial(_replayed, model))
+        return large or ReplayGuide(lambda witness, at: replay_pure_dp(witness, model, at))
     if window > 1:
         return None
     return pattern_guide(model, against) or regime_guide(model, against)
-
-
-def _replayed(chain: MarkovChain, witness: Witness, level: float) -> float:
-    """Return the leakage of the attack of a witness at a DP level, on a chain."""
-    return replay_pure_dp(witness, chain, level)
-
-
-def _guess(model: AnyModel, limit: float) -> float:
-    """Return a level near the answer: the closed form where there is one, a third otherwise."""
-    level = closed_budget(model, limit) if isinstance(model, MarkovChain) else None
-    return level or limit / 3
 
 
 def largest_level(
@@ -365,7 +354,10 @@ def largest_level(
     good: float | None = None
     bad = math.inf
     trail: list[tuple[float, float]] = []
-    level = search.guess or _guess(model, limit)
+    level = search.guess or 0.0  # else the closed form, or a third of the limit
+    if not level and isinstance(model, MarkovChain):
+        level = closed_budget(model, limit) or 0.0
+    level = level or limit / 3
     if guide is not None:
         start = _guided(partial(_focused, guide, level, limit, search.precision))
         guide, level = (None, level) if start is None else (guide, start)

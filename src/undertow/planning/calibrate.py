@@ -24,7 +24,7 @@ from undertow.errors import (
 )
 from undertow.mechanisms import Flips, Noise, Redaction
 from undertow.methods import BEST, METHODS, Method, find_method
-from undertow.models.base import advise_point
+from undertow.models.base import Model, advise_point
 from undertow.models.fitting.checks import accepted
 from undertow.models.sets import AnyModel, ModelSet, SingleModel
 from undertow.numerics import check_positive, divide_up, up
@@ -44,17 +44,7 @@ from undertow.planning.questions import (
 from undertow.queries import AnyQuery, LocalQuery, Redacted, Series, State, Task
 from undertow.secrets import ONE_RECORD, Secret
 
-__all__ = [
-    "LESS",
-    "calibrate",
-    "effort_of",
-    "least_error",
-    "named",
-    "plan_at_level",
-    "plan_by",
-    "prove",
-    "solve",
-]
+__all__ = ["calibrate", "effort_of", "least_error", "plan_at_level", "plan_by", "prove", "solve"]
 
 
 LESS = (
@@ -81,18 +71,20 @@ def solve(method: Method, question: Question[Any]) -> Solution:
     spent the mechanism is a proved one, and may have more noise than need be.
     """
     with progress.granting(question.effort):
-        solutions = [
-            _with_disclaimers(solver.solve(part), part) for solver, part in _parts(method, question)
-        ]
+        solutions = []
+        for solver, part in _parts(method, question):
+            solution = solver.solve(part)
+            if solution.leakage is not None:
+                leak = solution.leakage.with_assumptions(part.model.disclaimers())
+                solution = replace(solution, leakage=leak)
+            solutions.append(solution)
         if not progress.left():
             solutions = [
                 replace(each, notes=(*each.notes, LESS), optimal=False) for each in solutions
             ]
-    return (
-        max(solutions, key=lambda each: each.mechanism.amount)
-        if len(solutions) > 1
-        else solutions[0]
-    )
+    if len(solutions) == 1:
+        return solutions[0]
+    return max(solutions, key=lambda each: each.mechanism.amount)
 
 
 def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
@@ -115,14 +107,6 @@ def prove(method: Method, question: Question[Any], mechanism: Any) -> Leakage:
     return replace(
         worst, lower=0.0, witness=None, assumptions=tuple(notes), valid_for=least.valid_for
     )
-
-
-def _with_disclaimers(solution: Solution, question: Question[Any]) -> Solution:
-    """Return a solution with the disclaimers of its model among the assumptions of its proof."""
-    if solution.leakage is None:
-        return solution
-    leak = solution.leakage.with_assumptions(question.model.disclaimers())
-    return replace(solution, leakage=leak)
 
 
 def _parts(method: Method, question: Question[Any]) -> list[tuple[Solver, Question[Any]]]:
@@ -313,39 +297,29 @@ def calibrate(
         if chosen is None:
             plans = _best_plans(question, shapes)
         else:
-            plans = _plans_by(chosen, question, shapes)
+            known = [shape for shape in shapes if chosen.solver(shape) is not None]
+            if not known:
+                chosen.check(question)
+            plans = [plan_by(chosen, question.shaped(shape)) for shape in known]
         return priced(_least_of_shapes(plans), taken)
 
 
 def _trial(question: Question[Any]) -> Trial:
-    """Return the plan of the first quick method that answers a question, as one to try out."""
+    """Return the plan of the first method that answers, those of a limited effort before others."""
     small = replace(question, effort=LITTLE).shaped(question.shape)
-    plan = _first(small)
+    for method in sorted(_candidates(small), key=lambda method: not method.anytime):
+        with suppress(MethodRefused):
+            plan = plan_by(method, small)
+            break
+    else:
+        raise NotSupported("no method answers this question")
 
-    def elsewhere(model: AnyModel) -> Leakage:
-        other = replace(small, model=model)
-        for method in _candidates(other):
-            if method.accepts(other):
-                return leakage_under(plan, model, quickly=quickly(plan, model))
-        raise NotSupported("no method answers this question under this model")
+    def elsewhere(model: Model) -> Leakage:
+        if not _candidates(replace(small, model=model)):
+            raise NotSupported("no method answers this question under this model")
+        return leakage_under(plan, model, quickly=quickly(plan, model))
 
     return Trial(partial(price, plan=plan), elsewhere)
-
-
-def _first(question: Question[Any]) -> Plan[Any]:
-    """Return the plan of the first method that answers, those of a limited effort before others."""
-    for method in sorted(_candidates(question), key=lambda method: not method.anytime):
-        with suppress(MethodRefused):
-            return plan_by(method, question)
-    raise NotSupported("no method answers this question")
-
-
-def _plans_by(method: Method, question: Question[Any], shapes: list[Shape]) -> list[Plan[Any]]:
-    """Return the plans of a method, one for each kind of noise that it knows."""
-    shapes = [shape for shape in shapes if method.solver(shape) is not None]
-    if not shapes:
-        method.check(question)
-    return [plan_by(method, question.shaped(shape)) for shape in shapes]
 
 
 def _best_plans(question: Question[Any], shapes: list[Shape]) -> list[Plan[Any]]:
@@ -403,8 +377,7 @@ def _least_of_shapes(plans: list[Plan[Any]]) -> Plan[Any]:
 
 def _kind(plan: Plan[Any]) -> str:
     """Return the kind of noise of a plan in words."""
-    noise = plan.noise
-    return f"{'Laplace' if noise.measure == 'scale' else noise.words} noise"
+    return f"{'Laplace' if plan.noise.measure == 'scale' else plan.noise.words} noise"
 
 
 def plan_by(method: Method, question: Question[Any]) -> Plan[Any]:
@@ -499,11 +472,12 @@ def _best_plan(question: Question[Any]) -> Plan[Any]:
     if attackable:
         wider = {method.wider for method in methods}
         methods.sort(key=lambda method: method.name not in wider)
+    one_record = len(question.families) == 1 and question.secret == ONE_RECORD
     plans: dict[str, Plan[Any]] = {}
     refusals: dict[str, NotSupported] = {}
     settled = False
     for method in methods:
-        if _subsumed(method, question, plans):
+        if one_record and method.subsumed_by in plans:
             continue
         try:
             plan, settled = _solve_and_prove(method, question)
@@ -515,23 +489,23 @@ def _best_plan(question: Question[Any]) -> Plan[Any]:
         plans[method.name] = plan
         if settled:
             plans.update(_wider_plan(method, methods, question, plans))
-        if settled or (attackable and not _can_gain(question, plan)):
+        # whether no proof keeps the limit with noise that is smaller by a thousandth
+        if settled or (
+            attackable
+            and not withstood(
+                question, question.noise(plan.noise.amount / (1 + _WORTH)), plan.leakage
+            )
+        ):
             break
     if not plans:
         reasons = refusals or _unaccepted(question)
         raise NotSupported(f"no method can keep this guarantee. {_listed_reasons(reasons)}")
     best = least_error(plans.values())
-    spent = [repr(name) for name, reason in refusals.items() if isinstance(reason, EffortSpent)]
-    if spent and not settled:
-        note = _MORE.format(" and ".join(spent))
+    cut = [repr(name) for name, reason in refusals.items() if isinstance(reason, EffortSpent)]
+    if cut and not settled:
+        note = _MORE.format(" and ".join(cut))
         best = replace(best, leakage=best.leakage.with_assumptions((note,)))
     return _any_shape(question, best)
-
-
-def _subsumed(method: Method, question: Question[Any], plans: dict[str, Plan[Any]]) -> bool:
-    """Return whether a method cannot beat the plan of another that there is."""
-    one_family = len(question.families) == 1
-    return one_family and question.secret == ONE_RECORD and method.subsumed_by in plans
 
 
 def _wider_plan(
@@ -593,12 +567,6 @@ def _attackable(question: Question[Any]) -> bool:
     )
 
 
-def _can_gain(question: Question[Any], plan: Plan[Any]) -> bool:
-    """Return whether a noise smaller by a thousandth might keep the limit, by some proof."""
-    smaller = question.noise(plan.noise.amount / (1 + _WORTH))
-    return withstood(question, smaller, plan.leakage)
-
-
 def _candidates(question: Question[Any]) -> list[Method]:
     """Return the certified methods that accept a question and are open to ``best``."""
     return [
@@ -611,16 +579,15 @@ def _candidates(question: Question[Any]) -> list[Method]:
     ]
 
 
-def _unaccepted(question: Question[Any]) -> dict[str, NotSupported]:
+def _unaccepted(question: Question[Any]) -> dict[str, str]:
     """Return why the certified methods that come nearest to a question do not accept it."""
     methods = [method for method in METHODS[question.query.task].values() if method.certified]
     nearest = max(method.nearness(question) for method in methods)
-    reasons = {
-        method.name: method.refusal(question)
+    return {
+        method.name: reason
         for method in methods
-        if method.nearness(question) == nearest
+        if method.nearness(question) == nearest and (reason := method.refusal(question))
     }
-    return {name: NotSupported(reason) for name, reason in reasons.items() if reason is not None}
 
 
 def _any_shape(question: Question[Any], plan: Plan[Any]) -> Plan[Any]:

@@ -9,6 +9,7 @@ from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
+from typing import TypeVar
 
 import numpy as np
 
@@ -30,6 +31,7 @@ from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
 from undertow.bounds.levels.chains import far_attained
 from undertow.bounds.levels.replay import replay_count
+from undertow.bounds.networks.quilts import NetworkQuilt
 from undertow.bounds.published import (
     curve_budget,
     lange_constant,
@@ -57,11 +59,10 @@ from undertow.planning.budget import (
 )
 from undertow.planning.questions import (
     CERTAIN,
-    Prove,
     Question,
     Remembered,
     Scaled,
-    Solve,
+    Solver,
     chains_of,
     noise_solver,
 )
@@ -70,19 +71,15 @@ from undertow.secrets import Secret
 
 __all__ = [
     "EXACT", "EXCHANGE", "INFLUENCE_CURVE", "LANGE", "QUILT", "QUILT_APPROX", "TEMPORAL",
-    "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP", "by_distance", "by_level", "by_quilts", "by_rate",
-    "distance_leakage", "quilt_effort", "quilt_leakage", "wasserstein_effort", "withstood",
-    "worst_of_level",
+    "WASSERSTEIN", "ZHAO", "ZHAO_MULTISTEP", "by_level", "by_rate", "distance_solver",
+    "quilt_effort", "quilt_solver", "wasserstein_effort", "withstood", "worst_of_level",
 ]  # fmt: skip
 
 
 def solve_exact(question: Question) -> Scaled:
     """Return the least noise for a count, a sum or a histogram, by its own leakage."""
-    return _solve_histogram(question) if question.query.per_state else _solve_count(question)
-
-
-def _solve_count(question: Question) -> Scaled:
-    """Return the least noise for a count, or a sum of ordered states, by its exact leakage."""
+    if question.query.per_state:
+        return _solve_histogram(question)
     _check_exact(question)
 
     def measure(noise: Scaled) -> Leakage:
@@ -94,15 +91,12 @@ def _solve_count(question: Question) -> Scaled:
     if not question.query.named:  # one look tells whether the theorem of sums applies
         moved = question.query.sensitivity(question.length)
         _enumerated(measure(question.noise(moved / question.limit)))
-    return by_rate(question, measure, question.search, _count_guide(question))
-
-
-def _count_guide(question: Question) -> Guide | None:
-    """Return a guide for the search of a rate: the attacks on noisy counts of one chain."""
-    chain, counted = question.model, question.query.named
-    if not isinstance(chain, MarkovChain) or not counted:
-        return None
-    return ReplayGuide(lambda witness, rate: replay_count(witness, chain, counted, 1 / rate)[1])
+    guide, chain, counted = None, question.model, question.query.named
+    if isinstance(chain, MarkovChain) and counted:
+        guide = ReplayGuide(
+            lambda witness, rate: replay_count(witness, chain, counted, 1 / rate)[1]
+        )
+    return by_rate(question, measure, question.search, guide)
 
 
 def by_rate(
@@ -296,11 +290,13 @@ def _more_than_mixing(question: Question) -> None:
         )
 
 
-QuiltSearch = tuple[Callable[[Score], Quilt], tuple[str, ...]]
+Q = TypeVar("Q", Quilt, NetworkQuilt)
+
+QuiltSearch = tuple[Callable[[Score], Q], tuple[str, ...]]
 """A search for the worst record's quilt by a score, and the assumptions that it rests on."""
 
 
-def _exact_quilts(question: Question) -> QuiltSearch:
+def _exact_quilts(question: Question) -> QuiltSearch[Quilt]:
     """Return the search for quilts with exact influences, Theorem 4.4 of [wang2016]."""
     chains = question.chains("quilt")
     form, secret = question.form, question.secret
@@ -315,7 +311,7 @@ def _exact_quilts(question: Question) -> QuiltSearch:
     return search, premises
 
 
-def _mixing_quilts(question: Question) -> QuiltSearch:
+def _mixing_quilts(question: Question) -> QuiltSearch[Quilt]:
     """Return the search for quilts known by how fast the chain mixes, Lemma 4.7 of [wang2016]."""
     classes: list[tuple[float, float]] = []
     notes: list[str] = []
@@ -377,10 +373,24 @@ def _mixing(chain: MarkovChain, notes: list[str]) -> tuple[float, float]:
     return least, gap
 
 
-def _quilt_solver(
-    method: str, search_of: Callable[[Question], QuiltSearch]
-) -> tuple[Solve, Remembered[[Question, Scaled], Leakage]]:
-    """Return the two functions of a method that searches for Markov quilts."""
+def quilt_solver(
+    method: str, search_of: Callable[[Question], QuiltSearch[Q]], note: Callable[[Question, Q], str]
+) -> Solver:
+    """Return the solver of a method that searches for Markov quilts, Theorem 4.4 of [wang2016].
+
+    ``note`` describes the quilt of the worst record.
+    """
+
+    def certify(question: Question, noise: Scaled) -> Leakage:
+        searched: QuiltSearch[Q] = search_of(question)
+        quilt = searched[0](Bound(noise.level_upper(question.length)))
+        return Leakage(
+            0.0, up(quilt.value), method, question.against,
+            assumptions=(*searched[1], note(question, quilt)),
+            citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
+        )  # fmt: skip
+
+    prove = Remembered(certify)
 
     def solve(question: Question) -> Scaled:
         search, _ = search_of(question)
@@ -391,73 +401,51 @@ def _quilt_solver(
                 f"{question.limit:g}; give the chain a length, raise the limit, or use "
                 "method='exchange'"
             )
-        return by_quilts(question, quilt.value, prove)
+        if quilt.value == 0:
+            raise NothingToProtect(CERTAIN)
+        noise = question.noise(up(question.query.sensitivity(question.length) * quilt.value, 16))
+        for _ in range(8):  # a little more where the proof needs it
+            if prove(question, noise).proves(question.limit):
+                break
+            noise = question.noise(up(noise.scale, 64))
+        return noise
 
-    @Remembered
+    return noise_solver(solve, prove)
+
+
+def _inside(question: Question, quilt: Quilt) -> str:
+    return f"the worst record's quilt has {quilt.inside(question.length)} records inside"
+
+
+def distance_solver(distance: Callable[[Question], float], model: str) -> Solver:
+    """Return the solver for how far one record moves the answer, Theorem 3.2 of [wang2016].
+
+    ``model`` is what the records follow, in words.
+    """
+
+    def solve(question: Question) -> Scaled:
+        moved = distance(question)
+        if moved == 0:
+            raise NothingToProtect(CERTAIN)
+        return question.noise(divide_up(moved, question.limit))
+
     def prove(question: Question, noise: Scaled) -> Leakage:
-        search, premises = search_of(question)
-        quilt = search(Bound(noise.level_upper(question.length)))
-        note = f"the worst record's quilt has {quilt.inside(question.length)} records inside"
-        return quilt_leakage(question, method, quilt.value, *premises, note)
+        moved = distance(question)
+        return Leakage(
+            0.0, divide_up(moved, noise.scale), "wasserstein", question.against,
+            assumptions=(
+                f"the records follow the stated {model}",
+                f"two values of a record move the answer by at most {moved:g}",
+            ),
+            citation="Theorem 3.2 of [wang2016]", secret=question.secret,
+        )  # fmt: skip
 
-    return solve, prove
-
-
-solve_quilt, prove_quilt = _quilt_solver("quilt", _exact_quilts)
-solve_quilt_approx, prove_quilt_approx = _quilt_solver("quilt-approx", _mixing_quilts)
-
-
-def by_quilts(question: Question, value: float, prove: Prove) -> Scaled:
-    """Return the noise for quilts of a scale, a little more where the proof needs it."""
-    if value == 0:
-        raise NothingToProtect(CERTAIN)
-    noise = question.noise(up(question.query.sensitivity(question.length) * value, 16))
-    for _ in range(8):
-        if prove(question, noise).proves(question.limit):
-            break
-        noise = question.noise(up(noise.scale, 64))
-    return noise
+    return noise_solver(solve, prove)
 
 
-def quilt_leakage(question: Question, method: str, value: float, *notes: str) -> Leakage:
-    """Return the leakage by Markov quilts, Theorem 4.4 of [wang2016]."""
-    return Leakage(
-        0.0, up(value), method, question.against, assumptions=notes,
-        citation="Theorem 4.4 of [wang2016]", secret=question.secret, valid_for="any",
-    )  # fmt: skip
-
-
-def solve_wasserstein(question: Question) -> Scaled:
-    """Return the noise for how far one record moves the answer, Theorem 3.2 of [wang2016]."""
+def _chain_distance(question: Question) -> float:
     question.chains("wasserstein")
-    return by_distance(question, _distance(question.query, question.model, question.secret))
-
-
-def by_distance(question: Question, distance: float) -> Scaled:
-    """Return the noise that hides a move of the answer by so much."""
-    if distance == 0:
-        raise NothingToProtect(CERTAIN)
-    return question.noise(divide_up(distance, question.limit))
-
-
-@Remembered
-def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
-    """Return how far one record moves the answer, in units of a noise's scale."""
-    question.chains("wasserstein")
-    distance = _distance(question.query, question.model, question.secret)
-    return distance_leakage(question, noise, distance, "Markov chain")
-
-
-def distance_leakage(question: Question, noise: Scaled, distance: float, model: str) -> Leakage:
-    """Return a distance in units of a noise's scale, Theorem 3.2 of [wang2016]."""
-    return Leakage(
-        0.0, divide_up(distance, noise.scale), "wasserstein", question.against,
-        assumptions=(
-            f"the records follow the stated {model}",
-            f"two values of a record move the answer by at most {distance:g}",
-        ),
-        citation="Theorem 3.2 of [wang2016]", secret=question.secret,
-    )  # fmt: skip
+    return _distance(question.query, question.model, question.secret)
 
 
 @Remembered
@@ -481,20 +469,13 @@ def _distance(query: AnyQuery, model: AnyModel, secret: Secret) -> float:
 def _published(method: str, constant: Callable[[MarkovChain], float], question: Question) -> Scaled:
     """Return the noise of a bound limit + constant."""
     largest = max(constant(chain) for chain in question.chains(method))
-    level = question.limit - largest
-    if level <= 0:
+    if question.limit <= largest:
         raise Infeasible(
             f"'{method}' adds {largest:.6f} to the DP level, whatever the noise: it needs a "
             f"limit above {largest:.6f}, found {question.limit:g}; use method='exchange'",
             largest,
         )
-    return _at_level(question, level)
-
-
-def solve_zhao_multistep(question: Question) -> Scaled:
-    """Return the noise of the multi-step bound, Proposition 1 of [chakrabarti2022]."""
-    chains = question.chains("zhao-multistep")
-    return _at_level(question, min(zhao_budget(chain, question.limit) for chain in chains))
+    return _at_level(question, question.limit - largest)
 
 
 def _rival(
@@ -591,11 +572,11 @@ def _width(chain: MarkovChain) -> float:
 
 EXACT = noise_solver(solve_exact, prove_exact)
 EXCHANGE = noise_solver(solve_exchange, prove_exchange)
-QUILT = noise_solver(solve_quilt, prove_quilt)
-QUILT_APPROX = noise_solver(solve_quilt_approx, prove_quilt_approx)
-WASSERSTEIN = noise_solver(solve_wasserstein, prove_wasserstein)
+QUILT = quilt_solver("quilt", _exact_quilts, _inside)
+QUILT_APPROX = quilt_solver("quilt-approx", _mixing_quilts, _inside)
+WASSERSTEIN = distance_solver(_chain_distance, "Markov chain")
 LANGE = noise_solver(partial(_published, "lange", lange_constant), prove_published)
 ZHAO = noise_solver(partial(_published, "zhao", zhao_constant), prove_published)
-ZHAO_MULTISTEP = noise_solver(solve_zhao_multistep, prove_published)
+ZHAO_MULTISTEP = noise_solver(partial(_rival, "zhao-multistep", zhao_budget), prove_published)
 INFLUENCE_CURVE = noise_solver(partial(_rival, "influence-curve", curve_budget), prove_published)
 TEMPORAL = noise_solver(partial(_rival, "temporal", temporal_budget), prove_published)

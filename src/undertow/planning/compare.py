@@ -29,15 +29,7 @@ from undertow.queries import AnyQuery, LocalQuery, State
 from undertow.rounding import above, columns, stated
 from undertow.secrets import ONE_RECORD, Secret, Window
 
-__all__ = [
-    "EFFORT",
-    "Comparison",
-    "ErrorCurves",
-    "Row",
-    "compare",
-    "error_curves",
-    "row_of",
-]
+__all__ = ["Comparison", "ErrorCurves", "Row", "compare", "error_curves"]
 
 
 EFFORT = 1e5
@@ -78,16 +70,14 @@ class Row:
     @property
     def scale(self) -> float | None:
         """The scale of Laplace noise on a curator's answer."""
-        return self._amount("scale")
+        plan = self._noisy
+        return plan.noise.amount if plan and plan.noise.measure == "scale" else None
 
     @property
     def sigma(self) -> float | None:
         """The standard deviation of Gaussian noise on a curator's answer."""
-        return self._amount("sigma")
-
-    def _amount(self, measure: str) -> float | None:
-        noise = None if self._noisy is None else self._noisy.noise
-        return noise.amount if noise is not None and noise.measure == measure else None
+        plan = self._noisy
+        return plan.noise.amount if plan and plan.noise.measure == "sigma" else None
 
     @property
     def expected_error(self) -> float | None:
@@ -397,14 +387,11 @@ class Comparison(ResultTable):
             notes.append(f"{named}: on the assumption that no value is missing")
         tested = [f"checked: {check.summary()}" for check in self.checks]
         missing = [f"interrupted, missing: {', '.join(self.missing)}"] if self.missing else []
-        first = f"{self._promise()}; {'; '.join(self.conditions())}"
+        at = f" at delta {stated(self.delta)}" if self.delta else ""
+        promise = f"a leakage of at most {self.limit:g}{at}"
+        first = f"{promise}; {'; '.join(self.conditions())}"
         remarks = [*notes, *self._memory(), *tested, *missing]
         return "\n".join([first, *columns(lines), *remarks])
-
-    def _promise(self) -> str:
-        """Describe the limit that every method must keep."""
-        at = f" at delta {stated(self.delta)}" if self.delta else ""
-        return f"a leakage of at most {self.limit:g}{at}"
 
 
 def compare(

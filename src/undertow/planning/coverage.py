@@ -40,8 +40,6 @@ __all__ = [
     "covers_records",
     "group_conditions",
     "group_size",
-    "needs",
-    "prove",
 ]
 
 
@@ -343,22 +341,16 @@ def _with_groups(proof: Leakage, model: AnyModel, shape: Shaped, person: str | N
     size = group_size(model)
     if size is None:
         return proof
-    note = (
-        _alone(size, shape)
-        if person is None
-        else f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
-    )
+    if person is not None:
+        note = f"groups are the rows with one {person!r}: at most {shape.series}, as was checked"
+    elif shape.series <= size:
+        note = f"all {shape.series} records are one group of at most {size}"
+    else:
+        note = (
+            f"no column says who belongs together: that at most {size} records do was not checked, "
+            "the curator vouches for it (ungrouped)"
+        )
     return replace(proof, assumptions=(*proof.assumptions, note))
-
-
-def _alone(size: int, shape: Shaped) -> str:
-    """Return the assumptions about groups that no column names."""
-    if shape.series <= size:
-        return f"all {shape.series} records are one group of at most {size}"
-    return (
-        f"no column says who belongs together: that at most {size} records do was not checked, the "
-        "curator vouches for it (ungrouped)"
-    )
 
 
 def group_conditions(model: AnyModel, *, ungrouped: bool) -> tuple[str, ...]:

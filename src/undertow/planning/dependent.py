@@ -31,7 +31,7 @@ from undertow.planning.groups import dependents, group_noise
 from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
 from undertow.queries import AnyQuery, Linear
 
-__all__ = ["DEPENDENT", "dependent", "prove_dependent"]
+__all__ = ["DEPENDENT"]
 
 EVERY_GROUP = "nothing is known of the dependence inside a group: every coefficient is 1"
 

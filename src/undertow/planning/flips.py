@@ -33,41 +33,7 @@ from undertow.planning.questions import Question, Solution, Solver, chains_of
 from undertow.progress import spend
 from undertow.queries import Series
 
-__all__ = [
-    "CHAKRABARTI",
-    "EXACT",
-    "EXCHANGE",
-    "FIRST_BOX",
-    "LARGEST",
-    "XOR",
-    "Aim",
-    "Certified",
-    "ChannelSearch",
-    "Cut",
-    "CutSet",
-    "Oracle",
-    "best_flips",
-    "corner",
-    "even_channel",
-    "flip_ratios",
-    "found_cuts",
-    "frontier",
-    "grained",
-    "grained_channel",
-    "half_planes",
-    "ignorant_ratios",
-    "information",
-    "largest_even_level",
-    "largest_ratio",
-    "least_within",
-    "least_xor_noise",
-    "long_run_law",
-    "one_ratio_each",
-    "one_sided",
-    "positively_correlated",
-    "silent_channel",
-    "xor_noise",
-]
+__all__ = ["CHAKRABARTI", "EXACT", "EXCHANGE", "XOR", "ignorant_ratios"]
 
 
 _DOUBLINGS = 50
@@ -495,17 +461,30 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     >>> round(leakage(RandomizedResponse.binary(*corner(a, b)), chain).upper, 8)
     2.0
     """
-    edge = _Edge(oracle, model, limit)
+    near: float | None = None
+
+    def towards(angle: float, precision: float) -> tuple[float, float]:
+        """Return the largest (ln S, ln T) at an angle."""
+        nonlocal near
+        right, above = math.cos(angle), math.sin(angle)
+
+        def measure(step: float) -> Leakage:
+            return oracle(RandomizedResponse.binary(*corner(step * right, step * above)))
+
+        step = largest_ratio(measure, model, limit, Search(precision), near)
+        near = step or None
+        return step * right, step * above
+
     low, high = 0.0, math.pi / 2
     points: list[tuple[float, float]] = []
     if aim.weights is not None:
-        points = [edge.with_half(state) for state in (0, 1)]
+        points = [_with_half(oracle, model, limit, state) for state in (0, 1)]
         if min(map(sum, points)) <= 0:
             return 0.0, 0.0
         low, high = sorted(math.atan2(b, a) for a, b in points)
     grid = np.linspace(low, high, _DIRECTIONS + 2)[1:-1].tolist()
-    points.append(edge.towards(math.pi / 4, PRECISE.precision))  # both states alike
-    points += [edge.towards(angle, _COARSE) for angle in grid]
+    points.append(towards(math.pi / 4, PRECISE.precision))  # both states alike
+    points += [towards(angle, _COARSE) for angle in grid]
 
     def cost(ratios: tuple[float, float]) -> float:
         rho0, rho1 = corner(*ratios)
@@ -515,8 +494,21 @@ def frontier(oracle: Oracle, model: AnyModel, limit: float, aim: Aim) -> tuple[f
     angle, width = math.atan2(best[1], best[0]), (high - low) / (_DIRECTIONS + 1)
     inside = max(low, angle - width), min(high, angle + width)
     close = _CLOSE_ANGLE * (inside[1] - inside[0])
-    refined = least_within(lambda turn: cost(edge.towards(turn, _FINE)), inside, close)
-    return min(best, edge.towards(refined, PRECISE.precision), key=cost)
+    refined = least_within(lambda turn: cost(towards(turn, _FINE)), inside, close)
+    return min(best, towards(refined, PRECISE.precision), key=cost)
+
+
+def _with_half(oracle: Oracle, model: AnyModel, limit: float, state: int) -> tuple[float, float]:
+    """Return (ln S, ln T) where one state is flipped half the time, the other least."""
+
+    def measure(level: float) -> Leakage:
+        other = math.exp(-level) / 2
+        rates = (0.5, other) if state == 0 else (other, 0.5)
+        return oracle(RandomizedResponse.binary(*rates))
+
+    level = largest_ratio(measure, model, limit)
+    ratios = level, math.log(2 - math.exp(-level))
+    return ratios if state == 0 else ratios[::-1]
 
 
 def least_within(
@@ -527,41 +519,6 @@ def least_within(
 
     optimum = minimize_scalar(function, bounds=inside, method="bounded", options={"xatol": close})
     return float(optimum.x)
-
-
-@dataclass(slots=True)
-class _Edge:
-    """The largest ratios that keep a guarantee, in one direction after another."""
-
-    oracle: Oracle
-    model: AnyModel
-    limit: float
-    near: float | None = None
-
-    def towards(self, angle: float, precision: float) -> tuple[float, float]:
-        """Return the largest (ln S, ln T) at an angle."""
-        right, above = math.cos(angle), math.sin(angle)
-
-        def measure(step: float) -> Leakage:
-            return self.oracle(RandomizedResponse.binary(*corner(step * right, step * above)))
-
-        step = largest_ratio(measure, self.model, self.limit, Search(precision), self.near)
-        self.near = step or None
-        return step * right, step * above
-
-    def with_half(self, state: int) -> tuple[float, float]:
-        """Return (ln S, ln T) where one state is flipped half the time, the other least."""
-
-        def rates(level: float) -> tuple[float, float]:
-            other = math.exp(-level) / 2
-            return (0.5, other) if state == 0 else (other, 0.5)
-
-        def measure(level: float) -> Leakage:
-            return self.oracle(RandomizedResponse.binary(*rates(level)))
-
-        level = largest_ratio(measure, self.model, self.limit)
-        ratios = level, math.log(2 - math.exp(-level))
-        return ratios if state == 0 else ratios[::-1]
 
 
 _PRECISION = 1e-8
@@ -1113,22 +1070,27 @@ def _exact(question: Question[Series]) -> Solution:
 
     For two states whose neighbours are positively correlated it is the optimum: the guarantee is
     two half-planes, each found by one bisection that begins at the closed form for an attacker who
-    knows no other record. For negatively correlated ones and for more states it is the best that
-    a search found, never worse than k-ary randomised response.
+    knows no other record. For negatively correlated ones, for order two without one ratio in each
+    direction and for more states it is the best that a search found, never worse than k-ary
+    randomised response.
     """
     second = _second_order(question)
     if second is None:
         question.chains("exact")
     task = _task(question, aim(question.limit))
-    if second is not None:
-        return _exact_second_order(task, second)
-    if task.size > 2:
+    if second is None and task.size > 2:
         return _exact_many(task)
-    straight = task.against == "informed" or all(map(positively_correlated, task.chains))
-    if straight:
-        a, b = half_planes(task.oracle, task.model, task.limit, _guess(task))
+    if second is not None:
+        straight = one_ratio_each(second, task.against)
+        guess = _guess(replace(task, model=second.first_order()))
+        guess = guess or (task.limit / 3, task.limit / 3)
+        a, b = flip_ratios(second, task.oracle, task.limit, task.against, task.aim, guess)
     else:
-        a, b = frontier(task.oracle, task.model, task.limit, task.aim)
+        straight = task.against == "informed" or all(map(positively_correlated, task.chains))
+        if straight:
+            a, b = half_planes(task.oracle, task.model, task.limit, _guess(task))
+        else:
+            a, b = frontier(task.oracle, task.model, task.limit, task.aim)
     notes = () if straight else (SEARCHED,)
     if min(a, b) <= 0:
         return _silent(task, "exact")
@@ -1150,21 +1112,6 @@ def _second_order(question: Question[Series]) -> SecondOrderChain | None:
             f"{model.size}; use method='exchange'"
         )
     return model
-
-
-def _exact_second_order(task: _FlipTask, chain: SecondOrderChain) -> Solution:
-    """Return the best flips for a chain of order two, or the best of two directions."""
-    first = replace(task, model=chain.first_order())
-    guess = _guess(first) or (task.limit / 3, task.limit / 3)
-    a, b = flip_ratios(chain, task.oracle, task.limit, task.against, task.aim, guess)
-    if min(a, b) <= 0:
-        return _silent(task, "exact")
-
-    def make(share: float) -> RandomizedResponse:
-        return grained(best_flips(a * share, b * share, task.aim))
-
-    notes = () if one_ratio_each(chain, task.against) else (SEARCHED,)
-    return _found(task, *_certified(task, make), *notes)
 
 
 def _guess(task: _FlipTask) -> tuple[float, float] | None:

@@ -13,19 +13,16 @@ from undertow.numerics import divide_up
 from undertow.planning.questions import Question, Scaled, noise_solver
 from undertow.secrets import Window
 
-__all__ = ["GROUP", "dependents", "group_noise", "prove_group", "solve_group"]
+__all__ = ["GROUP", "dependents", "group_noise"]
 
 
 def group_noise(size: int, question: Question) -> Scaled:
     """Return the noise that hides so many records, size * sensitivity / limit, rounded up."""
-    return question.noise(divide_up(_moved(size, question), question.limit))
-
-
-def _moved(size: int, question: Question) -> Fraction:
-    """Return how far the answer moves with so many records: all of a person's, or any."""
     if question.secret.person:
-        return question.query.person_upper(size, question.length)
-    return size * Fraction(question.query.sensitivity_upper(question.length))
+        moved = question.query.person_upper(size, question.length)
+    else:
+        moved = size * Fraction(question.query.sensitivity_upper(question.length))
+    return question.noise(divide_up(moved, question.limit))
 
 
 def solve_group(question: Question) -> Scaled:

@@ -5,10 +5,10 @@ Each is a pair of functions: ``solve_...`` returns the noise that answers a `Que
 protected against each of its members.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 
 from undertow.adversaries import Against
-from undertow.bounds.channels.quilts import Bound, NoiseScore, Score
+from undertow.bounds.channels.quilts import Score
 from undertow.bounds.counts.laplace import METHOD as ENUMERATED
 from undertow.bounds.engine import leakage
 from undertow.bounds.networks.levels import CELLS, dependent_records
@@ -19,14 +19,13 @@ from undertow.mechanisms import PureDP
 from undertow.models.networks import BayesianNetwork, Contagion
 from undertow.models.pedigrees import Family, Pedigree
 from undertow.numerics import up
-from undertow.planning.budget import Search, aim
+from undertow.planning.budget import Search
 from undertow.planning.chains import (
-    by_distance,
+    QuiltSearch,
     by_level,
-    by_quilts,
     by_rate,
-    distance_leakage,
-    quilt_leakage,
+    distance_solver,
+    quilt_solver,
     worst_of_level,
 )
 from undertow.planning.questions import Question, Remembered, Scaled, noise_solver
@@ -98,13 +97,7 @@ def prove_exchange(question: Question, noise: Scaled) -> Leakage:
     return worst_of_level(question, noise, whose)
 
 
-def solve_quilt(question: Question) -> Scaled:
-    """Return the noise of the best Markov quilts, Theorem 4.4 of [wang2016]."""
-    quilt = _quilts(question)(NoiseScore(aim(question.limit)))
-    return by_quilts(question, quilt.value, prove_quilt)
-
-
-def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
+def _quilts(question: Question) -> QuiltSearch[NetworkQuilt]:
     """Return the search for the worst record's best quilt, by a score."""
     form, secret = question.form, question.secret
     networks = [
@@ -117,30 +110,12 @@ def _quilts(question: Question) -> Callable[[Score], NetworkQuilt]:
         ]
         return max(quilts, key=lambda quilt: quilt.value)
 
-    return search
+    return search, ("the records follow the stated network", question.influences)
 
 
-@Remembered
-def prove_quilt(question: Question, noise: Scaled) -> Leakage:
-    """Return the leakage of the DP level of a noise by the best Markov quilts."""
-    quilt = _quilts(question)(Bound(noise.level_upper(question.length)))
+def _around(question: Question, quilt: NetworkQuilt) -> str:
     nodes = ", ".join(map(repr, quilt.nodes)) or "nothing: all that depends on it is near"
-    return quilt_leakage(
-        question, "quilt", quilt.value, "the records follow the stated network",
-        question.influences,
-        f"the worst record's quilt is {nodes}; {quilt.near} records are near",
-    )  # fmt: skip
-
-
-def solve_wasserstein(question: Question) -> Scaled:
-    """Return the noise for how far one record can move a count, Theorem 3.2 of [wang2016]."""
-    return by_distance(question, _distance(question))
-
-
-@Remembered
-def prove_wasserstein(question: Question, noise: Scaled) -> Leakage:
-    """Return how far one record moves a count, in units of a noise's scale."""
-    return distance_leakage(question, noise, _distance(question), "network")
+    return f"the worst record's quilt is {nodes}; {quilt.near} records are near"
 
 
 @Remembered
@@ -220,5 +195,5 @@ def _interval(model: Structured) -> tuple[float, float]:
 
 EXACT = noise_solver(solve_exact, prove_exact)
 EXCHANGE = noise_solver(solve_exchange, prove_exchange)
-QUILT = noise_solver(solve_quilt, prove_quilt)
-WASSERSTEIN = noise_solver(solve_wasserstein, prove_wasserstein)
+QUILT = quilt_solver("quilt", _quilts, _around)
+WASSERSTEIN = distance_solver(_distance, "network")

@@ -27,13 +27,11 @@ __all__ = [
     "CERTAIN",
     "Noise",
     "Objective",
-    "Prove",
     "Question",
     "Remembered",
     "Scaled",
     "Shape",
     "Solution",
-    "Solve",
     "Solver",
     "chains_of",
     "check_question",
@@ -180,10 +178,6 @@ class Question(Generic[Q]):
         return self.releases if noise.measure == "scale" else math.sqrt(self.releases)
 
 
-Solve = Callable[[Question], Scaled]
-Prove = Callable[[Question, Scaled], Leakage]
-
-
 class Remembered(progress.Metered[P, R]):
     """A pure function that keeps its last results.
 
@@ -222,7 +216,10 @@ class Solver:
     prove: Callable[["Question[Any]", Any], Leakage]
 
 
-def noise_solver(solve: Solve, prove: Prove) -> Solver:
+N = TypeVar("N", bound=Noise)
+
+
+def noise_solver(solve: Callable[[Question], N], prove: Callable[[Question, N], Leakage]) -> Solver:
     """Return the solver of a method whose solution is noise alone."""
     return Solver(lambda question: Solution(solve(question)), prove)
 

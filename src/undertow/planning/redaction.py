@@ -34,37 +34,7 @@ from undertow.numerics import GRAIN, ROUNDOFF, Array
 from undertow.planning.questions import Question, Solution, Solver
 from undertow.queries import Redacted
 
-__all__ = [
-    "CONSTANT",
-    "INDIVIDUAL",
-    "MANY",
-    "OPTIMAL",
-    "PRINTED",
-    "RELAXED",
-    "WINDOWS",
-    "BothSides",
-    "ErasureTask",
-    "Pattern",
-    "SideCurve",
-    "SideRedaction",
-    "TwoStateSide",
-    "best_redactions",
-    "climb",
-    "erasure_table",
-    "frontier",
-    "grained",
-    "has_recursion",
-    "one_side",
-    "printed_windows",
-    "redaction_pattern",
-    "refine_mixed",
-    "refine_same",
-    "shown_at",
-    "shown_share",
-    "three_regions",
-    "two_state_side",
-    "window_table",
-]
+__all__ = ["CONSTANT", "INDIVIDUAL", "OPTIMAL", "PRINTED", "RELAXED", "WINDOWS"]
 
 
 DEEPEST = 36.0

@@ -29,16 +29,7 @@ from undertow.planning.budget import aim
 from undertow.planning.calibrate import solve
 from undertow.planning.questions import CERTAIN, Question, Remembered, Solution, Solver, chains_of
 
-__all__ = [
-    "LARGE",
-    "MOST",
-    "OPTIMAL",
-    "Loss",
-    "Table",
-    "least_table",
-    "optimal_effort",
-    "solve_optimal",
-]
+__all__ = ["OPTIMAL", "optimal_effort"]
 
 
 SPARE = 1e-3

@@ -29,12 +29,9 @@ if TYPE_CHECKING:
 
 __all__ = [
     "BETA",
-    "SMALL",
     "Alternative",
     "Facts",
     "Matrix",
-    "Number",
-    "Parameters",
     "check_fields",
     "found_in",
     "gather",
@@ -43,7 +40,6 @@ __all__ = [
     "numbers",
     "occasion_fields",
     "parameters",
-    "plain",
     "proof_method",
     "proved",
     "reach",
@@ -106,16 +102,16 @@ def parameters(model: AnyModel) -> Parameters:
     if len(described) > _MODELS:
         what = "contexts" if "of" in described[0] else "models"
         return Parameters((), f"the parameters of {len(described)} {what}")
-    found = [
+    matrices = [
         _matrix(
             one,
             one.get("of", "" if len(described) == 1 else f" of model {place} of {len(described)}"),
         )
         for place, one in enumerate(described, 1)
     ]
-    complete = tuple(matrix for matrix in found if matrix is not None)
+    complete = tuple(matrix for matrix in matrices if matrix is not None)
     sizes = " and ".join(dict.fromkeys(map(_size, described)))
-    return Parameters(complete if len(complete) == len(found) else (), sizes)
+    return Parameters(complete if len(complete) == len(matrices) else (), sizes)
 
 
 def reach(model: AnyModel) -> str | None:
@@ -149,8 +145,8 @@ def _members(description: dict[str, Any]) -> Iterator[dict[str, Any]]:
     for label, matrix in zip(
         description.get("labels", ()), description.get("matrices", ()), strict=True
     ):  # one matrix for each context of a chain
-        said = f" of {description['context']} {label}"
-        yield {"transition": matrix, "states": description["states"], "of": said}
+        context = f" of {description['context']} {label}"
+        yield {"transition": matrix, "states": description["states"], "of": context}
     if "models" not in description and "labels" not in description:
         yield description
 
@@ -296,8 +292,8 @@ class Facts:
     def rounding(self) -> str | None:
         """The largest error of rounding to state numbers and to a lattice, in words."""
         rows = self.release.rows
-        found = readings_moved(self.plan, rows), words.rounding(self.plan.noise.query, rows)
-        return "; ".join(part for part in found if part is not None) or None
+        moves = readings_moved(self.plan, rows), words.rounding(self.plan.noise.query, rows)
+        return "; ".join(part for part in moves if part is not None) or None
 
     def rows(self) -> list[dict[str, Any]]:
         """Return the released numbers as rows of a table, which say if they are the curator's."""
@@ -506,8 +502,8 @@ def _alternative(method: Method, plan: Plan[Any], question: "Question[Any]") -> 
         # advice is for planners, not for readers
         why = str(reason).partition("; use method=")[0].partition(": use method=")[0]
         return Alternative(method.name, method.certified, None, None, why)
-    made = replace(plan, mechanism=mechanism)
-    return Alternative(method.name, method.certified, mechanism, made.expected_error, None)
+    error = replace(plan, mechanism=mechanism).expected_error
+    return Alternative(method.name, method.certified, mechanism, error, None)
 
 
 def _fingerprint(plan: Plan[Any]) -> str | None:

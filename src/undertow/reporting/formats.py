@@ -15,13 +15,7 @@ from typing import Any
 from undertow.errors import InvalidInput
 from undertow.rounding import columns, visible
 
-__all__ = [
-    "ENDINGS",
-    "aligned",
-    "check_ending",
-    "csv_bytes",
-    "strict_json",
-]
+__all__ = ["aligned", "check_ending", "csv_bytes", "strict_json"]
 
 
 _FORMULA = tuple("=+-@\t\r\n＝＋－＠")  # noqa: RUF001  (wide signs count, too)

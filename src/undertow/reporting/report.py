@@ -18,12 +18,7 @@ from undertow.rounding import above, visible
 if TYPE_CHECKING:
     from undertow.releasing.request import Release
 
-__all__ = [
-    "Page",
-    "Report",
-    "SeriesReport",
-    "brief",
-]
+__all__ = ["Report", "SeriesReport", "brief"]
 
 
 _WIDTH = 96

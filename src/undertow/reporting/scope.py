@@ -6,7 +6,7 @@ from typing import Any
 
 from undertow.certificate import Leakage
 
-__all__ = ["date", "drawn", "groups", "proved_for", "records", "replay", "window"]
+__all__ = ["drawn", "groups", "proved_for", "records", "replay", "window"]
 
 _MOST = 12
 """Groups that are named; more are in the table of answers."""

@@ -15,9 +15,7 @@ from undertow.plan import Plan, exact_answer, premise
 from undertow.reporting import scope, words
 from undertow.reporting.facts import (
     BETA,
-    Alternative,
     Facts,
-    Matrix,
     check_fields,
     found_in,
     guarantee_fields,
@@ -29,22 +27,7 @@ from undertow.reporting.facts import (
 )
 from undertow.rounding import above, below, odds, visible
 
-__all__ = [
-    "Note",
-    "ReportTable",
-    "Section",
-    "SeriesFacts",
-    "checks_section",
-    "guarantee_section",
-    "model_section",
-    "notes",
-    "occasion",
-    "proof_section",
-    "sections",
-    "sentence",
-    "series_sections",
-    "single",
-]
+__all__ = ["Note", "Section", "SeriesFacts", "notes", "sections", "series_sections"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -101,9 +84,11 @@ def notes(facts: Any, drawn: str) -> list[Note]:
 def sections(facts: Facts) -> list[Section]:
     """Return all sections, in the order of reading."""
     kind = "exact" if facts.plan.noise.query.integral else "exact, on a lattice"
+    plan, release = facts.proved, facts.release
+    shapes = scope.proved_for(plan.leakage, plan.length, release.window)
     return [
         _answer(facts),
-        _guarantee(facts),
+        guarantee_section(plan, proof_method(release), shapes, release.conditions),
         model_section(facts.plan, facts.release.source, facts.fingerprint),
         checks_section(facts.plan),
         _comparison(facts),
@@ -133,7 +118,10 @@ def _answer(facts: Facts) -> Section:
         bar = f"all {len(facts.numbers)} numbers are within their bars with probability {sure}"
         lines += [("Answer", "see the table"), ("Error bars", bar)]
         tables = (_numbers(facts),)
-    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {_source(facts)}")]
+    source = "drawn from a seed, so whoever knows the seed can subtract it"
+    if facts.private:
+        source = "drawn from the operating system's secure source"
+    lines += [*occasion(facts.release), ("Noise", f"{words.noise(facts.plan)}; {source}")]
     if facts.rounding is not None:
         lines.append(("Rounding", facts.rounding))
     return Section("answer", "Release", single(lines), tables)
@@ -149,12 +137,6 @@ def occasion(facts: Any) -> list[tuple[str, str]]:
         ("Drawn", scope.drawn(facts.made)),
         ("Recorded earlier", again if facts.replayed else "no: drawn for this release"),
     ]
-
-
-def _source(facts: Facts) -> str:
-    if facts.private:
-        return "drawn from the operating system's secure source"
-    return "drawn from a seed, so whoever knows the seed can subtract it"
 
 
 def _numbers(facts: Facts) -> ReportTable:
@@ -174,12 +156,6 @@ def _numbers(facts: Facts) -> ReportTable:
     return ReportTable(title, (*names, "released", bar), rows, len(names))
 
 
-def _guarantee(facts: Facts) -> Section:
-    plan = facts.proved
-    shapes = scope.proved_for(plan.leakage, plan.length, facts.release.window)
-    return guarantee_section(plan, proof_method(facts.release), shapes, facts.release.conditions)
-
-
 def guarantee_section(
     plan: Plan[Any],
     method: str | None = None,
@@ -191,7 +167,7 @@ def guarantee_section(
     by = f"method '{method or plan.method}'" + (f"; {leak.citation}" * bool(leak.citation))
     means = words.odds_sentence(plan) if plan.delta else _belief(leak)
     lines: list[tuple[str, tuple[str, ...]]] = [
-        ("Guarantee", (sentence(plan.guarantee(*conditions)),)),
+        ("Guarantee", (words.sentence(plan.guarantee(*conditions)),)),
         ("Meaning", (premise(plan) + means,)),
         *_levels(plan),
         ("Unit of privacy", (words.unit(plan),)),
@@ -247,7 +223,12 @@ def model_section(plan: Plan[Any], source: str | None, fingerprint: str | None) 
     memory = reach(plan.model)
     if memory is not None:
         lines.insert(1, ("Memory", memory))
-    tables = tuple(map(_matrix, numbers.matrices))
+    tables = tuple(
+        ReportTable(
+            matrix.caption, ("from", *(f"to {state}" for state in matrix.states)), matrix.rows()
+        )
+        for matrix in numbers.matrices
+    )
     return Section("model", "Model of dependence", single(lines), tables)
 
 
@@ -263,18 +244,8 @@ def checks_section(plan: Plan[Any]) -> Section:
     lines = [("Summary", (summary,)), ("Basis", origins)]
     for check in plan.checks:
         cost = (check.cost(),) if check.leakage is not None else ()
-        lines.append((sentence(check.name), (f"{check.outcome}: {check.words}", *cost)))
+        lines.append((words.sentence(check.name), (f"{check.outcome}: {check.words}", *cost)))
     return Section("checks", title, tuple(lines))
-
-
-def _matrix(matrix: Matrix) -> ReportTable:
-    header = ("from", *(f"to {state}" for state in matrix.states))
-    return ReportTable(matrix.caption, header, matrix.rows())
-
-
-def _scale(row: Alternative) -> str:
-    """Return the scale of Laplace noise, a dash for a table."""
-    return "-" if row.scale is None else above(row.scale, 5)
 
 
 def _comparison(facts: Facts) -> Section:
@@ -283,7 +254,8 @@ def _comparison(facts: Facts) -> Section:
     rows = tuple(
         (
             row.method + (" (this release)" if row is own else ""),
-            row.noise.describe() if mixed else _scale(row),
+            # a table has no scale
+            row.noise.describe() if mixed else "-" if row.scale is None else above(row.scale, 5),
             f"{row.error:.4g}",
             f"{row.error / own.error:.3g}" if own.error else "-",
             "certified" if row.certified else "published",
@@ -321,11 +293,6 @@ def proof_section(
         ("Versions", ", ".join(f"{name} {version}" for name, version in versions.items())),
     ]
     return Section("proof", "Verification", single(lines))
-
-
-def sentence(text: str) -> str:
-    """Return a text with its first letter capitalised."""
-    return text[:1].upper() + text[1:]
 
 
 def single(lines: list[tuple[str, str]]) -> tuple[tuple[str, tuple[str, ...]], ...]:
@@ -402,7 +369,7 @@ def _shown(facts: SeriesFacts) -> Section:
     plan = facts.plan
     lines = [("Question", plan.query.words()), *occasion(facts)]
     measures = [words.measure(name, value) for name, value in plan.measures]
-    lines += [(sentence(label), text) for label, text in measures]
+    lines += [(words.sentence(label), text) for label, text in measures]
     lines += [("Foreign", facts.foreign)] if facts.foreign else []
     return Section("answer", "Release", single(lines), _tables(plan))
 

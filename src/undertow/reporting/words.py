@@ -7,7 +7,13 @@ from typing import Any
 
 from undertow.adversaries import Adversary, words
 from undertow.certificate import Witness
-from undertow.mechanisms import RandomizedResponse, Redaction, XorNoise
+from undertow.mechanisms import (
+    DiscreteGaussian,
+    Gaussian,
+    RandomizedResponse,
+    Redaction,
+    XorNoise,
+)
 from undertow.models.base import Model
 from undertow.models.records import CURATORS, Origin
 from undertow.numerics import down
@@ -28,6 +34,7 @@ __all__ = [
     "promise",
     "record_ends",
     "rounding",
+    "sentence",
     "unit",
 ]
 
@@ -108,6 +115,15 @@ def promise(plan: Plan[Any]) -> str:
     return start + rest.partition(")")[2]
 
 
+def sentence(text: str) -> str:
+    """Return a text with its first letter capitalised; names in it stay as they are.
+
+    >>> sentence("number of records in 'BB'")
+    "Number of records in 'BB'"
+    """
+    return text[:1].upper() + text[1:]
+
+
 def shortfall(most: float, sure: str) -> str:
     """Return the error bar of a selection in words.
 
@@ -133,12 +149,12 @@ def odds_sentence(plan: Plan[Any]) -> str:
 
 def levels(plan: Plan[Any]) -> str | None:
     """Return the mu and rho of one release with Gaussian noise, None for Laplace noise."""
-    found: Any = plan.noise
-    if found.shape == "gaussian":
-        mu, rho = found.mu_upper(plan.length), found.rho_upper(plan.length)
+    distribution = plan.noise
+    if isinstance(distribution, Gaussian):
+        mu, rho = distribution.mu_upper(plan.length), distribution.rho_upper(plan.length)
         return f"mu {above(mu)} of Gaussian DP for one replaced record, rho {above(rho)} of zCDP"
-    if found.shape == "discrete-gaussian":
-        return f"rho {above(found.rho_upper(plan.length))} of zCDP for one replaced record"
+    if isinstance(distribution, DiscreteGaussian):
+        return f"rho {above(distribution.rho_upper(plan.length))} of zCDP for one replaced record"
     return None
 
 

@@ -28,7 +28,6 @@ from undertow.ledger.rules import Entry
 from undertow.models.records import audience_of
 
 __all__ = [
-    "MOST_GROUPS",
     "Accounts",
     "Amount",
     "Cancelled",
@@ -40,7 +39,6 @@ __all__ = [
     "NoSuchDataset",
     "Page",
     "Question",
-    "Records",
     "Role",
     "changing",
 ]

@@ -21,18 +21,7 @@ from undertow.errors import InvalidInput
 if TYPE_CHECKING:
     import uvicorn
 
-__all__ = [
-    "BACKLOG",
-    "Guarded",
-    "announced",
-    "configured",
-    "counted",
-    "is_loopback",
-    "listening",
-    "most_connections",
-    "run",
-    "with_headers",
-]
+__all__ = ["announced", "configured", "counted", "is_loopback", "listening", "run", "with_headers"]
 
 
 def with_headers(send: Send, headers: Mapping[str, str]) -> Send:

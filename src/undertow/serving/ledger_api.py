@@ -49,10 +49,7 @@ from undertow.serving.accounts import (
 )
 from undertow.serving.http import announced, counted, with_headers
 
-__all__ = [
-    "ServiceSettings",
-    "create_service",
-]
+__all__ = ["ServiceSettings", "create_service"]
 
 
 _HEADERS = {
@@ -245,12 +242,12 @@ def create_service(
     def known(
         given: Annotated[HTTPAuthorizationCredentials | None, Depends(bearer)],
     ) -> Client:
-        found = None if given is None else clients().named(given.credentials)
-        if found is None:
+        who = None if given is None else clients().named(given.credentials)
+        if who is None:
             raise HTTPException(
                 401, "a token of a client is needed", {"WWW-Authenticate": "Bearer"}
             )
-        return found
+        return who
 
     async def client(who: Annotated[Client, Depends(known)]) -> AsyncIterator[Client]:
         async with settings.turns.taken(who.name):
@@ -265,27 +262,26 @@ def create_service(
         return Depends(check)
 
     reader, spender, owner = allowed("read"), allowed("spend"), allowed("limit")
-    asked = _refused(401, 429, 503)
-    named = _refused(401, 404, 429, 503)
-    told = _refused(401, 404, 429, 503)
-    written = _refused(401, 404, 409, 429, 503)
+    listing = _refused(401, 429, 503)
+    reading = _refused(401, 404, 429, 503)
+    writing = _refused(401, 404, 409, 429, 503)
 
     @api.get("/v1/health", summary="Whether the service answers.", responses=_refused())
     def health() -> dict[str, str]:
         return {"status": "ready", "version": __version__}
 
-    @api.get("/v1/datasets", summary="The data sets that this client may read.", responses=asked)
+    @api.get("/v1/datasets", summary="The data sets that this client may read.", responses=listing)
     def names(who: Annotated[Client, Depends(client)]) -> dict[str, list[str]]:
         return {"datasets": [name for name in accounts.names() if who.may("read", name)]}
 
     @api.get(
-        "/v1/datasets/{dataset}", summary="Terms, what is spent, what is left.", responses=named
+        "/v1/datasets/{dataset}", summary="Terms, what is spent, what is left.", responses=reading
     )
     def terms(dataset: str, who: Client = reader) -> dict[str, Any]:
         return accounts.terms(dataset)
 
     @api.post(
-        "/v1/datasets/{dataset}/left", summary="What still fits some records.", responses=told
+        "/v1/datasets/{dataset}/left", summary="What still fits some records.", responses=reading
     )
     def left(dataset: str, records: Question, who: Client = reader) -> dict[str, Any]:
         return accounts.left(dataset, records)
@@ -294,7 +290,7 @@ def create_service(
         "/v1/datasets/{dataset}/releases",
         summary="Entries in order, page by page: go on after the one that 'next' names.",
         response_model=dict[str, Any],
-        responses=named,
+        responses=reading,
     )
     def releases(dataset: str, page: Annotated[Page, Query()], who: Client = reader) -> _Json:
         return _Json(accounts.releases(dataset, page.after, page.limit))
@@ -303,30 +299,30 @@ def create_service(
         "/v1/datasets/{dataset}/releases/{release_id}",
         summary="One entry.",
         response_model=dict[str, Any],
-        responses=named,
+        responses=reading,
     )
     def release(dataset: str, release_id: str, who: Client = reader) -> _Json:
-        found = accounts.release(dataset, release_id)
-        if found is None:
+        entry = accounts.release(dataset, release_id)
+        if entry is None:
             raise HTTPException(404, f"nothing was reserved under the id {release_id!r}")
-        return _Json(found)
+        return _Json(entry)
 
     @api.put(
         "/v1/datasets/{dataset}/releases/{release_id}",
         summary="Spend a level on some records, before noise is drawn; idempotent.",
         status_code=201,
         response_model=dict[str, Any],
-        responses={200: {"description": "Reserved before, with the same content."}, **written},
+        responses={200: {"description": "Reserved before, with the same content."}, **writing},
     )
     def reserve(dataset: str, release_id: str, amount: Amount, who: Client = spender) -> _Json:
-        new, made = accounts.reserve(dataset, release_id, amount, who)
-        told = {"release_id": made.release_id, "entry": made.entry_hash, "made": made.made}
-        return _Json({**told, "result": made.result}, 201 if new else 200)
+        new, entry = accounts.reserve(dataset, release_id, amount, who)
+        fields = {"release_id": entry.release_id, "entry": entry.entry_hash, "made": entry.made}
+        return _Json({**fields, "result": entry.result}, 201 if new else 200)
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/begin",
         summary="Say that noise is about to be drawn: no way back.",
-        responses=written,
+        responses=writing,
     )
     def begin(dataset: str, release_id: str, who: Client = spender) -> dict[str, Any]:
         accounts.begin(dataset, release_id, who)
@@ -336,18 +332,18 @@ def create_service(
         "/v1/datasets/{dataset}/releases/{release_id}/confirm",
         summary="Record what is published; publish what this returns. The first one wins.",
         response_model=dict[str, Any],
-        responses=written,
+        responses=writing,
     )
     def confirm(
         dataset: str, release_id: str, published: Confirmed, who: Client = spender
     ) -> _Json:
-        found = accounts.confirm(dataset, release_id, published.result, who)
-        return _Json({"release_id": release_id, "result": found})
+        result = accounts.confirm(dataset, release_id, published.result, who)
+        return _Json({"release_id": release_id, "result": result})
 
     @api.post(
         "/v1/datasets/{dataset}/releases/{release_id}/cancel",
         summary="Give back what was reserved and never begun.",
-        responses=written,
+        responses=writing,
     )
     def cancel(
         dataset: str, release_id: str, given_up: Cancelled, who: Client = spender
@@ -356,13 +352,13 @@ def create_service(
         return {"release_id": release_id, "cancelled": True}
 
     @api.put(
-        "/v1/datasets/{dataset}/limit", summary="Change the limit; recorded.", responses=written
+        "/v1/datasets/{dataset}/limit", summary="Change the limit; recorded.", responses=writing
     )
     def limit(dataset: str, wanted: Limit, who: Client = owner) -> dict[str, Any]:
         accounts.set_limit(dataset, wanted.limit, wanted.delta)
         return accounts.terms(dataset)
 
-    @api.post("/v1/verify", summary="Whether the ledger is as it was written.", responses=written)
+    @api.post("/v1/verify", summary="Whether the ledger is as it was written.", responses=writing)
     def verify(
         who: Annotated[Client, Depends(client)], entries: list[EntryHash] | None = None
     ) -> dict[str, Any]:

@@ -11,7 +11,7 @@ from undertow_studio.questions import Question
 from undertow_studio.studio import Settings, Work
 from undertow_studio.tables import file_argument, option_text
 
-__all__ = ["Code", "code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
+__all__ = ["code_for_model", "code_for_plan", "code_for_release", "code_for_witness"]
 
 _MOST = 6
 """States of a chain that is written out; larger ones are read from a file."""

@@ -13,7 +13,7 @@ from undertow.models.records import RecordDescription, StateRule
 from undertow.models.sets import AnyModel
 from undertow_studio.tables import Folder, PrivateTable, Reading
 
-__all__ = ["EXAMPLES", "Example", "example"]
+__all__ = ["EXAMPLES", "example"]
 
 _SEED = 2024
 _PERSONS, _DAYS, _STEPS = 8, 7, 288

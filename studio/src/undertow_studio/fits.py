@@ -5,32 +5,22 @@ says so, and the pages show it to whoever holds the records.
 """
 
 import warnings
-from dataclasses import asdict, dataclass
-from typing import Any
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 import numpy as np
 
 from undertow import MarkovChain
-from undertow.adversaries import Against
-from undertow.diagnostics import persons as person_budgets
+from undertow.diagnostics import persons
 from undertow.errors import DisclosureWarning, InvalidInput, InvalidModel, NotSupported
 from undertow.models import FittedChain
-from undertow.models.fitting.checks import Basis, Check
+from undertow.models.fitting.checks import Check
 from undertow.models.fitting.tally import Tally
 from undertow.numerics import Array, check_count
 from undertow.progress import doing
 from undertow_studio.tables import PrivateTable, Reading, naming
 
-__all__ = [
-    "CheckOutcome",
-    "Fading",
-    "Fit",
-    "Persons",
-    "fading",
-    "findings",
-    "fit",
-    "persons_view",
-]
+__all__ = ["Fading", "Fit", "fading", "findings", "fit"]
 
 MOST_STATES = 100
 """More different values than this are measurements, not states."""
@@ -74,8 +64,22 @@ def _people(chain: FittedChain) -> str:
     outcomes = [check.outcome for check in chain.checks if check.name == "persons"]
     if "passed" in outcomes:
         return "No person differs from the others by more than chance."
-    apart = persons_view(chain)
-    return "" if apart is None else apart.words()
+    if chain.tally is None or chain.tally.persons is None or len(chain.tally.persons) < 2:
+        return ""
+    try:
+        budgets = persons(chain, least=_LEAST)
+    except NotSupported:  # nobody with so many transitions, or too many persons to compare
+        return ""
+    if budgets.leaks <= budgets.limit:
+        return (
+            f"The chain for all protects each of the {budgets.persons} persons compared as well "
+            "as it protects the average."
+        )
+    return (
+        f"Some of the {budgets.persons} persons compared do not fit: for one of them the noise of "
+        f"the chain for all leaks {budgets.leaks:.3g} where {budgets.limit:g} was meant. Plan for "
+        "the population instead."
+    )
 
 
 LAGS = 60
@@ -97,17 +101,15 @@ class Fading:
 
     (Pr[X_t = X_{t+l}] - a) / (1 - a), a the probability that two unrelated records agree: 1 for
     copies, 0 for unrelated records. ``measured`` is None where no records were fitted; ``errors``
-    are standard errors of it, for records as dependent as the chain says. ``half`` is the first
-    lag at which the chain's is below one half, ``gone`` below one hundredth.
+    are standard errors of it, for records as dependent as the chain says. ``gone`` is the first
+    lag from which on the chain's stays below one hundredth.
     """
 
     lags: tuple[int, ...]
     modelled: tuple[float, ...]
     measured: tuple[float, ...] | None
     errors: tuple[float, ...] | None
-    half: int | None
     gone: int | None
-    basis: Basis | None
 
     def words(self) -> str:
         """Return how fast memory fades, in one sentence."""
@@ -117,10 +119,6 @@ class Fading:
             )
         step = "step" if self.gone == 1 else "steps"
         return f"After {self.gone} {step} the association of two records is below 0.01."
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        return {**asdict(self), "words": self.words()}
 
 
 @dataclass(frozen=True, slots=True)
@@ -133,44 +131,6 @@ class CheckOutcome:
     words: str
     meaning: str
     basis: str
-
-    def to_dict(self) -> dict[str, str]:
-        """Return a JSON-ready description."""
-        return asdict(self)
-
-
-@dataclass(frozen=True, slots=True)
-class Persons:
-    """Persons whose own chain needs more noise than the one chain for all, without names.
-
-    ``median`` and ``worst`` are the DP levels that their own chains allow for the ``limit``,
-    ``pooled`` is that of the chain for all, and ``leaks`` what the latter leaks in the worst case.
-    """
-
-    persons: int
-    limit: float
-    pooled: float
-    median: float
-    worst: float
-    leaks: float
-    basis: Basis = "not private"
-
-    def words(self) -> str:
-        """Return the finding in one sentence."""
-        if self.leaks <= self.limit:
-            return (
-                f"The chain for all protects each of the {self.persons} persons compared as well "
-                "as it protects the average."
-            )
-        return (
-            f"Some of the {self.persons} persons compared do not fit: for one of them the noise of "
-            f"the chain for all leaks {self.leaks:.3g} where {self.limit:g} was meant. Plan for "
-            "the population instead."
-        )
-
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        return {**asdict(self), "words": self.words()}
 
 
 _QUESTIONS = {
@@ -204,8 +164,8 @@ def fading(chain: MarkovChain, lags: int | None = None) -> Fading:
     For a homogeneous chain, at its stationary law; O(lags k^3). By default as many lags as it
     takes until nothing is left, at most 60.
 
-    >>> found = fading(MarkovChain([[.9, .1], [.1, .9]]), lags=3)
-    >>> [round(value, 3) for value in found.modelled], found.half
+    >>> memory = fading(MarkovChain([[.9, .1], [.1, .9]]), lags=3)
+    >>> [round(value, 3) for value in memory.modelled], memory.gone
     ([1.0, 0.8, 0.64, 0.512], None)
     """
     if not chain.homogeneous:
@@ -229,48 +189,32 @@ def fading(chain: MarkovChain, lags: int | None = None) -> Fading:
             strong |= np.abs(measured) > np.maximum(_FADED, _ERRORS * errors)
         shown = max(min(8, most), min(most, int(np.flatnonzero(strong)[-1] * 1.25) + 2))
     shown = min(shown, most)
+    lasting = np.flatnonzero(np.abs(modelled[: most + 1]) >= 0.01)
+    gone = int(lasting[-1]) + 1 if lasting.size else 0
     return Fading(
         tuple(range(shown + 1)),
         tuple(modelled[: shown + 1].tolist()),
         None if measured is None else tuple(measured[: shown + 1].tolist()),
         None if errors is None else tuple(errors[: shown + 1].tolist()),
-        _first(modelled[: most + 1], 0.5),
-        _first(modelled[: most + 1], 0.01),
-        None if tally is None else _basis(chain),
+        gone if gone <= most else None,
     )
 
 
-def findings(model: Any) -> tuple[CheckOutcome, ...]:
+def findings(checks: Sequence[Check]) -> tuple[CheckOutcome, ...]:
     """Return the checks of a model as questions and answers, in the order of the model.
 
     >>> chain = MarkovChain.from_counts([[900, 100], [90, 210]], public=True)
-    >>> [(one.question, one.outcome) for one in findings(chain)][0]
+    >>> [(one.question, one.outcome) for one in findings(chain.checks)][0]
     ('Are there enough records?', 'passed')
     """
-    return tuple(_finding(check) for check in model.checks)
-
-
-def persons_view(
-    fitted: FittedChain, limit: float = 1.0, against: Against = "any", least: int = _LEAST
-) -> Persons | None:
-    """Return whether persons' own chains need more noise; None where persons cannot be compared.
-
-    Persons with fewer than ``least`` transitions are left out. See `undertow.diagnostics.persons`.
-
-    >>> chain = MarkovChain.from_counts([[900, 100], [90, 210]], public=True)
-    >>> persons_view(chain) is None
-    True
-    """
-    if fitted.tally is None or fitted.tally.persons is None or len(fitted.tally.persons) < 2:
-        return None
-    try:
-        budgets = person_budgets(fitted, limit, against, least=least)
-    except NotSupported:  # nobody with so many transitions, or too many persons to compare
-        return None
-    return Persons(
-        budgets.persons, budgets.limit, budgets.pooled, budgets.median, budgets.worst,
-        budgets.leaks, _basis(fitted),
-    )  # fmt: skip
+    outcomes = []
+    for check in checks:
+        question, meaning = _QUESTIONS.get(check.name, (check.name.capitalize(), ""))
+        words = check.words + (f"; {check.cost()}" if check.cost() else "")
+        outcomes.append(
+            CheckOutcome(check.name, question, check.outcome, words, meaning, check.origin)
+        )
+    return tuple(outcomes)
 
 
 def _measured(tally: Tally, modelled: Array, most: int) -> tuple[Array, Array]:
@@ -298,21 +242,3 @@ def _long_run(chain: MarkovChain) -> Array:
     """Return the law after very many steps, the mean over the last of them."""
     power = np.linalg.matrix_power(chain.transition, 2**20)
     return np.asarray(chain.initial @ (power + power @ chain.transition) / 2)
-
-
-def _finding(check: Check) -> CheckOutcome:
-    question, meaning = _QUESTIONS.get(check.name, (check.name.capitalize(), ""))
-    words = check.words + (f"; {check.cost()}" if check.cost() else "")
-    return CheckOutcome(check.name, question, check.outcome, words, meaning, check.origin)
-
-
-def _first(values: Array, below: float) -> int | None:
-    under = np.abs(values) < below
-    # the first lag from which on it stays below
-    above = np.flatnonzero(~under)
-    place = int(above[-1]) + 1 if above.size else 0
-    return place if place < len(values) else None
-
-
-def _basis(chain: MarkovChain) -> Basis:
-    return "public" if chain.origin == "public" else "not private"

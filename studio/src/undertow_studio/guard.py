@@ -20,7 +20,7 @@ from undertow.serving.http import announced, counted, with_headers
 from undertow_studio.studio import Settings
 from undertow_studio.tables import onwards
 
-__all__ = ["HEADERS", "Guard"]
+__all__ = ["Guard"]
 
 HEADERS = {
     "Content-Security-Policy": (

@@ -53,13 +53,6 @@ class Belief:
             f"{chance_above(self.upper)}{rarely}."
         )
 
-    def to_dict(self) -> dict[str, float | str]:
-        """Return a JSON-ready description."""
-        return {
-            "prior": self.prior, "lower": self.lower, "upper": self.upper, "delta": self.delta,
-            "words": self.words(),
-        }  # fmt: skip
-
 
 def allowed(prior: float, leakage: float, delta: float = 0.0) -> Belief:
     """Return what a leakage allows someone to believe who thought ``prior`` before.
@@ -123,7 +116,7 @@ def chance_above(p: float) -> str:
         return _said(Fraction(1, 10**9)) if p else "0"
     if p < 0.1:  # 1 in n, n as large as p allows
         whole = int(1 / Fraction(p))
-        chance = min(chance, Fraction(1, _rounded_down(whole)))
+        chance = min(chance, Fraction(1, whole // _unit(whole) * _unit(whole)))
     return _said(chance)
 
 
@@ -139,7 +132,7 @@ def chance_below(p: float) -> str:
         return "0"
     if p < 0.1:
         whole = math.ceil(1 / Fraction(p))
-        chance = max(chance, Fraction(1, _rounded_up(whole)))
+        chance = max(chance, Fraction(1, -(-whole // _unit(whole)) * _unit(whole)))
     return _said(chance)
 
 
@@ -151,13 +144,13 @@ def about(p: float) -> str:
     """
     _check(p)
     if p < 0.1:
-        return "0" if p < _LEAST else f"1 in {_grouped(_two_digits(1 / p))}"
+        return "0" if p < _LEAST else f"1 in {_two_digits(1 / p):,}"
     if p > 0.95:
         left = 1 - p
         if left < 1e-3:
             return "certainty"
-        near = int(_two_digits(1 / left))
-        return f"{_grouped(near - 1)} in {_grouped(near)}"
+        near = _two_digits(1 / left)
+        return f"{near - 1:,} in {near:,}"
     return _said(min(_simple(), key=lambda c: abs(_log_odds(float(c)) - _log_odds(p))))
 
 
@@ -174,26 +167,16 @@ def _said(chance: Fraction) -> str:
         return "certainty"
     if not chance:
         return "0"
-    return f"{_grouped(chance.numerator)} in {_grouped(chance.denominator)}"
+    return f"{chance.numerator:,} in {chance.denominator:,}"
 
 
-def _grouped(value: float) -> str:
-    return f"{int(value):,}"
+def _two_digits(value: float) -> int:
+    return int(float(f"{value:.2g}"))
 
 
-def _two_digits(value: float) -> float:
-    return float(f"{value:.2g}")
-
-
-def _rounded_down(whole: int) -> int:
-    """Return the largest whole number of three digits and zeros that is not above ``whole``."""
-    unit = int(10 ** max(0, len(str(whole)) - 3))
-    return whole // unit * unit
-
-
-def _rounded_up(whole: int) -> int:
-    unit = int(10 ** max(0, len(str(whole)) - 3))
-    return -(-whole // unit) * unit
+def _unit(whole: int) -> int:
+    """Return the power of ten of the third digit of a whole number."""
+    return int(10 ** max(0, len(str(whole)) - 3))
 
 
 def _log_odds(p: float) -> float:

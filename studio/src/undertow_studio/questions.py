@@ -1,9 +1,10 @@
 """The question of a form: query, secret, adversary and limit, as Python and as command options."""
 
 import shlex
-from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from typing import Any, Literal
+
+from starlette.datastructures import FormData
 
 from undertow import Adversary, Count, Histogram, Mean, Person, Plan, Redacted, Series, Sum, Window
 from undertow.adversaries import Against
@@ -174,16 +175,16 @@ class Question:
         return f"plan = ut.calibrate({query}, model, limit={self.limit!r}{options})"
 
     @classmethod
-    def of_form(cls, form: Mapping[str, Any], model: AnyModel, usual: "Question") -> "Question":
+    def of_form(cls, form: FormData, model: AnyModel, usual: "Question") -> "Question":
         """Return the question that a form asks; what it leaves out is as usual."""
         given = {name: str(form[name]).strip() for name in form if name in cls.__slots__}
         fields: dict[str, Any] = {}
         for name, read in _READ.items():
             if given.get(name):
                 fields[name] = read(given[name], name)
-        chosen = form.getlist("states") if hasattr(form, "getlist") else [given.get("states", "")]
         named = {str(state): state for state in model.states}
-        fields["states"] = tuple(named[text] for text in map(str, chosen) if text in named)
+        chosen = map(str, form.getlist("states"))
+        fields["states"] = tuple(named[text] for text in chosen if text in named)
         if not model.states and given.get("states"):
             fields["states"] = (given["states"],)
         for name, allowed in _CHOICES.items():
@@ -193,9 +194,10 @@ class Question:
                 fields[name] = given[name]
         offered = [check.name for check in failed(model.checks)]
         offered += [SAME_RECORDS] * (model.records.source is not None)
-        ticked = form.getlist("accept") if hasattr(form, "getlist") else []
+        ticked = form.getlist("accept")
         fields["accept"] = tuple(name for name in offered if name in ticked)
-        fields["known"] = _records(given.get("known", ""))
+        known = given.get("known", "").replace(",", " ").split()
+        fields["known"] = tuple(_whole(part, "a known record") for part in known)
         for name in ("window", "every"):
             fields[name] = given.get(name, "")
         return replace(usual, **fields)
@@ -292,10 +294,6 @@ def _whole(text: str, name: str) -> int:
     if not (text.isascii() and text.isdigit()) or len(text) > 12:
         raise InvalidInput(f"{name} must be the number of a record, counted from 0")
     return int(text)
-
-
-def _records(text: str) -> tuple[int, ...]:
-    return tuple(_whole(part, "a known record") for part in text.replace(",", " ").split())
 
 
 _READ: dict[str, Any] = {

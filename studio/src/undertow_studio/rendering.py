@@ -4,17 +4,14 @@ from functools import cache
 from typing import TYPE_CHECKING, Any
 
 from undertow import __version__
+from undertow.reporting.words import sentence
 from undertow.rounding import above, below, odds, visible
 from undertow_studio.odds import beliefs, factor
 
 if TYPE_CHECKING:
     import jinja2
 
-__all__ = [
-    "STEPS",
-    "in_words",
-    "render",
-]
+__all__ = ["in_words", "render"]
 
 STEPS = (
     ("data", "Data or model", "Start"),
@@ -44,7 +41,7 @@ def environment() -> "jinja2.Environment":
     }
     templates.filters |= {
         "above": above, "below": below, "odds": odds, "visible": lambda text: visible(str(text)),
-        "number": _number, "sentence": _sentence,
+        "number": _number, "sentence": sentence,
     }  # fmt: skip
     return templates
 
@@ -65,15 +62,6 @@ def _number(value: float | None, digits: int = 3) -> str:
     if value == int(value) and abs(value) < 1e15:
         return f"{int(value):,}"
     return f"{value:.{digits}g}" if abs(value) < 1000 else f"{value:,.0f}"
-
-
-def _sentence(text: str) -> str:
-    """Return a text that begins with a capital; names in it stay as they are.
-
-    >>> _sentence("number of records in 'BB'")
-    "Number of records in 'BB'"
-    """
-    return text[:1].upper() + text[1:]
 
 
 def in_words(error: BaseException) -> str:

@@ -36,7 +36,6 @@ __all__ = [
     "Settings",
     "Studio",
     "Work",
-    "Works",
     "see",
     "studio_of",
     "work_of",

@@ -18,6 +18,7 @@ from pathlib import Path
 from secrets import token_hex
 from typing import TYPE_CHECKING, Any
 
+from undertow.cli.options import read_cell, read_state
 from undertow.errors import InvalidInput, UndertowError
 from undertow.files import create_new
 
@@ -83,7 +84,8 @@ class Reading:
     def arguments(self) -> dict[str, Any]:
         """Return what `Data` is told, as it was typed."""
         options: dict[str, Any] = {"value": self.value, "person": self.person, "time": self.time}
-        options |= {"state": _cuts(self.state), "every": _number(self.every)}
+        every = None if self.every is None else read_cell(self.every)
+        options |= {"state": read_state(self.state), "every": every}
         return {name: text for name, text in options.items() if text is not None}
 
     def options(self, command: str) -> str:
@@ -170,24 +172,6 @@ def python_text(value: Any) -> str:
     if isinstance(value, str) and value.isprintable() and not set('"\\') & set(value):
         return f'"{value}"'
     return repr(value)
-
-
-def _cuts(text: str | None) -> str | list[float] | None:
-    if text is None:
-        return None
-    parts = [_number(part.strip()) for part in text.split(",")]
-    return text if any(isinstance(part, str) for part in parts) else parts
-
-
-def _number(text: str | None) -> Any:
-    if text is None:
-        return None
-    for kind in (int, float):
-        try:
-            return kind(text)
-        except ValueError:
-            continue
-    return text
 
 
 ENDINGS = (".csv", ".csv.gz", ".parquet")

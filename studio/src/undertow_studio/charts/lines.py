@@ -2,9 +2,9 @@
 
 import math
 from collections.abc import Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from itertools import pairwise
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, NamedTuple
 
 from markupsafe import Markup
 
@@ -28,16 +28,7 @@ if TYPE_CHECKING:
     from undertow_studio.fits import Fading
     from undertow_studio.pages.costs import CostLine, Costs
 
-__all__ = [
-    "Line",
-    "Plot",
-    "VerticalMark",
-    "cost_chart",
-    "fading_chart",
-    "frame",
-    "leakage_chart",
-    "plot",
-]
+__all__ = ["cost_chart", "fading_chart", "leakage_chart"]
 
 _LINE = 17.0
 """Height of a line of text, in units of the viewBox."""
@@ -56,31 +47,11 @@ class Line:
     """For each point how far it may be off: (low, high), shown as an area."""
 
 
-@dataclass(frozen=True, slots=True)
-class VerticalMark:
-    """A value of the horizontal axis that is marked by a vertical line."""
-
-    x: float
-    words: str
-
-
-@dataclass(frozen=True, slots=True)
-class Plot:
-    """The place of the axes and their scales."""
+class Plot(NamedTuple):
+    """The scales of both axes, in their places."""
 
     x: Scale
     y: Scale
-    parts: list[str] = field(default_factory=list)
-
-    @property
-    def left(self) -> float:
-        """The left end of the axes."""
-        return self.x.start
-
-    @property
-    def right(self) -> float:
-        """The right end of the axes."""
-        return self.x.end
 
 
 def frame(plot: Plot, across: str, up: str) -> list[Markup]:
@@ -111,13 +82,12 @@ def plot(
     scales: tuple[Scale, Scale],
     across: str,
     up: str,
-    mark: VerticalMark | None = None,
-    keep: int = 0,
+    mark: tuple[float, str] | None = None,
 ) -> tuple[float, list[Markup]]:
     """Return height and parts of lines over axes; labels stand beside the ends, or below.
 
-    ``scales`` say the ranges of both axes, not their places. ``keep`` lines of text stay free at
-    the foot. Points keep their values as ``data-x`` and ``data-y``.
+    ``scales`` say the ranges of both axes, not their places; ``mark`` is a value of the horizontal
+    axis, and its words, at a vertical line. Points keep their values as ``data-x`` and ``data-y``.
     """
     narrow = width <= NARROW
     longest = max((letters(ellipsis(line.name, 30)) for line in lines), default=0.0)
@@ -128,12 +98,12 @@ def plot(
     x, y = replace(scales[0], start=left, end=right), replace(scales[1], start=foot, end=top)
     axes = Plot(x, y)
     parts = frame(axes, across, up)
-    if mark is not None and x.low <= mark.x <= x.high:
-        place = x.at(mark.x)
-        ahead = place + letters(mark.words) + 8 < right
+    if mark is not None and x.low <= mark[0] <= x.high:
+        place, words = x.at(mark[0]), mark[1]
+        ahead = place + letters(words) + 8 < right
         parts.append(path([(place, foot), (place, top - 6)], "mark"))
         parts.append(
-            text(mark.words, place + (6 if ahead else -6), top + 4, "mark-label",
+            text(words, place + (6 if ahead else -6), top + 4, "mark-label",
                  "start" if ahead else "end")
         )  # fmt: skip
     parts += [_band(line, axes) for line in lines if line.band]
@@ -147,7 +117,7 @@ def plot(
         below -= 8
     else:
         parts += _ends(lines, axes)
-    return below + keep * _LINE, parts
+    return below, parts
 
 
 def _band(line: Line, axes: Plot) -> Markup:
@@ -213,31 +183,13 @@ def _cut(
 def _ends(lines: Sequence[Line], axes: Plot) -> list[Markup]:
     """Return the names beside where the lines end, moved apart, with a leader and a sample."""
     tall = axes.y.start - axes.y.end
-    shown = [(line, _last(line, axes)) for line in lines]
-    ends = [(line, end) for line, end in shown if end is not None]
+    ends = [(line, pieces[-1][-1]) for line in lines if (pieces := _pieces(line, axes))]
     moved = apart([(axes.y.start - end[1]) / tall for _, end in ends], _LINE / tall)
     parts = []
     for (line, end), share in zip(ends, moved, strict=True):
-        place = axes.y.start - share * tall
-        here = axes.right + 12
-        parts.append(
-            tag(
-                "g",
-                path([end, (here - 2, place)], "leader"),
-                path([(here, place), (here + 22, place)], "line"),
-                tag("circle", cx=places(here + 11), cy=places(place), r="3.2", class_="dot")
-                if line.dots
-                else None,
-                text(ellipsis(line.name, 30), here + 28, place + 4.5, "name"),
-                class_=f"series {line.kind}",
-            )
-        )
+        place, here = axes.y.start - share * tall, axes.x.end + 12
+        parts.append(_legend(line, here, place, 30, path([end, (here - 2, place)], "leader")))
     return parts
-
-
-def _last(line: Line, axes: Plot) -> tuple[float, float] | None:
-    pieces = _pieces(line, axes)
-    return pieces[-1][-1] if pieces else None
 
 
 def _rows(lines: Sequence[Line], width: float) -> list[list[tuple[float, Line]]]:
@@ -254,16 +206,13 @@ def _rows(lines: Sequence[Line], width: float) -> list[list[tuple[float, Line]]]
     return rows
 
 
-def _legend(line: Line, x: float, y: float) -> Markup:
+def _legend(line: Line, x: float, y: float, most: int = 38, leader: str | None = None) -> Markup:
+    """Return a sample of a line and its name, cut where it is longer than ``most`` letters."""
+    dot = tag("circle", cx=places(x + 11), cy=places(y), r="3.2", class_="dot")
     return tag(
-        "g",
-        path([(x, y), (x + 22, y)], "line"),
-        tag("circle", cx=places(x + 11), cy=places(y), r="3.2", class_="dot")
-        if line.dots
-        else None,
-        text(ellipsis(line.name, 38), x + 28, y + 4.5, "name"),
-        class_=f"series {line.kind}",
-    )
+        "g", leader, path([(x, y), (x + 22, y)], "line"), dot if line.dots else None,
+        text(ellipsis(line.name, most), x + 28, y + 4.5, "name"), class_=f"series {line.kind}",
+    )  # fmt: skip
 
 
 _CERTIFIED = (0, 2, 3, 4, 6, 7)
@@ -333,7 +282,7 @@ def leakage_chart(costs: "Costs", name: str = "leakage") -> Markup:
 def cost_chart(costs: "Costs", name: str = "costs") -> Markup:
     """Return expected error against the limit on leakage for every method, the limit marked."""
     title = "Expected error by limit on leakage and method"
-    axes = "limit on leakage", costs.measure or "expected error of a released number"
+    axes = "limit on leakage", "expected error of a released number"
     return _chart(costs, name, title, axes, "limit", "limit", around=100.0)
 
 
@@ -352,11 +301,10 @@ def _chart(
         raise NotSupported("no method applies at two of these places: there is nothing to draw")
     mark = None
     if costs.mark is not None:
-        mark = VerticalMark(costs.mark, f"{mark_name} {number(costs.mark, 3)}")
-    low, high = (0.0, max(values) * 1.08) if costs.measure else _range(costs, values, around)
+        mark = costs.mark, f"{mark_name} {number(costs.mark, 3)}"
     scales = (
         Scale(costs.places[0], costs.places[-1], 0, 1, log=True),
-        Scale(low, high, 0, 1, log=not costs.measure),
+        Scale(*_range(costs, values, around), 0, 1, log=True),
     )
     description = " ".join(
         f"{line.name}: {number(line.points[0][1], 3)} at {unit} {number(line.points[0][0], 3)}, "

@@ -25,16 +25,7 @@ from undertow_studio.charts.svg import (
     titled,
 )
 
-__all__ = [
-    "MOST_CELLS",
-    "MOST_DRAWN",
-    "MOST_PEOPLE",
-    "chain_picture",
-    "correlation_picture",
-    "family_picture",
-    "group_picture",
-    "matrix_picture",
-]
+__all__ = ["chain_picture", "correlation_picture", "family_picture", "group_picture"]
 
 MOST_CELLS = 40
 """Rows that are drawn; of larger tables the first."""
@@ -224,7 +215,10 @@ def _drawn(
         curve, tip, around = (
             _loop(centres[row], _outwards(centres, row, width, height), radius, wide)
             if row == column
-            else _arc(centres[row], centres[column], radius, wide, _outside(size, row, column))
+            # along the outside: with the ring, or there is no inside
+            else _arc(
+                centres[row], centres[column], radius, wide, size == 2 or (column - row) % size == 1
+            )
         )
         label = f"from {names[row]} to {names[column]}: {_percent(p, 4)}"
         arrows.append(
@@ -316,16 +310,13 @@ def _arc(
     first = _towards(start, control, radius + 3)
     point = _towards(end, control, radius + 3)
     last = _towards(end, control, radius + 3 + head * 0.9)
-    places_ = [
-        _moved(_bezier(first, control, last, share), across, wide / 2 + 10)
+    away = wide / 2 + 10
+    beside = [
+        (x + across[0] * away, y + across[1] * away)
         for share in (0.5, 0.42, 0.58, 0.34, 0.66, 0.27, 0.73)
+        for x, y in [_bezier(first, control, last, share)]
     ]
-    return _quadratic(first, control, last), _tip(point, control, head), places_
-
-
-def _outside(size: int, row: int, column: int) -> bool:
-    """Return whether an arrow runs along the outside: with the ring, or there is no inside."""
-    return size == 2 or (column - row) % size == 1
+    return _curve_of("Q", first, control, last), _tip(point, control, head), beside
 
 
 def _loop(centre: Point, angle: float, radius: float, wide: float) -> tuple[str, str, list[Point]]:
@@ -336,9 +327,7 @@ def _loop(centre: Point, angle: float, radius: float, wide: float) -> tuple[str,
     controls = _polar(centre, angle - 0.5, reach), _polar(centre, angle + 0.5, reach)
     point = _polar(centre, angle + open_, radius + 3)
     last = _towards(point, controls[1], head * 0.9)
-    curve = "M{} {}C{} {} {} {} {} {}".format(
-        *(places(value) for pair in (first, *controls, last) for value in pair)
-    )
+    curve = _curve_of("C", first, *controls, last)
     beyond = radius + 3 + 0.75 * (reach - radius) * math.cos(0.5) + wide / 2 + 9
     around = [_polar(centre, angle + turn, beyond) for turn in (0, 0.3, -0.3)]
     return curve, _tip(point, controls[1], head), [(x, y) for x, y in around]
@@ -380,10 +369,6 @@ def _towards(start: Point, end: Point, by: float) -> Point:
     return start[0] + (end[0] - start[0]) * by / far, start[1] + (end[1] - start[1]) * by / far
 
 
-def _moved(point: Point, along: Point, by: float) -> Point:
-    return point[0] + along[0] * by, point[1] + along[1] * by
-
-
 def _polar(centre: Point, angle: float, far: float) -> Point:
     return centre[0] + far * math.cos(angle), centre[1] + far * math.sin(angle)
 
@@ -396,10 +381,10 @@ def _bezier(first: Point, control: Point, last: Point, share: float) -> Point:
     return x, sum(w * p[1] for w, p in zip(weights, points, strict=True))
 
 
-def _quadratic(first: Point, control: Point, last: Point) -> str:
-    return "M{} {}Q{} {} {} {}".format(
-        *(places(value) for pair in (first, control, last) for value in pair)
-    )
+def _curve_of(kind: str, first: Point, *others: Point) -> str:
+    """Return the path of a Bezier curve, quadratic (Q) or cubic (C)."""
+    start, *rest = (f"{places(x)} {places(y)}" for x, y in (first, *others))
+    return f"M{start}{kind}{' '.join(rest)}"
 
 
 MOST_PEOPLE = 30

@@ -51,10 +51,10 @@ def _cell(cell: "Cell") -> Markup:
     }[cell.role]
     shown = ", erased" if cell.erased else f", shown as {cell.output}" if cell.output else ""
     why = f"; {cell.why}" if cell.why else ""
-    name = cell.label or f"record {cell.record}"
+    title = f"{cell.label or f'record {cell.record}'}: {role_words}{shown}{why}"
     inside = join(
         [
-            tag("span", f"{name}: {role_words}{shown}{why}", class_="visually-hidden"),
+            tag("span", title, class_="visually-hidden"),
             tag(
                 "span",
                 ellipsis(cell.label or str(cell.record), 16),
@@ -69,7 +69,6 @@ def _cell(cell: "Cell") -> Markup:
         "",
     )
     kind = f"cell {cell.role}{' erased' * cell.erased}"
-    title = f"{name}: {role_words}{shown}{why}"
     if cell.role == "target":
         return tag("span", inside, class_=kind, title=title)
     return tag(
@@ -150,15 +149,9 @@ def _chances(scale: Scale, y: float, reach: float) -> list[Markup]:
     """Return round chances along the axis, 1 in 2 in the middle."""
     parts, kept = [], -1e9
     sizes = (2, 4, 10, 30, 100, 1000, 10**4, 10**6, 10**9)
-    chances = [f"1 in {size:,}" for size in sizes]
-    certain = [f"{size - 1:,} in {size:,}" for size in sizes]
-    half = [
-        (math.log(size - 1), one, other)
-        for size, one, other in zip(sizes, chances, certain, strict=True)
-    ]
-    places_ = [(-value, one) for value, one, _ in reversed(half)]
-    places_ += [(value, other) for value, _, other in half[1:]]
-    for value, words in places_:
+    ends = [(-math.log(size - 1), f"1 in {size:,}") for size in reversed(sizes)]
+    ends += [(math.log(size - 1), f"{size - 1:,} in {size:,}") for size in sizes[1:]]
+    for value, words in ends:
         place, wide = scale.at(value), letters(words, 12.5)
         if abs(value) >= reach or place - wide / 2 < kept or place + wide / 2 > scale.end + 10:
             continue

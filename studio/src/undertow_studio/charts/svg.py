@@ -19,7 +19,6 @@ from undertow.rounding import visible
 
 __all__ = [
     "NARROW",
-    "WIDE",
     "Scale",
     "ellipsis",
     "fit",

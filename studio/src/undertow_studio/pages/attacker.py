@@ -8,14 +8,14 @@ from the model and from outputs that the user picks: no record is read.
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
 from fastapi import APIRouter, Request
 from fastapi.responses import Response
 
-from undertow import Adversary, BayesianNetwork, MarkovChain, Plan, Redaction
+from undertow import Adversary, BayesianNetwork, MarkovChain, Pedigree, Plan, Redaction
 from undertow.auditing.attackers import Totals, totals
 from undertow.auditing.inference import Hidden, hidden
 from undertow.certificate import Witness
@@ -33,30 +33,7 @@ from undertow_studio.pages.release import promise
 from undertow_studio.rendering import in_words
 from undertow_studio.studio import studio_of, work_of
 
-__all__ = [
-    "CLOSE",
-    "LONGEST",
-    "SHORTEST",
-    "Cell",
-    "Relatives",
-    "Role",
-    "Strip",
-    "ValueBelief",
-    "Worst",
-    "attained",
-    "chains_of",
-    "covered",
-    "guess_of",
-    "largest_change",
-    "network_of",
-    "relatives_of",
-    "router",
-    "strip_of",
-    "weigh_strip",
-    "without_limit",
-    "worst_case",
-    "worst_relatives",
-]
+__all__ = ["Cell", "ValueBelief", "router"]
 
 router = APIRouter()
 
@@ -134,15 +111,6 @@ class ValueBelief:
             rarely = f", except with probability at most {stated(2 * self.allowed.delta)}"
         return f"{who} goes {moved}; no output raises it above {most}{rarely}."
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        fields = asdict(self)
-        fields["limit"] = None if math.isinf(self.limit) else self.limit
-        return {
-            **fields, "prior": self.prior, "posterior": self.posterior, "words": self.words(),
-            "allowed": self.allowed.to_dict(),
-        }  # fmt: skip
-
 
 def guess_of(
     plan: Plan[Any],
@@ -173,24 +141,16 @@ def guess_of(
     limit, reason = covered(plan, target, known)
     before = float(prior[place])
     inside = min(max(before, 1e-300), 1 - 1e-16)
-    ends = (
-        allowed(inside, limit, plan.delta)
-        if 0 < before < 1 and math.isfinite(limit)
-        else Belief(before, before if before in (0.0, 1.0) else 0.0,
-                    before if before in (0.0, 1.0) else 1.0, plan.delta)
-    )  # fmt: skip
+    if 0 < before < 1:
+        ends = allowed(inside, limit, plan.delta)
+    else:
+        ends = Belief(before, before, before, plan.delta)
     return ValueBelief(
         target, value, states,
         (tuple(map(float, prior)), tuple(map(float, posterior))),
         _against_rest(place, prior, likelihoods), largest_change(prior, likelihoods),
         limit, ends, reason, name,
     )  # fmt: skip
-
-
-def without_limit(guess: ValueBelief, reason: str) -> ValueBelief:
-    """Return the same guess of an attacker whom the plan does not cover, for a reason."""
-    free = Belief(guess.prior, 0.0, 1.0, guess.allowed.delta)
-    return replace(guess, limit=math.inf, allowed=free, reason=reason)
 
 
 def attained(guess: ValueBelief, value: State, other: State) -> float:
@@ -321,6 +281,11 @@ class Strip:
                 raise InvalidInput(f"record {record} is known to be {state!r}: no such state")
 
     @property
+    def order(self) -> Sequence[int]:
+        """All records up to the end of the strip."""
+        return range(self.first + self.length)
+
+    @property
     def chain(self) -> MarkovChain:
         """The law of the records."""
         chains = chains_of(self.plan)
@@ -389,30 +354,25 @@ class Strip:
             known += [r for r in range(whole) if not self.first <= r <= last]
         belief = guess_of(self.plan, self.target, wanted, prior, likelihoods, known, chain.states)
         if self.part and not self.fixed and math.isfinite(belief.limit):
-            return without_limit(belief, "the plan is made for an answer about the whole series")
+            free = Belief(belief.prior, 0.0, 1.0, belief.allowed.delta)
+            reason = "the plan is made for an answer about the whole series"
+            return replace(belief, limit=math.inf, allowed=free, reason=reason)
         return belief
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the records as they are drawn; of a long strip those around the target."""
         cells = []
-        half = LONGEST // 2
-        low = max(self.first, min(self.target - half, self.first + self.length - LONGEST))
-        for record in range(low, min(self.first + self.length, low + LONGEST)):
-            role: Role = "known" if record in self.known else "unknown"
-            if record == self.target:
-                role = "target"
-            erased = record in self.outputs and self.outputs[record] is None
+        end = self.first + self.length
+        low = max(self.first, min(self.target - LONGEST // 2, end - LONGEST))
+        for record in self.order[low : low + LONGEST]:
             shown = self.outputs.get(record)
             cells.append(
                 Cell(
-                    record,
-                    role,
-                    str(self.known.get(record, "")),
+                    record, _role(self, record), str(self.known.get(record, "")),
                     "" if shown is None else str(shown),
-                    erased,
-                    why=self._why(record),
+                    erased=shown is None and record in self.outputs, why=self._why(record),
                 )
-            )
+            )  # fmt: skip
         return tuple(cells)
 
     def _why(self, record: int) -> str:
@@ -677,10 +637,10 @@ def worst_case(plan: Plan[Any]) -> Worst | None:
 def _witness_strip(plan: Plan[Any], witness: Witness) -> Strip:
     """Return the strip of an attack: from one known end to the other."""
     target = witness.target
-    counted = plan.task == "answer" and not witness.sets
     places = [record for record, _ in witness.known]
     if plan.task != "answer":
-        first, last = _span([target, *places, *(record for record, _ in witness.outputs)])
+        named = [target, *places, *(record for record, _ in witness.outputs)]
+        first, last = min(named), max(named)
         chosen = dict(witness.known)
     else:
         first = max((r for r in places if r < target), default=0)
@@ -696,7 +656,7 @@ def _witness_strip(plan: Plan[Any], witness: Witness) -> Strip:
     if plan.task != "answer":
         return replace(strip, outputs=dict(witness.outputs))
     chain = strip.chain
-    if counted:
+    if not witness.sets:
         sums = totals(plan.noise, chain.states, strip.length)
         # the certificate's answer leaves out what the known records add
         more = sum(
@@ -707,8 +667,9 @@ def _witness_strip(plan: Plan[Any], witness: Witness) -> Strip:
         return replace(strip, answer=float((witness.output or 0) + more))
     level = plan.dp_epsilon
     inside = {record: states for record, states in witness.sets if first <= record <= last}
-    if _is_count(plan, inside.values()):
-        return _extreme_answer(plan, strip, inside)
+    answer = _extreme_answer(plan, strip, inside.values())
+    if answer is not None:
+        return replace(strip, answer=answer)
     rates = {
         record: tuple(level * (state in states) for state in chain.states)
         for record, states in inside.items()
@@ -716,32 +677,23 @@ def _witness_strip(plan: Plan[Any], witness: Witness) -> Strip:
     return replace(strip, rates=rates)
 
 
-def _is_count(plan: Plan[Any], sets: Iterable[tuple[State, ...]]) -> bool:
-    """Return whether an output of the worst algorithm is one of the plan's own noisy count.
+def _extreme_answer(
+    plan: Plan[Any], strip: Strip, sets: Iterable[tuple[State, ...]]
+) -> float | None:
+    """Return the answer that is the output of the worst algorithm, if it is one of this plan.
 
-    It is where every record has the counted states for its set, or every record the others.
+    It is the largest or the least that there can be, where every record has the counted states for
+    its set, or every record the others. A count of all records or of none has likelihood
+    exp(-|answer - count| / scale), which is the output exp(level * records in the set) up to a
+    factor; records without a set are known.
     """
-    named = getattr(plan.query, "named", ())
-    if not named or getattr(plan.noise, "measure", "") != "scale":
-        return False
-    counted = frozenset(named)
-    rest = frozenset(plan.states) - counted
+    counted = frozenset(plan.query.named)
+    if not counted or plan.noise.measure != "scale":
+        return None
     families = {frozenset(states) for states in sets}
-    return families in ({counted}, {rest})
-
-
-def _extreme_answer(plan: Plan[Any], strip: Strip, sets: dict[int, tuple[State, ...]]) -> Strip:
-    """Return the strip with the largest answer there can be, or the least.
-
-    A count of all records or of none has likelihood exp(-|answer - count| / scale), which is the
-    output exp(level * records in the set) up to a factor; records without a set are known.
-    """
-    high = frozenset(next(iter(sets.values()))) == frozenset(getattr(plan.query, "named", ()))
-    return replace(strip, answer=float(strip.length) if high else 0.0)
-
-
-def _span(records: list[int]) -> tuple[int, int]:
-    return min(records), max(records)
+    if families == {counted}:
+        return float(strip.length)
+    return 0.0 if families == {frozenset(plan.states) - counted} else None
 
 
 MOST_CELLS = 2**18
@@ -786,14 +738,18 @@ class Relatives:
                 raise InvalidInput(f"{person!s} is known to be {state!r}: no such state")
 
     @property
+    def order(self) -> Sequence[Node]:
+        """Everyone in the data, in the order of the model."""
+        return tuple(self.plan.model.order() or network_of(self.plan, self.which).observed)
+
+    @property
     def people(self) -> tuple[Node, ...]:
         """All who depend on the target and are in the data, in the order of the model."""
         network = network_of(self.plan, self.which)
         place = network.number(self.target)
         (family,) = [part for part in network.components() if place in part]
         names = {network.nodes[one] for one in family}
-        order = self.plan.model.order() or network.observed
-        return tuple(person for person in order if person in names)
+        return tuple(person for person in self.order if person in names)
 
     def knowing(self, person: Node, state: State | None) -> "Relatives":
         """Return the family with one person known to be in a state, or forgotten (None)."""
@@ -821,10 +777,9 @@ class Relatives:
         states = self.plan.states
         wanted = states[0] if value is None else value
         prior, likelihoods = self._weighed()
-        order = list(self.plan.model.order() or network_of(self.plan, self.which).observed)
+        order, people = self.order, self.people
         known = [order.index(person) for person in self.known]
-        inside = {order.index(person) for person in self.people}
-        known += [record for record in range(len(order)) if record not in inside]
+        known += [place for place, person in enumerate(order) if person not in people]
         return guess_of(
             self.plan, order.index(self.target), wanted, prior, likelihoods, known, states,
             str(self.target),
@@ -832,21 +787,13 @@ class Relatives:
 
     def cells(self) -> tuple[Cell, ...]:
         """Return the people as they are drawn; the record is a person's place in the model."""
-        order = list(self.plan.model.order() or network_of(self.plan, self.which).observed)
-        cells = []
-        for person in self.people:
-            role: Role = "known" if person in self.known else "unknown"
-            if person == self.target:
-                role = "target"
-            cells.append(
-                Cell(
-                    order.index(person),
-                    role,
-                    str(self.known.get(person, "")),
-                    label=str(person),
-                )
+        return tuple(
+            Cell(
+                self.order.index(person), _role(self, person), str(self.known.get(person, "")),
+                label=str(person),
             )
-        return tuple(cells)
+            for person in self.people
+        )  # fmt: skip
 
     def _weighed(self) -> tuple[Array, Array]:
         """Return the prior of the target and ln Pr[answer | its state, known], (k,) each."""
@@ -876,46 +823,19 @@ class Relatives:
             return prior, np.where(prior > 0, np.log(likelihoods) - np.log(prior), -np.inf)
 
 
-def relatives_of(plan: Plan[Any], target: Node | None = None) -> Relatives:
-    """Return a family under attack: by default its first person, nothing known, no answer yet."""
-    order = plan.model.order() or network_of(plan).observed
-    return Relatives(plan, order[0] if target is None else target)
-
-
-def worst_relatives(plan: Plan[Any]) -> Relatives | None:
-    """Return the attack that a certificate names, None where it names none on this very answer.
-
-    A bound on all algorithms of a DP level may name an attack on another one of them; over an
-    interval of frequencies, one at a frequency in between.
-
-    >>> from undertow import Count, Pedigree, calibrate
-    >>> trio = Pedigree({"kim": ("bob", "ann")}, allele_frequency=.5)
-    >>> plan = calibrate(Count("BB"), trio, limit=1.0, method="exact")
-    >>> found = worst_relatives(plan).guess()
-    >>> abs(found.largest - plan.leakage.lower) < 1e-9
-    True
-    """
-    witness: Witness | None = plan.leakage.witness
-    if witness is None or plan.task != "answer":
-        return None
-    order = plan.model.order() or network_of(plan).observed
-    family = Relatives(plan, order[witness.target])
-    people = set(family.people)
-    known = {order[record]: state for record, state in witness.known if order[record] in people}
-    counted = totals(plan.noise, plan.states, len(people))
-    # the certificate's answer leaves out what the known people add; without one, all or nobody
-    more = sum(counted.adds[plan.model.index(state)] for state in known.values())
-    extremes = (len(people) * max(counted.adds), 0)
-    answers = extremes if witness.output is None else (witness.output + more,)
-    for answer in answers:
-        attack = replace(family, known=known, answer=float(answer))
-        moved = attained(attack.guess(witness.value), witness.value, witness.other)
-        if moved >= plan.leakage.lower - CLOSE:
-            return attack
-    return None
+def relatives_of(plan: Plan[Any]) -> Relatives:
+    """Return a family under attack: its first person, nothing known, no answer yet."""
+    return Relatives(plan, (plan.model.order() or network_of(plan).observed)[0])
 
 
 Subject = Strip | Relatives
+
+
+def _role(subject: Subject, who: Any) -> Role:
+    """Return the role of a record or of a person."""
+    if who == subject.target:
+        return "target"
+    return "known" if who in subject.known else "unknown"
 
 
 @router.get("/w/{name}/attacker")
@@ -927,8 +847,9 @@ async def attacker(request: Request, name: str) -> Response:
     try:
         subject = _subject(plan, choices)
         if subject is not None:
-            value = _value(plan, choices.get("value", ""), subject)
-            content |= _shown(plan, subject, value)
+            usual = plan.states[0 if isinstance(subject, Relatives) else -1]
+            named = {str(state): state for state in plan.states}
+            content |= _shown(plan, subject, named.get(choices.get("value", ""), usual))
     except UndertowError as error:
         content["wrong"] = in_words(error)
     return studio.page(
@@ -940,21 +861,25 @@ async def attacker(request: Request, name: str) -> Response:
 
 def _shown(plan: "Plan[Any]", subject: Subject, value: Any) -> dict[str, Any]:
     """Return the records, the belief and the pictures for the template."""
-    guess = subject.guess(value)
-    people = list(plan.model.order()) if isinstance(subject, Relatives) else []
-    cells = subject.cells()
+    guess, cells = subject.guess(value), subject.cells()
+    family = isinstance(subject, Relatives)
+    people = plan.model.order() if family else ()
     picture = None
-    if isinstance(subject, Relatives) and getattr(plan.model, "kind", "") == "pedigree":
-        known = [str(person) for person in subject.known]
-        family: Any = plan.model
-        picture = family_picture(family, "relatives", known, str(subject.target))
+    if family and isinstance(plan.model, Pedigree):
+        marked = [str(person) for person in subject.known]
+        picture = family_picture(plan.model, "relatives", marked, str(subject.target))
+    # what is known, as it stands in an address
+    known = (
+        f"{subject.order.index(who)}:{plan.states.index(state)}"
+        for who, state in subject.known.items()
+    )
     return {
         "subject": subject, "cells": cells, "strip": record_strip(cells, "What the attacker knows"),
         "guess": guess, "bar": odds_bar(guess), "value": str(value), "picture": picture,
         "people": [(place, str(person)) for place, person in enumerate(people)],
-        "known": _written(plan, subject), "target": _place(plan, subject, subject.target),
+        "known": " ".join(known), "target": subject.order.index(subject.target),
         "most": len(cells) if isinstance(subject, Relatives) else subject.length,
-        "answer": getattr(subject, "answer", None), "local": plan.task != "answer",
+        "answer": subject.answer, "local": plan.task != "answer",
         "erased": [cell for cell in cells if cell.why and plan.task == "redact"],
     }  # fmt: skip
 
@@ -965,9 +890,8 @@ def _subject(plan: "Plan[Any]", choices: Mapping[str, str]) -> Subject | None:
     if plan.leakage.secret.window > 1:
         return None
     if plan.model.family == "network":
-        order = list(plan.model.order() or relatives_of(plan).people)
-        target = order[_number(choices.get("target", "0"), len(order))]
-        subject = relatives_of(plan, target)
+        subject = relatives_of(plan)
+        subject = replace(subject, target=_member(subject, choices.get("target", "0")))
     else:
         try:
             subject = strip_of(plan)
@@ -975,17 +899,16 @@ def _subject(plan: "Plan[Any]", choices: Mapping[str, str]) -> Subject | None:
             return None
         target = choices.get("target", "")
         if target:
-            wanted = _number(target, subject.first + subject.length)
-            subject = replace(subject, known={}, target=wanted)
+            subject = replace(subject, known={}, target=_member(subject, target))
             for end in subject.fixed:
                 subject = subject.knowing(end, plan.states[0])
     for pair in choices.get("known", "").split():
         record, _, state = pair.partition(":")
-        who, states = _named(plan, subject, record), plan.states
+        who, states = _member(subject, record), plan.states
         if who != subject.target:
             subject = subject.knowing(who, states[_number(state, len(states))])
     if choices.get("toggle"):
-        subject = subject.toggled(_named(plan, subject, choices["toggle"]))
+        subject = subject.toggled(_member(subject, choices["toggle"]))
     return _seen(plan, subject, choices)
 
 
@@ -1033,32 +956,9 @@ def _worst(plan: "Plan[Any]") -> str:
     return f"The worst case: {words.attack(witness, plan.length is None)}."
 
 
-def _value(plan: "Plan[Any]", text: str, subject: Subject) -> Any:
-    named = {str(state): state for state in plan.states}
-    usual = plan.states[0] if isinstance(subject, Relatives) else plan.states[-1]
-    return named.get(text, usual)
-
-
-def _named(plan: "Plan[Any]", subject: Subject, text: str) -> Any:
+def _member(subject: Subject, text: str) -> Any:
     """Return the record of a number; of people, the person at that place."""
-    if isinstance(subject, Relatives):
-        order = list(plan.model.order() or subject.people)
-        return order[_number(text, len(order))]
-    return _number(text, subject.first + subject.length)
-
-
-def _place(plan: "Plan[Any]", subject: Subject, who: Any) -> int:
-    if isinstance(subject, Relatives):
-        return list(plan.model.order() or subject.people).index(who)
-    return int(who)
-
-
-def _written(plan: "Plan[Any]", subject: Subject) -> str:
-    """Return what is known as it stands in an address."""
-    return " ".join(
-        f"{_place(plan, subject, who)}:{plan.states.index(state)}"
-        for who, state in subject.known.items()
-    )
+    return subject.order[_number(text, len(subject.order))]
 
 
 def _number(text: str, below: int) -> int:

@@ -19,9 +19,7 @@ from undertow_studio.rendering import in_words
 from undertow_studio.studio import Studio, Work, see, studio_of, work_of
 from undertow_studio.tables import PrivateTable, Reading, columns_of, guess
 
-__all__ = [
-    "router",
-]
+__all__ = ["router"]
 
 router = APIRouter()
 

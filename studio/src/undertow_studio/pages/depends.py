@@ -21,7 +21,7 @@ from undertow_studio.code import code_for_model
 from undertow_studio.fits import Fading, fading, findings
 from undertow_studio.studio import studio_of, work_of
 
-__all__ = ["picture_of", "plainly", "router"]
+__all__ = ["picture_of", "router"]
 
 router = APIRouter()
 
@@ -34,7 +34,7 @@ async def depends(request: Request, name: str) -> Response:
     pictured, picture = picture_of(model)
     faded = _fading(model)
     return studio.page(
-        "depends", work=work, fit=fit, findings=findings(model),
+        "depends", work=work, fit=fit, findings=findings(model.checks),
         plainly=plainly(model), described=model.describe(),
         pictured=pictured, picture=picture, fading=faded,
         memory=None if faded is None else fading_chart(faded), code=code_for_model(work),

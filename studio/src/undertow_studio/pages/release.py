@@ -4,7 +4,7 @@ import datetime as dt
 import math
 import warnings
 from collections.abc import Iterable
-from dataclasses import asdict, dataclass, field
+from dataclasses import dataclass, field
 from fractions import Fraction
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -30,21 +30,9 @@ from undertow_studio.tables import PrivateTable, Reading, naming
 
 if TYPE_CHECKING:
     from undertow import Ledger
+    from undertow.ledger.rules import Entry
 
-__all__ = [
-    "AccountPlace",
-    "BudgetYear",
-    "Day",
-    "Dry",
-    "Released",
-    "Year",
-    "budget_year",
-    "compute_dry_run",
-    "compute_release",
-    "compute_year",
-    "router",
-    "spending_days",
-]
+__all__ = ["BudgetYear", "Day", "router"]
 
 router = APIRouter()
 
@@ -87,11 +75,6 @@ class BudgetYear:
         return self.days[-1].level if self.days else 0.0
 
     @property
-    def left(self) -> float:
-        """What is left of the budget today."""
-        return max(self.budget - self.spent, 0.0)
-
-    @property
     def last(self) -> str:
         """The last day of the calendar."""
         return (dt.date.fromisoformat(self.first) + dt.timedelta(days=DAYS - 2)).isoformat()
@@ -127,48 +110,31 @@ class BudgetYear:
         if ends is not None:
             fit = sum(level <= self.budget for _, level in self.weeks())
             times = "once more" if fit == 1 else f"{fit} more times"
-            return f"{now} A weekly release fits {times}, and no longer on {_day(ends)}."
+            day = dt.date.fromisoformat(ends)
+            return f"{now} A weekly release fits {times}, and no longer on {day.day} {day:%B %Y}."
         over = self.budget - self.weeks()[-1][1]
         return (
             f"{now} A weekly release to the end of the year would leave {over / self.budget:.0%}."
         )
 
-    def to_dict(self) -> dict[str, Any]:
-        """Return a JSON-ready description."""
-        days = [
-            {**asdict(day), "level": day.level if math.isfinite(day.level) else None}
-            for day in self.days
-        ]
-        spent = self.spent if math.isfinite(self.spent) else None
-        return {
-            **asdict(self), "days": days, "spent": spent, "left": self.left, "last": self.last,
-            "exhausted": self.exhausted(), "words": self.words(),
-        }  # fmt: skip
 
-
-def budget_year(
-    ledger: "Ledger", today: dt.date, weekly: float = 0.0, first: dt.date | None = None
-) -> BudgetYear:
-    """Return the year of a ledger's account, from ``first`` on (by default 1 January).
+def budget_year(ledger: "Ledger", today: dt.date, weekly: float = 0.0) -> BudgetYear:
+    """Return the year of a ledger's account, from 1 January on.
 
     Reads the ledger once; nothing is written. Entries before the first day count as spent on it.
     """
     if math.isnan(weekly) or weekly < 0:
         raise InvalidInput(f"a weekly release has a DP level of at least 0, found {weekly}")
-    begin = first or dt.date(today.year, 1, 1)
+    begin = dt.date(today.year, 1, 1)
     days = spending_days(levels_after(ledger.entries(), ledger.unit), begin)
     return BudgetYear(ledger.budget, begin.isoformat(), today.isoformat(), days, weekly)
 
 
-def spending_days(
-    levels: Iterable[tuple[Any, float]], first: dt.date, last: dt.date | None = None
-) -> tuple[Day, ...]:
+def spending_days(levels: "Iterable[tuple[Entry, float]]", first: dt.date) -> tuple[Day, ...]:
     """Return the days on which an account spent, from its entries with the level after each."""
     days: dict[str, Day] = {}
     for entry, level in levels:
         day = max(entry.at[:10], first.isoformat())
-        if last is not None and day > last.isoformat():
-            continue
         before = days.get(day, Day(day, 0.0, 0.0, 0.0))
         own = entry.level or 0.0
         confirmed = entry.status == "confirmed"
@@ -176,11 +142,6 @@ def spending_days(
             day, before.spent + own * confirmed, before.reserved + own * (not confirmed), level
         )
     return tuple(days[day] for day in sorted(days))
-
-
-def _day(iso: str) -> str:
-    day = dt.date.fromisoformat(iso)
-    return f"{day.day} {day:%B %Y}"
 
 
 DEMONSTRATION = 4.0
@@ -443,12 +404,12 @@ def promise(plan: "Plan[Any]") -> dict[str, Any]:
     return {
         "plan": plan,
         "whose": words.audience(plan),
-        "promise": guarantee[:1].upper() + guarantee[1:] + ".",
+        "promise": words.sentence(guarantee) + ".",
         "means": [
             f"{alone[:1].upper()}{alone[1:]}{means[:1].lower()}{means[1:]}" if alone else means
             for means in (one.words() for one in beliefs(plan.leakage.upper, plan.delta))
         ],
-        "findings": findings(plan),
+        "findings": findings(plan.checks),
         "assumptions": plan.leakage.assumptions,
         "fingerprint": plan.fingerprint(),
         "curator": curator,
