@@ -179,14 +179,14 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/replay.py",
-        "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-        "loss = logs[0] - logs[1] + slack + 1e-3",
+        "ratio = logs[0] - logs[1] - 4 * ROUNDOFF",
+        "ratio = logs[0] - logs[1] + 1e-3 - 4 * ROUNDOFF",
         REPLAYED,
     ),
     (
         "undertow/bounds/levels/replay.py",
-        "grown[:, 1:] += table * marks[:, None]",
-        "grown[:, :-1] += table * marks[:, None]",
+        "table[marks] = np.roll(table[marks], 1, axis=1)",
+        "table[~marks] = np.roll(table[~marks], 1, axis=1)",
         REPLAYED,
     ),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
@@ -1284,8 +1284,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laws.py",
-        "eta = fading(chain, reach) if longer else 0.0",
-        "eta = 0.0",
+        "fading(chain, reach) if longer else 0.0, 0.0)",
+        "0.0, 0.0)",
         TABULATED,
     ),
     (
@@ -1326,8 +1326,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/gaussian.py",
-        "windows.edge[rows], epsilon - windows.eta, epsilon)",
-        "windows.edge[rows], epsilon + windows.eta, epsilon)",
+        "levels = epsilon - pairs.slack[rows]",
+        "levels = epsilon + pairs.slack[rows]",
         NORMAL,
     ),
     (
