@@ -143,8 +143,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laplace.py",
-        "moved[:, counted, :, 0] = -np.inf",
-        "moved[:, counted, :, 0] = path[:, counted, :, 0]",
+        "joint[:, :, state, own : step + own]",
+        "joint[:, :, state, :step]",
         COUNTED,
     ),
     (
@@ -276,7 +276,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         NETWORKS,
     ),
     (
-        "undertow/bounds/networks/quilts.py",
+        "undertow/bounds/channels/wasserstein.py",
         "moved = min(mass, other)",
         "moved = max(mass, other)",
         NETWORKS,
@@ -1266,8 +1266,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laws.py",
-        "table[:, counted, 1:] = moved[:, counted]",
-        "table[:, counted, :-1] = moved[:, counted]",
+        "table[..., counted, 1:] = moved[..., counted, :]",
+        "table[..., counted, :-1] = moved[..., counted, :]",
         TABULATED,
     ),
     (

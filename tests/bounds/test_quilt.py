@@ -14,15 +14,14 @@ from undertow.bounds.channels.quilts import (
     Bound,
     NoiseScore,
     approximate_influence,
-    basic_search,
     chain_influence,
     chain_pairs,
-    fast_search,
     pruned_search,
     quilt_search,
     spectral_gap,
 )
 from undertow.errors import MethodRefused
+from undertow_papers.wang2016.searches import basic_search, fast_search
 
 LAWS = settings(deadline=None, derandomize=True, database=None, max_examples=150)
 

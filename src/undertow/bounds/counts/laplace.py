@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from undertow import progress
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_count
 from undertow.bounds.levels.sides import (
@@ -30,6 +29,7 @@ from undertow.bounds.levels.sides import (
     complete,
     deepest_steps,
     informed_targets,
+    log,
     nearest_known,
     ordered_pairs,
     positions,
@@ -335,32 +335,6 @@ class OptionSide:
     hint: float
 
 
-class Searching(Protocol):
-    """What the windows of a pair need of the search they belong to."""
-
-    laws: Laws
-    rows: Rows
-    value: Ints
-    other: Ints
-    counted: Bools
-    kind: npt.NDArray[Any]
-    together: npt.NDArray[Any]
-    scale: float
-    pad: float
-    top: float
-    effort: int
-
-    @property
-    def goal(self) -> float: ...
-    def side(self, row: int, side: int, pair: int) -> OptionSide: ...
-    def sum(
-        self, pair: int, left: Numbers, with_left: Numbers, right: Numbers, with_right: Numbers
-    ) -> Array: ...
-    def offer(
-        self, loss: float, row: int, pair: int, options: tuple[int, int], output: int
-    ) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Bounds:
     """Bounds of all windows of an ordered pair by the sums of their sides.
@@ -378,7 +352,7 @@ class _Bounds:
 class PairWindows:
     """The windows of one row and a pair of values, in either order."""
 
-    def __init__(self, search: Searching, row: int, pairs: tuple[int, int]) -> None:
+    def __init__(self, search: "WindowSearch", row: int, pairs: tuple[int, int]) -> None:
         self.search, self.row, self.pairs = search, row, pairs
         # [order][side]; the options are the same for both orders
         self.sides = [[search.side(row, side, pair) for side in (0, 1)] for pair in pairs]
@@ -510,7 +484,7 @@ class PairWindows:
         spread = min(float(np.ptp(part, axis=0).max()) for part in (one, two)) + 2 * search.pad
         wave, hint = sum(part.wave for part in parts), sum(part.hint for part in parts)
         second = float(ratio.max()) + float(drift(wave, spread + hint))
-        return min(first, second) + 2 * search.pad
+        return float(min(first, second) + 2 * search.pad)
 
 
 EFFORT = 4_000_000_000
@@ -1093,30 +1067,19 @@ def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
     """Return ln Pr[count on a side | target value, option], (T + 1, B, k + 1, k, T + 1)."""
     steps, (count, size) = side_laws.steps, side_laws.weights.shape
     law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
-    with np.errstate(divide="ignore"):
-        far = np.log(side_laws.weights)  # (B, k)
-        path = np.full((count, size, size, steps + 1), -np.inf)  # (which, last, target value, j)
-        path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
-        law[0, :, size, :, 0] = 0.0
-        for step in range(1, steps + 1):
-            spend(30 * path.size * size, 4)
-            law[step, :, :size] = path
-            # a counted last record raises the count: shift along j where the last state is counted
-            moved = path.copy()
-            moved[:, counted, :, 1:] = path[:, counted, :, :-1]
-            moved[:, counted, :, 0] = -np.inf
-            # the last record is summed out: (B, target value, j)
-            law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
-            if step < steps:
-                kernel = np.log(side_laws.kernel(step + 1))  # (B, last, next)
-                # (B, next, target value, j)
-                path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
-        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
-        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)  # (t, B, x)
-        totals = np.concatenate(
-            [side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2
-        )
-        law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
+    far = log(side_laws.weights)[:, None, :, None]
+    kernels = (side_laws.kernel(step) for step in range(1, steps + 1))
+    for step, joint in enumerate(joint_counts(kernels, counted, logs=True)):
+        spend(30 * joint.size * size, 4)
+        # open, the last record summed out: (B, target value, j)
+        law[step, :, size, :, : step + 1] = log_sum(joint + far, axis=2) if step else 0.0
+        for state in range(size if step else 0):  # known, and not counted itself
+            own = int(counted[state])
+            law[step, :, state, :, :step] = joint[:, :, state, own : step + own]
+    # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
+    masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)  # (t, B, x)
+    totals = np.concatenate([side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
+    law[1:] -= np.where(totals[1:] > 0, log(totals[1:]), 0.0)[..., None]
     return law
 
 

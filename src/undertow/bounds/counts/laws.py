@@ -19,6 +19,7 @@ from undertow.bounds.levels.sides import (
     Ints,
     complete,
     extremes,
+    log,
     ordered_pairs,
     start_error,
     witnessed,
@@ -26,7 +27,7 @@ from undertow.bounds.levels.sides import (
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.chains import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log, up
+from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum, pad_log, up
 from undertow.progress import spend
 
 __all__ = [
@@ -161,21 +162,30 @@ def window_reach(
     return reach
 
 
-def joint_counts(kernels: Iterable[Array], counted: Bools) -> Iterator[Array]:
-    """Yield Pr[m-th record, count of the first m | target] for m = 0, 1, .., (k, k, m + 1).
+def joint_counts(
+    kernels: Iterable[Array], counted: Bools, *, logs: bool = False
+) -> Iterator[Array]:
+    """Yield Pr[m-th record, count of the first m | target] for m = 0, 1, .., (..., k, k, m + 1).
 
-    ``kernels`` lead from the target outwards, one for each record; axes (target, record, count).
+    ``kernels`` (..., k, k) lead from the target outwards, one for each record; the axes are those
+    of stacked kernels, target, record, count. With ``logs`` logarithms: improbable counts of long
+    sides are no floats.
 
     >>> [float(table.sum()) for table in joint_counts([np.eye(2)] * 2, np.array([False, True]))]
     [2.0, 2.0, 2.0]
     """
-    table = np.eye(len(counted))[:, :, None]
+    start = np.eye(len(counted))[:, :, None]
+    table = log(start) if logs else start
     yield table
     for kernel in kernels:
-        moved = np.einsum("xyj,yz->xzj", table, kernel)  # (target, next, count)
-        table = np.zeros((*moved.shape[:2], moved.shape[2] + 1))
-        table[:, counted, 1:] = moved[:, counted]
-        table[:, ~counted, :-1] = moved[:, ~counted]
+        if logs:
+            terms = table[..., None, :] + log(kernel)[..., None, :, :, None]
+            moved = log_sum(terms, axis=-3)  # (..., target, next, count)
+        else:
+            moved = np.einsum("...xyj,...yz->...xzj", table, kernel)
+        table = np.full((*moved.shape[:-1], moved.shape[-1] + 1), -np.inf if logs else 0.0)
+        table[..., counted, 1:] = moved[..., counted, :]
+        table[..., ~counted, :-1] = moved[..., ~counted, :]
         yield table
 
 
@@ -365,7 +375,7 @@ def varying_windows(chain: MarkovChain, counted: tuple[bool, ...], ignorant: boo
 
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], start=[1, 0], length=2)
     >>> varying_windows(chain, (False, True), False).pairs.laws.shape  # the second record alone
-    (4, 3)
+    (4, 5)
     """
     records = chain.length
     if records is None:
