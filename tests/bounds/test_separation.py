@@ -8,7 +8,8 @@ import numpy as np
 import pytest
 
 from tests.oracles.exact import separation
-from undertow.bounds.dependent import level_separations, log_laws, separation_upper
+from undertow.bounds.dependent import level_separations, separation_upper
+from undertow.bounds.levels.sides import log
 
 
 def laws(seed, rows=3, columns=4, zeros=0.2):
@@ -42,7 +43,7 @@ def test_levels_separate_by_the_best_set_of_states(seed, level):
                 ends = [math.log(max(1 - s, 0.0) * math.exp(-level) + s) if s or level < 700
                         else -level for s in (top, bottom)]  # fmt: skip
                 worst = max(worst, ends[0] - ends[1])
-    found = float(level_separations(log_laws(rows), level))
+    found = float(level_separations(log(rows), level))
     assert found == pytest.approx(min(worst, level), rel=1e-9, abs=1e-12)
-    several = level_separations(log_laws(np.stack([rows, rows])), np.array([level, 0.01]))
+    several = level_separations(log(np.stack([rows, rows])), np.array([level, 0.01]))
     assert several[0] == found

@@ -22,7 +22,6 @@ from tests.strategies import laws
 from undertow import MarkovChain
 from undertow.bounds.curves.sweep import (
     GaussianGrid,
-    known_sided_value,
     one_sided_value,
     polygon_of_lines,
     sweep_bound,
@@ -189,8 +188,6 @@ def test_what_the_sweep_cannot_do_is_refused():
         sweep_epsilon(PURE, ACTIVITY, 0.0, "any")
     with pytest.raises(InvalidInput, match="twice"):
         one_sided_value(PURE, [P], 1, 1, 1.0)
-    with pytest.raises(InvalidInput, match="impossible"):
-        known_sided_value(PURE, np.array([[1.0, 0.0], [0.5, 0.5]]), 0, 1, 1.0, 2, 1)
 
 
 def test_a_periodic_chain_of_finite_length():

@@ -13,15 +13,15 @@ from tests.bounds.approximate.sweep_programs import (
     gaussian_profile,
     judge_one_side,
     judge_two_sides,
+    known_sided_value,
     random_kernel,
+    two_sided_delta,
 )
 from undertow.bounds.curves.sweep import (
     GaussianGrid,
-    known_sided_value,
     one_sided_value,
     polygon_of_lines,
     tangent_lines,
-    two_sided_delta,
 )
 
 # --- one side -------------------------------------------------------------------------------------

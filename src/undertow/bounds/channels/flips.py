@@ -45,14 +45,11 @@ from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
     LocalMechanism,
-    PureDP,
     RandomizedResponse,
     Redaction,
     XorNoise,
-    flips_epsilon_upper,
 )
 from undertow.models.chains import MarkovChain
-from undertow.models.sets import SingleModel
 from undertow.numerics import GAP, ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.progress import SPENT, spend
 from undertow.queries import State
@@ -64,7 +61,6 @@ __all__ = [
     "channel_leakage",
     "join",
     "join_pairs",
-    "level_of",
     "local_leakage",
     "worst_attacks",
 ]
@@ -741,18 +737,3 @@ def chain_leakage(
             "must agree"
         )
     return local_leakage(mechanism, chain, against, effort)
-
-
-def level_of(mechanism: LocalMechanism, model: SingleModel) -> PureDP:
-    """Return the DP level through which other models see a channel, or refuse.
-
-    >>> from undertow.models.groups import Groups
-    >>> round(level_of(RandomizedResponse.binary(.25, .25), Groups(3)).epsilon, 6)
-    1.098612
-    """
-    if not isinstance(mechanism, RandomizedResponse):
-        raise NotSupported(
-            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
-            f"{model.describe()}; use a chain, or a ModelSet of chains"
-        )
-    return PureDP(flips_epsilon_upper(mechanism))
