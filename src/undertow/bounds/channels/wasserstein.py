@@ -33,9 +33,9 @@ __all__ = [
     "convolve",
     "count_distance",
     "enumerable",
+    "exchanged",
     "labelled_bounds",
     "marked",
-    "matched",
     "query_distance",
     "shifted",
     "slow_distance",
@@ -92,54 +92,59 @@ def labelled_bounds(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | Non
         for other in range(x):
             # place each cross pair so that its interval falls on [-down, up] of (x, other)
             offset = up[x, other] - up
-            ends = matched(law[x], law[other], offset)
-            if ends is None:
+            *ends, bands = exchanged(law[x], law[other], offset)
+            if any(bands.values()):  # a band of counts would widen what is beyond
                 return None
             new_down[x, other], new_up[x, other] = ends
             new_up[other, x], new_down[other, x] = ends
     return new_down, new_up
 
 
-def matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None:
-    """Return (down, up) of two labelled log-laws (labels, j), matched label by label.
+def exchanged(
+    first: Array, second: Array, offset: Ints
+) -> tuple[int, int, dict[tuple[int, int], float]]:
+    """Return (down, up) of two labelled log-laws (labels, j) label by label, and bands of counts.
 
-    Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
-    is likelier under ``second``, at a count lower by ``offset[label, label']``.
+    A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
+    that are likelier under ``second``, at counts lower by ``offset[label, label']``. Each pair of
+    labels that exchange has the width of its bands: 0 where one count each has enough, inf where
+    none has.
     """
-    masses = [log_sum(law, axis=1) for law in (first, second)]  # (labels,) each
-    if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
-        return None
-    here = np.flatnonzero(np.isfinite(masses[0]))
-    change = np.zeros(len(first))
-    change[here] = np.exp(masses[0][here]) - np.exp(masses[1][here])
-    gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+    masses = [np.exp(log_sum(law, axis=1)) for law in (first, second)]
+    here = np.flatnonzero(np.isfinite(first).any(axis=1) | np.isfinite(second).any(axis=1))
+    gives, takes = (np.maximum(masses[0] - masses[1], 0.0), np.maximum(masses[1] - masses[0], 0.0))
+    bands: dict[tuple[int, int], float] = {}
     first, second = first.copy(), second.copy()
     if gives.sum() > 0 and takes.sum() > 0:
-        # (counts,): what every label has there, under both
-        common = np.minimum(first[here], second[here]).min(axis=0)
-        centre = int(np.argmax(common))
-        share = takes / takes.sum()
-        for label in np.flatnonzero(gives):
-            if not _remove(first, int(label), centre, gives[label]):
-                return None
-            for goal in np.flatnonzero(takes):
-                place = centre - int(offset[label, goal])
-                amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
-                if not _remove(second, int(goal), place, amount):
-                    return None
-    shifts = [spread(first[label], second[label], MARGIN) for label in here]
-    return max(down for down, _ in shifts), max(up for _, up in shifts)
+        # the count that all labels have most of, under both
+        centre = int(np.minimum(first[here], second[here]).min(axis=0).argmax())
+        for label, goal in product(np.flatnonzero(gives).tolist(), np.flatnonzero(takes).tolist()):
+            wide = _thinned(first[label], centre, gives[label] * takes[goal] / takes.sum())
+            place = centre - int(offset[label, goal])
+            wide += _thinned(second[goal], place, gives[label] * takes[goal] / gives.sum())
+            bands[label, goal] = wide
+    shifts = [(0, 0)]
+    for label in here.tolist():
+        if np.isfinite(first[label]).any() and np.isfinite(second[label]).any():
+            shifts.append(spread(first[label], second[label], MARGIN))
+        else:  # a label that one value alone has gives more than it can
+            bands[label, label] = math.inf
+    return max(down for down, _ in shifts), max(up for _, up in shifts), bands
 
 
-def _remove(law: Array, label: int, place: int, amount: float) -> bool:
-    """Take probability from one atom, at most half of it; return whether there was as much."""
-    if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
-        return False
-    ratio = amount / math.exp(law[label, place])
-    if ratio > 0.5:
-        return False
-    law[label, place] += math.log1p(-ratio)
-    return True
+def _thinned(law: Array, centre: int, amount: float) -> float:
+    """Take probability from a log-law, at most half of any count; return how far from a centre."""
+    if not 0 <= centre < len(law):
+        return math.inf
+    below = np.concatenate([[0.0], np.cumsum(np.exp(law))])
+    reach = np.arange(len(law))
+    lows, highs = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(law))
+    inside = below[highs] - below[lows]  # the probability of counts up to each distance
+    wide = int(np.searchsorted(inside, 2 * amount))
+    if wide >= len(law) or inside[wide] <= 0:
+        return math.inf
+    law[lows[wide] : highs[wide]] += math.log1p(-amount / inside[wide])
+    return float(wide)
 
 
 def marked(law: Array, marks: Bools) -> Array:
@@ -495,51 +500,13 @@ class _BoxSearch:
 def _matched(first: Array, second: Array, down: Ints, up: Ints) -> float:
     """Return the distance of two labelled log-laws of counts (labels, j), with what follows.
 
-    A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
-    that are likelier under ``second``, at counts lower by an offset; what follows two labels z, z'
-    differs by an amount in [-down, up][z, z']. Where labels agree what follows is the same.
+    What follows two labels z, z' differs by an amount in [-down, up][z, z']; where labels agree it
+    is the same.
     """
-    masses = [np.exp(log_sum(law, axis=1)) for law in (first, second)]
-    here = np.flatnonzero(np.isfinite(first).any(axis=1) | np.isfinite(second).any(axis=1))
-    gives, takes = (np.maximum(masses[0] - masses[1], 0.0), np.maximum(masses[1] - masses[0], 0.0))
-    worst = 0.0
-    if gives.sum() > 0 and takes.sum() > 0:
-        first, second = first.copy(), second.copy()
-        offset = (down - up) // 2  # centres [-down, up] around nought
-        # the count that all labels have most of, under both
-        centre = int(np.minimum(first[here], second[here]).min(axis=0).argmax())
-        share = takes / takes.sum()
-        for label in np.flatnonzero(gives):
-            for goal in np.flatnonzero(takes):
-                amount = gives[label] * share[goal]
-                wide = _thinned(first[label], centre, amount)
-                wide += _thinned(
-                    second[goal], centre - int(offset[label, goal]),
-                    amount * (takes.sum() / gives.sum()),
-                )  # fmt: skip
-                shift = int(offset[label, goal])
-                ends = down[label, goal] - shift, up[label, goal] + shift
-                worst = max(worst, float(max(ends)) + wide)
-    for label in here:
-        if not (np.isfinite(first[label]).any() and np.isfinite(second[label]).any()):
-            return math.inf
-        worst = max(worst, *spread(first[label], second[label], MARGIN))
-    return worst
-
-
-def _thinned(law: Array, centre: int, amount: float) -> float:
-    """Take probability from a log-law, at most half of any count; return how far from a centre."""
-    if not 0 <= centre < len(law):
-        return math.inf
-    below = np.concatenate([[0.0], np.cumsum(np.exp(law))])
-    reach = np.arange(len(law))
-    lows, highs = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(law))
-    inside = below[highs] - below[lows]  # the probability of counts up to each distance
-    wide = int(np.searchsorted(inside, 2 * amount))
-    if wide >= len(law) or inside[wide] <= 0:
-        return math.inf
-    law[lows[wide] : highs[wide]] += math.log1p(-amount / inside[wide])
-    return float(wide)
+    offset = (down - up) // 2  # centres [-down, up] around nought
+    *ends, bands = exchanged(first, second, offset)
+    across = np.maximum(down - offset, up + offset)
+    return max(*map(float, ends), *(float(across[pair]) + wide for pair, wide in bands.items()))
 
 
 DIRECT = 128

@@ -40,7 +40,7 @@ from undertow.bounds.levels.sides import (
     witnessed,
 )
 from undertow.certificate import Leakage
-from undertow.models.chains import MarkovChain
+from undertow.models.chains import MarkovChain, reachable
 from undertow.numerics import GAP, ROUNDOFF, Array, down, log_ratio, log_sum, up
 from undertow.progress import metered, spend
 
@@ -51,13 +51,11 @@ __all__ = [
     "OptionSide",
     "PairWindows",
     "WindowSearch",
-    "Windows",
     "count_leakage",
     "drift",
     "informed_count",
     "period_of_cycles",
     "unbounded_pair",
-    "windows_of",
 ]
 
 
@@ -85,7 +83,7 @@ def unbounded_pair(
     >>> unbounded_pair(1.0, np.array([False, True]), frozen)
     (1, 0)
     """
-    reach = _reached(chain.transition)  # (from, to)
+    reach = reachable(chain.transition)  # (from, to)
     if reach.all():
         return None  # the same class lies ahead of and behind every value
     seen, _ = support_cycle(chain)
@@ -126,14 +124,6 @@ def _aperiodic(transition: Array, reach: Bools) -> bool:
         step = (step.astype(float) @ inside.astype(float)) > 0
     again = inside.any(axis=1)  # states that lie on a cycle
     return bool((step == together)[again].all())
-
-
-def _reached(transition: Array) -> Bools:
-    """Return which states can be reached from which, in any number of steps or none."""
-    reach = (transition > 0) | np.eye(len(transition), dtype=bool)
-    for _ in range(len(transition).bit_length()):
-        reach = (reach.astype(float) @ reach.astype(float)) > 0
-    return np.asarray(reach)
 
 
 def _radii(matrix: Array, reach: Bools) -> tuple[Array, Array]:
@@ -211,43 +201,15 @@ class Laws:
     likely: Array
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Likelihoods of all answers under the two values of a pair, (options, answers) each.
-
-    As numbers, and as logarithms where ``logs`` says so. ``work`` counts multiplications.
-    """
-
-    one: Array
-    two: Array
-    logs: bool
-    work: int
-
-    def extremes(self) -> tuple[Array, Ints, Array, Ints]:
-        """Return the largest log-ratio and its answer for either order of the pair, (options,)."""
-        # (options, answers)
-        ratio = self.one - self.two if self.logs else self.one / self.two
-        high, low = ratio.argmax(axis=1), ratio.argmin(axis=1)
-        at = np.arange(len(ratio))
-        most, least = ratio[at, high], ratio[at, low]
-        if not self.logs:
-            most, least = np.log(most), np.log(least)
-        return most, high, -least, low
-
-    def logarithms(self, options: Ints) -> tuple[Array, Array]:
-        """Return ln of the likelihoods of some options, (options, answers) each."""
-        one, two = self.one[options], self.two[options]
-        return (one, two) if self.logs else (np.log(one), np.log(two))
-
-
-def windows_of(
+def _likelihoods(
     laws: Laws, which: Ints, states: tuple[int, int], own: tuple[int, int], left: Ints, right: int,
     rate: float,
-) -> Windows:  # fmt: skip
-    """Return the likelihoods of the windows with the left options and one right option.
+) -> tuple[list[Array], bool, int]:  # fmt: skip
+    """Return the likelihoods of all answers of windows under two values, (options, answers) each.
 
-    Options are flat indices of (distance, column); ``own`` is what the target adds under either
-    value. Cost: options times left counts times answers.
+    With some left options and one right option, flat indices of (distance, column); ``own`` is
+    what the target adds under either value. Then whether they are logarithms, and the number of
+    multiplications: options times left counts times answers.
     """
     width, columns = laws.law.shape[-1], laws.law.shape[2]
     near, far = int(left.max()) // columns + 1, right // columns + 1
@@ -262,13 +224,13 @@ def windows_of(
     work = 2 * len(left) * near * answers
     spend(work + 40 * near * answers, 3)
     if min(float(product.min()) for product in products) >= FLOOR:
-        return Windows(products[0], products[1], logs=False, work=work)
-    logs = []
+        return products, False, work
     spend(LOGS * work)
-    for state, reach in zip(states, parts, strict=True):
-        law = laws.law[:, which[0], :, state].reshape(-1, width)[left, :near]
-        logs.append(_blend(law, reach))
-    return Windows(logs[0], logs[1], logs=True, work=LOGS * work)
+    logs = [
+        _blend(laws.law[:, which[0], :, state].reshape(-1, width)[left, :near], reach)
+        for state, reach in zip(states, parts, strict=True)
+    ]
+    return logs, True, LOGS * work
 
 
 def _reach(noisy: Array, near: int, shift: int, rate: float) -> Array:
@@ -447,24 +409,27 @@ class PairWindows:
         left, right = self.sides[0]
         states = int(search.value[self.pairs[0]]), int(search.other[self.pairs[0]])
         own = int(search.counted[states[0]]), int(search.counted[states[1]])
-        windows = windows_of(
+        both, logs, work = _likelihoods(
             search.laws, search.rows.which[self.row], states, own, left.options[rows],
             int(right.options[place]), 1.0 / search.scale,
         )  # fmt: skip
-        search.effort -= windows.work
-        most, high, back, low = windows.extremes()
-        allowed = self.allowed[rows, place]
-        for pair, losses, answers in ((self.pairs[0], most, high), (self.pairs[1], back, low)):
-            losses = np.where(allowed, losses, -np.inf)
+        search.effort -= work
+        ratio = both[0] - both[1] if logs else both[0] / both[1]  # (options, answers)
+        allowed, at = self.allowed[rows, place], np.arange(len(rows))
+        for pair, sign, answers in zip(
+            self.pairs, (1, -1), (ratio.argmax(axis=1), ratio.argmin(axis=1)), strict=True
+        ):
+            most = ratio[at, answers]
+            losses = np.where(allowed, sign * (most if logs else np.log(most)), -np.inf)
             best = int(losses.argmax())
             search.top = max(search.top, float(losses[best]) + 2 * search.pad)
             options = int(left.options[rows[best]]), int(right.options[place])
             search.offer(float(losses[best]), self.row, pair, options, int(answers[best]))
-        if self.edges[1][place]:
-            return windows.logarithms(np.arange(len(rows)))
-        logs = np.full(windows.one.shape, np.nan), np.full(windows.one.shape, np.nan)
-        logs[0][ends], logs[1][ends] = windows.logarithms(ends)
-        return logs
+        wanted = at if self.edges[1][place] else ends
+        result = np.full((2, *ratio.shape), np.nan)
+        for table, part in zip(result, both, strict=True):
+            table[wanted] = part[wanted] if logs else np.log(part[wanted])
+        return result[0], result[1]
 
     def _frontier(self, order: int, logs: list[Array], *sides: int) -> float:
         """Return the bound of all windows beyond the frontier of one side, or of both.
@@ -878,7 +843,10 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     steps = min(choose_steps(chain, against), WINDOW)
     repeats = period_of_cycles(chain, marks) if endless else None
     if repeats is not None:
-        return _by_cycles(chain, marks, scale, against, repeats)
+        # whole rounds add the same to the count under both values: no side need be longer than one
+        search = _search(chain, marks, scale, against, repeats, whole=True)
+        search.run(lambda: math.inf)
+        return _conclude(search, chain, against, _upper(search, chain))
 
     @cache
     def ceiling() -> float:
@@ -934,18 +902,6 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
         if steps <= before or math.isinf(upper):
             return bracket
         last = searched(steps)
-
-
-def _by_cycles(
-    chain: MarkovChain, marks: Bools, scale: float, against: Against, repeats: int
-) -> Leakage:
-    """Return the leakage on a chain whose series repeat themselves.
-
-    Whole rounds add the same to the count under both values: no side need be longer than one.
-    """
-    search = _search(chain, marks, scale, against, repeats, whole=True)
-    search.run(lambda: math.inf)
-    return _conclude(search, chain, against, _upper(search, chain))
 
 
 def _search(
