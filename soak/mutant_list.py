@@ -185,6 +185,12 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/replay.py",
+        "math.log(FORGOTTEN / widest)",
+        "math.log(0.01 / widest)",
+        REPLAYED,
+    ),
+    (
+        "undertow/bounds/levels/replay.py",
         "table[marks] = np.roll(table[marks], 1, axis=1)",
         "table[~marks] = np.roll(table[~marks], 1, axis=1)",
         REPLAYED,

@@ -6,8 +6,10 @@ too far apart for floats; other answers of a count are summed over the law of th
 """
 
 import math
+import sys
 from collections.abc import Collection, Mapping
 from dataclasses import replace
+from functools import lru_cache
 
 import numpy as np
 
@@ -34,6 +36,9 @@ SAFE = 1e-250
 """Least likelihood of an answer that is taken at its word: terms lost to underflow are far below
 (lower side)."""
 
+FORGOTTEN = 1e-17
+"""How far the ratio of two messages may depend on records that are left out (lower side)."""
+
 Given = Mapping[int, tuple[int, int]]
 """The numbers of the two values that a record is given with: known, or compared."""
 
@@ -50,8 +55,8 @@ def replay_pure_dp(witness: Witness, chain: MarkovChain, epsilon: float) -> floa
     1.776137
     """
     sets = dict(witness.sets)
-    first = min(witness.target, *sets)
-    logs = np.zeros((max(witness.last, *sets) - first + 1, chain.size))
+    first = min([witness.target, *sets])
+    logs = np.zeros((max([witness.last, *sets]) - first + 1, chain.size))
     for record, states in sets.items():
         logs[record - first] = epsilon * _marks(chain, states)
     return replay_product(chain, _given(witness, chain), first, logs)
@@ -123,21 +128,32 @@ def replay_product(chain: MarkovChain, given: Given, start: int, logs: Array) ->
     >>> round(replay_product(chain, {0: (0, 1)}, 0, np.array([[1., 0.], [1., 0.]])), 6)
     1.776137
     """
+    apart = [record for record, (x, y) in given.items() if x != y]
+    target, last = min(apart), max(apart)
     first, end = min(start, *given), max(start + len(logs), *(record + 1 for record in given))
     factors = np.zeros((end - first, chain.size))
     factors[start - first : start - first + len(logs)] = logs
+    # records farther away tell next to nothing, whatever is seen of them
+    near, slack = _reach(chain), 4 * FORGOTTEN
+    cut = first < target - near
+    window = slice(target - near - first if cut else 0, last + near + 1 - first)
+    first, factors = first + window.start, factors[window]
+    end = first + len(factors)
+    given = {record: pair for record, pair in given.items() if first <= record < end}
     known = {record - first: x for record, (x, y) in given.items() if x == y}
     factors[[*known]] = 0.0
     factors -= factors.max(axis=1, keepdims=True)
     deepest = -float(factors[np.isfinite(factors)].min())
-    law = np.full(chain.size, 1 / chain.size) if 0 in known else chain.law(first)
-    slack = 0.0 if 0 in known else 2 * _law_error(chain, first)
+    law = np.full(chain.size, 1 / chain.size)
+    if not cut and 0 not in known:
+        law, slack = chain.law(first), slack + 2 * _law_error(chain, first)
     if deepest <= APART:
         steps = chain.transition[None] if chain.homogeneous else chain.transition[first:end]
-        lived = sorted(record for record in given if record - first not in known)
-        one, two = (tuple(given[record][side] for record in lived) for side in (0, 1))
+        lived = [given[record] for record in range(target, last + 1)]
+        facts = {place: x for place, x in known.items() if not target <= first + place <= last}
+        one, two = zip(*lived, strict=True)
         error = LIBM + 4 * STEP * (1 + deepest)
-        attack = Attack(lived[0] - first, known, (one, two), np.exp(factors), error)
+        attack = Attack(target - first, facts, (one, two), np.exp(factors), error)
         try:
             loss = play(LoweredLaw(steps, np.arange(chain.size), law), attack).lower
         except NotSupported:  # some probabilities lie too far apart for floats
@@ -151,6 +167,25 @@ def replay_product(chain: MarkovChain, given: Given, start: int, logs: Array) ->
     steps = log(chain.transition)
     steps = steps[None] if chain.homogeneous else steps[first:end]
     return forward_logs(log(law), steps, factors, allowed) - slack
+
+
+@lru_cache(maxsize=16)
+def _reach(chain: MarkovChain) -> int:
+    """Return how far from the target records matter by more than `FORGOTTEN`.
+
+    A step brings two messages together by tanh(D / 4), for the largest log-ratio D of products
+    P(a, c) P(b, d) / P(a, d) P(b, c) [birkhoff1957]; likelihoods, which multiply rows or columns,
+    leave D as it is. The length of the series, or more, where no transition may be left out.
+    """
+    if not chain.homogeneous or (chain.transition <= 0).any():
+        return sys.maxsize
+    logs = np.log(chain.transition)
+    rows = logs[:, None, :] - logs[None, :, :]  # (a, b, c)
+    widest = float((rows.max(axis=2) - rows.min(axis=2)).max()) + FORGOTTEN
+    shrink = math.tanh(widest / 4) + 64 * ROUNDOFF * (1 + widest)
+    if shrink >= 1:
+        return sys.maxsize
+    return 2 + max(0, math.ceil(math.log(FORGOTTEN / widest) / math.log(shrink)))
 
 
 def forward_logs(start: Array, steps: Array, factors: Array, allowed: Mapping[int, Bools]) -> float:
