@@ -18,9 +18,11 @@ from undertow.bounds.dependent import (
     dependent_sensitivity,
     discrete_coefficient,
     fixed_point_scale,
-    level_separations,
+    gaussian_coefficients,
+    level_coefficient,
     linear_coefficient,
     separation_upper,
+    weak_pair,
 )
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
@@ -56,9 +58,7 @@ def test_coefficient_of_the_pair(scale, expected):
     found = discrete_coefficient(PAIR, scale)
     assert found == pytest.approx(expected, abs=1e-12)
     assert found >= expected - 5e-16
-    level = 1 / scale
-    apart = level_separations(np.log(PAIR), level)
-    assert apart / level == pytest.approx(expected, abs=1e-12)
+    assert level_coefficient(PAIR, 1 / scale) == pytest.approx(expected, abs=1e-12)
 
 
 @pytest.mark.parametrize(
@@ -93,9 +93,7 @@ def test_laws_of_coefficients(seed, scale, factor):
     assert more <= rho * (1 + 1e-9)  # the loss falls as the noise grows; the coefficient need not
     assert discrete_coefficient(joint, scale, values=[5, 6, 7]) == pytest.approx(rho, abs=1e-12)
     assert discrete_coefficient(joint, 3 * scale, values=[0, 3, 6]) == pytest.approx(rho, abs=1e-10)
-    with np.errstate(divide="ignore"):
-        apart = level_separations(np.log(joint), 2 / scale)
-    assert rho <= apart * scale / 2 + 1e-12  # noise is one algorithm of many
+    assert rho <= level_coefficient(joint, 2 / scale) + 1e-12  # noise is one algorithm of many
 
 
 def test_extreme_coefficients():
@@ -104,6 +102,7 @@ def test_extreme_coefficients():
     assert discrete_coefficient(np.outer([0.2, 0.8], [0.3, 0.7]), 2.0) < 1e-13
     assert discrete_coefficient([[0.5, 0.0], [0.5, 0.0]], 2.0) == 0.0  # record j is certain
     assert discrete_coefficient([[0.2, 0.2], [0.3, 0.3]], 2.0, values=[1, 1]) == 0.0
+    assert level_coefficient(np.eye(2), 3.0) == pytest.approx(1.0)
 
 
 # --- the example of section VI --------------------------------------------------------------------
@@ -205,8 +204,12 @@ def test_values_of_a_table_may_differ_by_record():
         (lambda: separation_upper([[0.0, 0.0]], [0, 1], 1.0), "not all zero"),
         (lambda: separation_upper(PAIR, [0, 1], 0.0), "noise scale must be positive"),
         (lambda: discrete_coefficient(PAIR, 1.0, [0, 1, 2]), "one value per column"),
+        (lambda: level_coefficient(PAIR, 0.0), "level must be positive"),
         (lambda: linear_coefficient(math.nan), "slope must be finite"),
         (lambda: linear_coefficient(1.0, own=0.0), "range must be positive"),
+        (lambda: gaussian_coefficients([1.0]), "square matrix"),
+        (lambda: gaussian_coefficients([[0.0]]), "positive variances"),
+        (lambda: gaussian_coefficients(np.eye(2), ranges=[1.0]), "2 positive numbers"),
         (lambda: dependent_sensitivity([[1.0, 2.0]], [1.0]), "square matrix"),
         (lambda: dependent_sensitivity([[-1.0]], [1.0]), "not negative"),
         (lambda: dependent_sensitivity([[1.0]], [0.0]), "positive numbers"),
@@ -215,6 +218,7 @@ def test_values_of_a_table_may_differ_by_record():
         (lambda: dependent_scale(PAIR, 1.0, values=[1.0]), "values must be finite"),
         (lambda: dependent_scale(PAIR, -1.0), "epsilon must be positive"),
         (lambda: baseline_scale(0, 1.0, 1.0), "dependence size must be at least 1"),
+        (lambda: weak_pair(1), "above 1"),
     ],
 )
 def test_bad_input_is_refused(call, message):

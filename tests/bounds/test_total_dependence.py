@@ -11,6 +11,7 @@ from undertow.bounds.dependent import (
     dependent_scale,
     dependent_sensitivity,
     fixed_point_scale,
+    gaussian_coefficients,
     gaussian_total,
     network_total,
 )
@@ -66,7 +67,7 @@ def test_network_totals_are_those_of_the_joint_table():
 def test_gaussian_totals():
     covariance = np.array([[4.0, 1.0, 0.0], [1.0, 2.0, 0.5], [0.0, 0.5, 9.0]])
     weights = np.array([1.0, -2.0, 3.0])
-    rho = np.abs(covariance) / np.diag(covariance)[:, None]
+    rho = gaussian_coefficients(covariance)
     expected = max(np.abs(rho) @ np.abs(weights)) * 2.5
     assert gaussian_total(covariance, weights, 2.5, False)(5.0) == pytest.approx(expected / 5)
     steep = np.array([[1.0, 3.0], [3.0, 16.0]])

@@ -44,7 +44,9 @@ __all__ = [
     "dependent_sensitivity",
     "discrete_coefficient",
     "fixed_point_scale",
+    "gaussian_coefficients",
     "gaussian_total",
+    "level_coefficient",
     "level_separations",
     "linear_coefficient",
     "network_total",
@@ -52,6 +54,7 @@ __all__ = [
     "parts_of",
     "separation_upper",
     "separations",
+    "weak_pair",
 ]
 
 
@@ -205,6 +208,20 @@ def discrete_coefficient(joint: Any, scale: float, values: Any = None) -> float:
     return min(1.0, up(apart * scale / spread)) if apart else 0.0
 
 
+def level_coefficient(joint: Any, level: float) -> float:
+    """Return the share of a DP level that an algorithm can spend on record i through record j.
+
+    Between 0 (independent records) and 1. As `discrete_coefficient`, for the worst of all
+    algorithms whose outputs are at most e^level times as probable under one value of record j as
+    under another. Rounded to nearest: no guarantee rests on it.
+
+    >>> round(level_coefficient([[.4, .1], [.1, .4]], level=1.0), 9)
+    0.569445196
+    """
+    level, table = check_positive(level, "level"), check_laws(joint)
+    return min(1.0, float(level_separations(log(table), level)) / level)
+
+
 def linear_coefficient(slope: float, own: float = 1.0, other: float = 1.0) -> float:
     """Return the coefficient of a record that follows another: |slope| own / other.
 
@@ -220,6 +237,32 @@ def linear_coefficient(slope: float, own: float = 1.0, other: float = 1.0) -> fl
     if not math.isfinite(slope):
         raise InvalidInput(f"the slope must be finite, found {slope}")
     return divide_up(abs(Fraction(slope)) * Fraction(own), other) if slope else 0.0
+
+
+def gaussian_coefficients(covariance: Any, ranges: Any = None) -> Array:
+    """Return the coefficients of jointly Gaussian records, rho[i, j] of record j on record i.
+
+    |beta_ji| Delta_i / Delta_j with beta_ji = Cov(X_j, X_i) / Var(X_i), the regression of j on i:
+    `linear_coefficient` with that slope. ``ranges`` are the Delta, by default all 1. A coefficient
+    may exceed 1 where record j has the larger deviation: nothing bounds its values. Rounded up.
+
+    >>> gaussian_coefficients([[1.0, 0.5], [0.5, 4.0]])
+    array([[1.   , 0.5  ],
+           [0.125, 1.   ]])
+    """
+    sigma = freeze(covariance)
+    if sigma.ndim != 2 or sigma.shape[0] != sigma.shape[1] or not sigma.size:
+        raise InvalidInput(f"a covariance must be a square matrix, found shape {sigma.shape}")
+    size = len(sigma)
+    if not np.isfinite(sigma).all() or not (np.diag(sigma) > 0).all():
+        raise InvalidInput("a covariance must be finite, with positive variances on its diagonal")
+    spans = [1.0] * size if ranges is None else _ranges(ranges, size)
+    values = np.eye(size)
+    for i, j in permutations(range(size), 2):
+        if sigma[j, i]:
+            slope = Fraction(float(abs(sigma[j, i]))) * Fraction(spans[i]) / Fraction(spans[j])
+            values[i, j] = divide_up(slope, float(sigma[i, i]))
+    return values
 
 
 def dependence_matrix(joint: Any, scale: float, values: Any = None) -> Array:
@@ -374,6 +417,26 @@ def baseline_scale(size: int, sensitivity: float, epsilon: float) -> float:
     return divide_up(size * Fraction(check_positive(sensitivity, "sensitivity")), epsilon)
 
 
+def weak_pair(ratio: float) -> Array:
+    """Return two bits whose correlation is as small, and whose leakage is as large, as one likes.
+
+    joint[x, y] of Table 2 in [lange2024]: record 0 is 0 with probability 1 / ratio^2, and then so
+    is record 1; record 1 is 1 with probability 1 - 1 / ratio. The correlation is
+    1 / sqrt(ratio + 1), yet a noisy count at DP level epsilon leaks at least
+    2 epsilon + ln (ratio^2 - 1) / (e^epsilon (ratio - 1) + ratio^2 - ratio), which tends to the
+    bound 2 epsilon of two records that depend on each other anyhow: Theorem 4.3 of [lange2024].
+
+    >>> weak_pair(2)
+    array([[0.25, 0.  ],
+           [0.25, 0.5 ]])
+    """
+    ratio = check_positive(ratio, "ratio")
+    if ratio <= 1:
+        raise InvalidInput(f"ratio must be above 1, found {ratio}: one record is certain below")
+    rare = 1 / ratio**2
+    return freeze([[rare, 0.0], [1 / ratio - rare, 1 - 1 / ratio]])
+
+
 def _table(joint: Any) -> Array:
     """Check a joint table of probabilities."""
     law = freeze(joint)
@@ -526,8 +589,9 @@ def network_total(network: BayesianNetwork, query: AnyQuery) -> Total:
 def gaussian_total(covariance: Array, weights: Array, spread: float, clipped: bool) -> Total:
     """Return the total loss of a scale for a weighted sum of jointly Gaussian records.
 
-    Record i moves by at most ``spread`` and takes the mean of record j along by that times
-    beta_ji = Cov(X_j, X_i) / Var(X_i); ``clipped`` records move by at most the spread themselves.
+    Record i moves by at most ``spread`` and takes the mean of record j along by beta_ji times that
+    (`undertow.bounds.dependent.gaussian_coefficients`); ``clipped`` records move by
+    at most the spread themselves.
 
     >>> total = gaussian_total(np.array([[1, .5], [.5, 4]]), np.ones(2), 1.0, clipped=False)
     >>> total(1.0), gaussian_total(np.array([[1, 3], [3, 16]]), np.ones(2), 1.0, True)(1.0)
