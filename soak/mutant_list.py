@@ -144,8 +144,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laplace.py",
-        "moved[:, counted, :, 0] = -np.inf",
-        "moved[:, counted, :, 0] = path[:, counted, :, 0]",
+        "joint[:, :, state, own : step + own]",
+        "joint[:, :, state, :step]",
         COUNTED,
     ),
     (
@@ -180,14 +180,20 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/levels/replay.py",
-        "loss = logs[0] - logs[1] - slack - 2 * _law_error(chain, first)",
-        "loss = logs[0] - logs[1] + slack + 1e-3",
+        "ratio = logs[0] - logs[1] - 4 * ROUNDOFF",
+        "ratio = logs[0] - logs[1] + 1e-3 - 4 * ROUNDOFF",
         REPLAYED,
     ),
     (
         "undertow/bounds/levels/replay.py",
-        "grown[:, 1:] += table * marks[:, None]",
-        "grown[:, :-1] += table * marks[:, None]",
+        "math.log(FORGOTTEN / widest)",
+        "math.log(0.01 / widest)",
+        REPLAYED,
+    ),
+    (
+        "undertow/bounds/levels/replay.py",
+        "table[marks] = np.roll(table[marks], 1, axis=1)",
+        "table[~marks] = np.roll(table[~marks], 1, axis=1)",
         REPLAYED,
     ),
     # --- chains: quilts, Wasserstein, classes ----------------------------------------------------
@@ -277,7 +283,7 @@ MUTANTS: list[tuple[str, str, str, str]] = [
         NETWORKS,
     ),
     (
-        "undertow/bounds/networks/quilts.py",
+        "undertow/bounds/channels/wasserstein.py",
         "moved = min(mass, other)",
         "moved = max(mass, other)",
         NETWORKS,
@@ -1267,8 +1273,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laws.py",
-        "table[:, counted, 1:] = moved[:, counted]",
-        "table[:, counted, :-1] = moved[:, counted]",
+        "table[..., counted, 1:] = moved[..., counted, :]",
+        "table[..., counted, :-1] = moved[..., counted, :]",
         TABULATED,
     ),
     (
@@ -1285,8 +1291,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/laws.py",
-        "eta = fading(chain, reach) if longer else 0.0",
-        "eta = 0.0",
+        "fading(chain, reach) if longer else 0.0, 0.0)",
+        "0.0, 0.0)",
         TABULATED,
     ),
     (
@@ -1327,8 +1333,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/counts/gaussian.py",
-        "windows.edge[rows], epsilon - windows.eta, epsilon)",
-        "windows.edge[rows], epsilon + windows.eta, epsilon)",
+        "levels = epsilon - pairs.slack[rows]",
+        "levels = epsilon + pairs.slack[rows]",
         NORMAL,
     ),
     (

@@ -27,11 +27,11 @@ from undertow.bounds.dependent import (
     level_coefficient,
     level_separations,
     linear_coefficient,
-    log_laws,
     network_total,
     separation_upper,
     weak_pair,
 )
+from undertow.bounds.levels.sides import log
 from undertow.errors import InvalidInput, NothingToProtect
 from undertow.models.networks import BayesianNetwork
 from undertow.testing.enumeration import additive_noise_likelihood, mechanism_leakage
@@ -258,9 +258,9 @@ def test_levels_separate_by_the_best_set_of_states(seed, level):
                 ends = [math.log(max(1 - s, 0.0) * math.exp(-level) + s) if s or level < 700
                         else -level for s in (top, bottom)]  # fmt: skip
                 worst = max(worst, ends[0] - ends[1])
-    found = float(level_separations(log_laws(rows), level))
+    found = float(level_separations(log(rows), level))
     assert found == pytest.approx(min(worst, level), rel=1e-9, abs=1e-12)
-    several = level_separations(log_laws(np.stack([rows, rows])), np.array([level, 0.01]))
+    several = level_separations(log(np.stack([rows, rows])), np.array([level, 0.01]))
     assert several[0] == found
 
 

@@ -19,8 +19,9 @@ from hypothesis import strategies as st
 import undertow as ut
 from tests.grids import law
 from undertow.bounds.counts.laplace import count_leakage
-from undertow.bounds.counts.pieces import replay_window, window_leakage
+from undertow.bounds.counts.pieces import window_leakage
 from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.replay import replay_window
 from undertow.certificate import Witness
 from undertow.numerics import GAP
 from undertow.planning.calibrate import calibrate

@@ -137,8 +137,9 @@ def test_a_label_that_one_value_rules_out_is_not_left_aside():
     with np.errstate(divide="ignore"):
         both, one = np.log([[0.3, 0.2], [0.3, 0.2]]), np.log([[0.6, 0.4], [0.0, 0.0]])
     offset = np.zeros((2, 2), dtype=np.int64)
-    assert count_matching.matched(both, one, offset) is None
-    assert count_matching.matched(one, both, offset) is None
+    for first, second in ((both, one), (one, both)):
+        bands = count_matching.exchanged(first, second, offset)[2]
+        assert max(bands.values()) == np.inf  # no band of counts has as much to give
 
 
 def test_a_difference_in_the_tenth_digit_is_a_difference():
@@ -150,7 +151,7 @@ def test_a_difference_in_the_tenth_digit_is_a_difference():
     law = np.log([[0.1, 0.2, 0.4, 0.3]])
     moved = np.log([[0.1 - 1e-10, 0.2 + 1e-10, 0.4, 0.3]])
     offset = np.zeros((1, 1), dtype=np.int64)
-    assert count_matching.matched(law, moved, offset) == (1, 1)
+    assert count_matching.exchanged(law, moved, offset) == (1, 1, {})
 
 
 def test_the_left_side_is_read_backwards():

@@ -15,6 +15,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow.bounds.levels.sides import log
 from undertow.errors import InvalidInput, MethodRefused, NothingToProtect
 from undertow.models.chains import MarkovChain
 from undertow.models.networks import BayesianNetwork
@@ -48,7 +49,6 @@ __all__ = [
     "level_coefficient",
     "level_separations",
     "linear_coefficient",
-    "log_laws",
     "network_total",
     "pair_table",
     "parts_of",
@@ -79,7 +79,7 @@ def separation_upper(laws: Any, answers: Any, scale: float) -> float:
     possible = table[(table > 0).any(axis=1)]  # values x that can be
     if len(possible) < 2 or (possible == possible[0]).all():
         return 0.0
-    logs = log_laws(possible)
+    logs = log(possible)
     number = float(separations(logs, places, scale))
     reach = up(float(places.max() - places.min()) / scale)
     largest = float(np.abs(logs[np.isfinite(logs)]).max()) + min(reach, 1e300)
@@ -148,16 +148,6 @@ def _best_set(law: Array, other: Array, level: float | Array) -> Array:
             ends.append(np.logaddexp(raised, np.log(beyond)))
         gain = np.clip((ends[0] - ends[1]).max(axis=-1), 0.0, level)
     return np.where(np.isnan(law).any(-1) | np.isnan(other).any(-1), 0.0, gain)
-
-
-def log_laws(table: Array) -> Array:
-    """Return the logarithms of probabilities, -inf for those that are 0.
-
-    >>> log_laws(np.array([1.0, 0.0]))
-    array([  0., -inf])
-    """
-    with np.errstate(divide="ignore"):
-        return np.asarray(np.log(table))
 
 
 def check_laws(laws: Any) -> Array:
@@ -229,7 +219,7 @@ def level_coefficient(joint: Any, level: float) -> float:
     0.569445196
     """
     level, table = check_positive(level, "level"), check_laws(joint)
-    return min(1.0, float(level_separations(log_laws(table), level)) / level)
+    return min(1.0, float(level_separations(log(table), level)) / level)
 
 
 def linear_coefficient(slope: float, own: float = 1.0, other: float = 1.0) -> float:
@@ -661,10 +651,10 @@ def _powers(chain: MarkovChain) -> tuple[Array, bool]:
 def _grouped(parts: Parts, tables: Array) -> tuple[Array, Array | None]:
     """Return the log-laws of the contributions, states with the same number taken together."""
     if parts.answers is None:
-        return log_laws(tables), None
+        return log(tables), None
     answers = np.unique(parts.answers)
     sums = [tables[..., parts.answers == value].sum(axis=-1) for value in answers]
-    return log_laws(np.stack(sums, axis=-1)), answers
+    return log(np.stack(sums, axis=-1)), answers
 
 
 def _by_pairs(tables: dict[tuple[int, int], Array], parts: Parts, length: int) -> Total:

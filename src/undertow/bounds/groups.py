@@ -69,12 +69,8 @@ def window_leakage(level: float, model: Groups, against: Against, window: int) -
     size = window if against == "informed" else window * model.size
     bracket = group_leakage(PureDP(level), size, "any")
     note = f"at most {model.size} records depend on each other, in any way"
-    return replace(bracket, against=against, assumptions=(note, _touched(window)))
-
-
-def _touched(window: int) -> str:
-    """Return the assumption about the groups of a window's records."""
-    return f"the {window} records of a window may lie in as many groups"
+    touched = f"the {window} records of a window may lie in as many groups"
+    return replace(bracket, against=against, assumptions=(note, touched))
 
 
 def group_leakage(

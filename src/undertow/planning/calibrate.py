@@ -1,7 +1,7 @@
 """The least noise for a guarantee: one method by name, or the best of the certified ones."""
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import replace
 from functools import partial
@@ -526,7 +526,7 @@ _LONGEST = 320
 """Characters of the reasons that a refusal lists; the first one is always there."""
 
 
-def _listed_reasons(refusals: dict[str, NotSupported]) -> str:
+def _listed_reasons(refusals: Mapping[str, NotSupported | str]) -> str:
     """Return why methods refused, each reason once, with the names of those that gave it.
 
     Those that send the reader to another of them come last. Where it gets long, the names alone of

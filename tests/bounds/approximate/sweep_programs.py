@@ -11,10 +11,13 @@ from scipy.special import ndtr
 
 from undertow import MarkovChain
 from undertow.bounds.curves.sweep import (
+    Samples,
+    SideKernels,
+    lifted,
     one_sided_value,
+    option_values,
     polygon_of_lines,
     sweep_delta,
-    two_sided_delta,
 )
 
 P = np.array([[0.882, 0.118], [0.305, 0.695]])
@@ -99,6 +102,36 @@ def judge_one_side(seed):
     value = one_sided_value(curve, kernels, a, b, g)
     exact = program(curve, tables[0], tables[1], g)
     assert exact - 1e-8 <= value <= exact + 1e-8, (seed, value, exact)
+
+
+def known_sided_value(curve, transition, a, b, g, distance, value):
+    """The value of a homogeneous side whose record at a distance is known."""
+    side = SideKernels((transition,) * distance)
+    options = side.options(np.array([distance]), np.array([value]), a, b)
+    nodes = curve.nodes(distance)
+    return float(option_values(nodes, nodes.g, side, (a, b), options, g)[0][0]) if options else None
+
+
+def two_sided_delta(curve, left, right, a, b, epsilon):
+    """Theorem 4 for a target between two sides of unknown records: the better order of both."""
+    return min(
+        composed(curve, *pair, a, b, math.exp(epsilon)) for pair in ((left, right), (right, left))
+    )
+
+
+def composed(curve, inner, outer, a, b, g):
+    """The bound with the curve of the target and its inner side at the start."""
+    first, second = SideKernels(tuple(inner)), SideKernels(tuple(outer))
+    opened = [
+        side.options(np.array([len(kernels)]), np.array([side.size]), a, b)
+        for side, kernels in ((first, inner), (second, outer))
+    ]
+    samples = Samples.begun(curve.nodes(len(inner)), first, [(a, b)], curve.steepest, free=True)
+    samples.refine(opened[:1], curve.tolerance)
+    lines = samples.lines(0, opened[0]).simplified(0.02 * curve.tolerance)
+    nodes = curve.nodes(len(outer), lines.kinks)
+    value, _ = option_values(nodes, lifted(nodes, lines), second, (a, b), opened[1], g)
+    return min(float(value[0]) + nodes.slack * (1 + g), 1.0)
 
 
 def judge_two_sides(seed):

@@ -17,21 +17,21 @@ from tests.bounds.approximate.sweep_programs import (
     judge_chain,
     judge_one_side,
     judge_two_sides,
+    known_sided_value,
     random_kernel,
+    two_sided_delta,
 )
 from tests.grids import law
 from tests.strategies import laws
 from undertow import MarkovChain
 from undertow.bounds.curves.sweep import (
     GaussianGrid,
-    known_sided_value,
     one_sided_value,
     polygon_of_lines,
     sweep_bound,
     sweep_delta,
     sweep_epsilon,
     tangent_lines,
-    two_sided_delta,
 )
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.errors import InvalidInput, NotSupported
@@ -193,8 +193,6 @@ def test_what_the_sweep_cannot_do_is_refused():
         sweep_epsilon(PURE, ACTIVITY, 0.0, "any")
     with pytest.raises(InvalidInput, match="twice"):
         one_sided_value(PURE, [P], 1, 1, 1.0)
-    with pytest.raises(InvalidInput, match="impossible"):
-        known_sided_value(PURE, np.array([[1.0, 0.0], [0.5, 0.5]]), 0, 1, 1.0, 2, 1)
 
 
 def test_a_periodic_chain_of_finite_length():

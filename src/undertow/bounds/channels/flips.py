@@ -23,15 +23,16 @@ from undertow.bounds.channels.two_states import (
     SeriesAttack,
     TwoStates,
     observe,
-    replayed,
 )
 from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.replay import forward_logs, replay_product
 from undertow.bounds.levels.sides import (
     Bools,
     Ints,
     check_inside,
     complete,
     joined,
+    log,
     nearest_known,
     neighbours,
     ordered_pairs,
@@ -44,14 +45,11 @@ from undertow.certificate import Leakage, Witness
 from undertow.errors import InvalidInput, NotSupported
 from undertow.mechanisms import (
     LocalMechanism,
-    PureDP,
     RandomizedResponse,
     Redaction,
     XorNoise,
-    flips_epsilon_upper,
 )
 from undertow.models.chains import MarkovChain
-from undertow.models.sets import SingleModel
 from undertow.numerics import GAP, ROUNDOFF, Array, check_count, log_ratio, up
 from undertow.progress import SPENT, spend
 from undertow.queries import State
@@ -63,7 +61,6 @@ __all__ = [
     "channel_leakage",
     "join",
     "join_pairs",
-    "level_of",
     "local_leakage",
     "worst_attacks",
 ]
@@ -664,13 +661,42 @@ def _conclude(
     more = (SPENT,) if solved.unfinished else ()
     if solved.attack is None or solved.outputs is None:
         return _leakage(0.0, solved.upper, against, None).with_assumptions(more)
-    value, error = replayed(observed, solved.attack, solved.outputs)
+    value = _replayed(observed, solved.attack, solved.outputs)
     # a difference of two logarithms is off by the roundings of the largest
     largest = 1.0 - math.log(float(observed.channels[observed.channels > 0].min()))
     slack = start_error(observed.chain) + 16 * ROUNDOFF * largest
-    lower, upper = max(value - error - slack, 0.0), up(solved.upper, 16) + slack
+    lower, upper = max(value - slack, 0.0), up(solved.upper, 16) + slack
     witness = _witness(observed, solved.attack, solved.outputs, names, against)
     return _leakage(lower, upper, against, witness).with_assumptions(more)
+
+
+def _replayed(observed: ObservedChain, attack: SeriesAttack, outputs: dict[int, int]) -> float:
+    """Return the log-likelihood ratio of some outputs as the attacker sees it, rounded down.
+
+    Records without an output are summed out; -inf stands for an attack that cannot occur.
+    """
+    chain, noise, known = observed.chain, observed.noise, attack.known()
+    first = attack.target - attack.left.distance
+    count = attack.left.distance + 1 + attack.right.distance
+    given = {record: (value, value) for record, value in known.items()}
+    given[attack.target] = (attack.value, attack.other)
+    if noise is None:
+        channels, logs = log(observed.channels), np.zeros((count, observed.size))
+        for record in outputs.keys() - known.keys():
+            logs[record - first] = channels[record % len(channels), :, outputs[record]]
+        return replay_product(chain, given, first, logs)
+    # hidden states are pairs (state, noise), and Pr[keep], Pr[flip] the law of the noise
+    state, flip = np.repeat([0, 1], 2), np.tile([0, 1], 2)
+    start = log(np.outer(chain.law(first), observed.channels[0, 0]).ravel())
+    moves = chain.transition[None] if chain.homogeneous else chain.transition[first:]
+    logs = np.zeros((count, 4))
+    for record, output in outputs.items():
+        logs[record - first] = np.where(state ^ flip == output, 0.0, -np.inf)
+    allowed = {record - first: state == np.array(pair)[:, None] for record, pair in given.items()}
+    value = forward_logs(
+        start, log(np.array([np.kron(move, noise) for move in moves])), logs, allowed
+    )
+    return value - 2 * start_error(chain)
 
 
 def _witness(
@@ -711,18 +737,3 @@ def chain_leakage(
             "must agree"
         )
     return local_leakage(mechanism, chain, against, effort)
-
-
-def level_of(mechanism: LocalMechanism, model: SingleModel) -> PureDP:
-    """Return the DP level through which other models see a channel, or refuse.
-
-    >>> from undertow.models.groups import Groups
-    >>> round(level_of(RandomizedResponse.binary(.25, .25), Groups(3)).epsilon, 6)
-    1.098612
-    """
-    if not isinstance(mechanism, RandomizedResponse):
-        raise NotSupported(
-            f"what {type(mechanism).__name__} leaks is known for a MarkovChain, found "
-            f"{model.describe()}; use a chain, or a ModelSet of chains"
-        )
-    return PureDP(flips_epsilon_upper(mechanism))

@@ -427,60 +427,45 @@ class Strides:
 
 
 @dataclass(frozen=True, slots=True)
-class Bounded:
+class Bounded(MessageHull):
     """Some messages of an option, and bounds on all of them.
 
-    ``bounds`` are D now, one step ago, and so on. While no message has been left out, the
-    messages themselves give D.
+    ``bounds`` are D now, one step ago, and so on. While no message has been left out
+    (``complete``), the messages themselves give D.
     """
 
-    family: MessageHull
-    bounds: tuple[Array, ...]
-    complete: bool
-    strides: Strides
+    bounds: tuple[Array, ...] = ()
+    complete: bool = True
+    strides: Strides = Strides(0, 0, alike=False)
 
     @classmethod
-    def single(cls, message: Array, strides: Strides) -> "Bounded":
+    def begun(cls, message: Array, strides: Strides) -> "Bounded":
         """Return the messages of an option that has one."""
-        family = MessageHull.single(message)
-        return cls(family, (_exact(family),), True, strides)
+        hull = MessageHull.single(message)
+        parts = hull.points, hull.came, hull.shown, hull.error
+        return cls(*parts, bounds=(_exact(hull),), strides=strides)
 
     def step(self, kernel: Array, channel: Array, shrink: float) -> "Bounded":
         """Return the messages and their bounds one step inwards."""
         size, outputs = channel.shape
-        family = self.family
-        spend(_SCORE * family.count * outputs * size**2)
-        moved, some = family.moved(kernel, channel)
+        spend(_SCORE * self.count * outputs * size**2)
+        moved, some = self.moved(kernel, channel)
         short = len(some) <= 4 * self.strides.beam and moved.min(initial=1.0) >= TINY
         complete = self.complete and short
         every = np.arange(len(some), dtype=np.int64)
         keep = every if complete else beam(moved, kernel, self.strides.beam)
-        error = family.error + 2 * (size + 4) * ROUNDOFF
-        after = MessageHull(moved[keep], some[keep] // outputs, some[keep] % outputs, error)
+        after = replace(
+            self, points=moved[keep], came=some[keep] // outputs, shown=some[keep] % outputs,
+            error=self.error + 2 * (size + 4) * ROUNDOFF, complete=complete,
+        )  # fmt: skip
         bound = _exact(after) if complete else self._bound(kernel, channel)
         depth = max(1, self.strides.depth(size, outputs))
-        return replace(self, family=after, bounds=(bound, *self.bounds)[:depth], complete=complete)
-
-    @property
-    def count(self) -> int:
-        """The number of messages kept."""
-        return self.family.count
-
-    def bare(self) -> "Bounded":
-        """Return the messages without the tables of the next step."""
-        return replace(self, family=self.family.bare())
+        return replace(after, bounds=(bound, *self.bounds)[:depth])
 
     def ratios(self, value: Ints, other: Ints) -> tuple[Array, Array]:
         """Return the largest log-ratio found of each pair of states, and upper ends."""
-        return self.family.ratios(value, other)[0], self.bounds[0][value, other]
-
-    def best(self, value: int, other: int) -> int:
-        """Return the message with the largest log-ratio of a pair of states."""
-        return self.family.best(value, other)
-
-    def source(self, place: int) -> tuple[int, int]:
-        """Return which message one came from, and through which output."""
-        return self.family.source(place)
+        # the certified ends are the bounds, not those of the messages that were kept
+        return MessageHull.ratios(self, value, other)[0], self.bounds[0][value, other]
 
     def _bound(self, kernel: Array, channel: Array) -> Array:
         """Return D from D one step ago, and from D several steps ago where all were alike."""
@@ -551,12 +536,8 @@ def _exact(family: MessageHull) -> Array:
     size = family.points.shape[1]
     value, other = ordered_pairs(size)
     square = np.zeros((size, size))
-    square[value, other] = family.ratios(value, other)[1] + 64 * ROUNDOFF
+    square[value, other] = MessageHull.ratios(family, value, other)[1] + 64 * ROUNDOFF
     return square
-
-
-Messages = MessageHull | Bounded
-"""The messages of one option: all that matter, or some of them and bounds on all."""
 
 
 THINNED = 1e-9
@@ -587,7 +568,7 @@ class FewStates:
         """
         self.observed, self.known, self.most, self.strides = observed, known, most, strides
         self.tails = tails
-        self.history: dict[tuple[int, int | None], list[Messages]] = {}
+        self.history: dict[tuple[int, int | None], list[MessageHull]] = {}
         if strides is not None:
             self.longest = 64
         self.value, self.other = ordered_pairs(observed.size)
@@ -644,7 +625,7 @@ class FewStates:
         plain = np.eye(size + 1)[:size]  # (state, columns)
         plain[:, size] = far
         rows: list[Rung] = []
-        history: dict[tuple[int, int | None], list[Messages]] = {(side, None): [free]}
+        history: dict[tuple[int, int | None], list[MessageHull]] = {(side, None): [free]}
         check, kept = 8, 0
         half = progress.left() / 2
         for step in range(1, most + 1):
@@ -696,7 +677,7 @@ class FewStates:
             record: contraction(observed.kernel(record, side)) for record in self._inner(side)
         }
         free, plain_free = self._open(side, shrinks)
-        families: dict[int, list[Messages]] = {}
+        families: dict[int, list[MessageHull]] = {}
         plain: dict[int, Array] = {}
         for step in range(1, most + 1):
             before, old = families, plain
@@ -736,14 +717,14 @@ class FewStates:
             place, shown[record + side] = family.source(place)
         return shown
 
-    def _remembered(self, side: int, option: Option) -> list[Messages]:
+    def _remembered(self, side: int, option: Option) -> list[MessageHull]:
         """Return the messages of an option as `table` found them, none where it did not."""
         given = not isinstance(self.observed.chain.start, str)
         steps = option.distance + (option.value is None)  # an open side begins with its end
         read = self.history.get((side, option.value), [])
         return [] if len(read) < steps or (side < 0 and given) else read[:steps]
 
-    def _read(self, target: int, side: int, option: Option) -> list[Messages]:
+    def _read(self, target: int, side: int, option: Option) -> list[MessageHull]:
         """Return the messages of an option, from its far end to the target."""
         observed, far = self.observed, target + side * option.distance
         message = np.ones(observed.size) if side > 0 else observed.chain.law(far)
@@ -756,10 +737,10 @@ class FewStates:
             read.append(read[-1].step(kernel, observed.channel(record + side), 1.0))
         return read
 
-    def _single(self, message: Array) -> Messages:
+    def _single(self, message: Array) -> MessageHull:
         if self.strides is None:
             return MessageHull.single(message, self.most)
-        return Bounded.single(message, self.strides)
+        return Bounded.begun(message, self.strides)
 
     def _inner(self, side: int) -> range:
         length = self.observed.length or 2
@@ -772,7 +753,7 @@ class FewStates:
 
     def _open(
         self, side: int, shrinks: dict[int, float]
-    ) -> tuple[dict[int, Messages], dict[int, Array]]:
+    ) -> tuple[dict[int, MessageHull], dict[int, Array]]:
         """Return the families of open sides, to the end of the series, and their laws."""
         observed = self.observed
         length = observed.length or 2
@@ -789,8 +770,8 @@ class FewStates:
         return families, laws
 
     def _row(
-        self, families: dict[int, list[Messages]], plain: dict[int, Array],
-        free: dict[int, Messages], laws: dict[int, Array], target: int, side: int, step: int,
+        self, families: dict[int, list[MessageHull]], plain: dict[int, Array],
+        free: dict[int, MessageHull], laws: dict[int, Array], target: int, side: int, step: int,
     ) -> Rung:  # fmt: skip
         """Return the rung of one target; an open side counts only once it is complete."""
         size, length = self.observed.size, self.observed.length or 2
@@ -805,7 +786,7 @@ class FewStates:
         return replace(rung, free=never, free_upper=never)
 
     def _rung(
-        self, families: list[Messages], free: Messages, plain: Array, step: int, size: int,
+        self, families: list[MessageHull], free: MessageHull, plain: Array, step: int, size: int,
         rest: Array,
     ) -> Rung:  # fmt: skip
         """Return the rung of one target from its families and from messages without outputs.

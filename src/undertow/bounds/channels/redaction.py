@@ -30,7 +30,6 @@ from undertow.errors import InvalidInput, MethodRefused, NotSupported
 from undertow.mechanisms import Redaction
 from undertow.models.chains import MarkovChain
 from undertow.numerics import (
-    MAX_STEPS,
     ROUNDOFF,
     Array,
     check_count,
@@ -56,7 +55,6 @@ __all__ = [
     "lone_losses",
     "option_losses",
     "plain_ratios",
-    "radius",
     "redaction_leakage",
     "redaction_radius",
     "regions",
@@ -619,36 +617,6 @@ def regions(chain: MarkovChain, target: int, epsilon: float, length: int | None 
         medium=tuple(np.flatnonzero(some & ~every).tolist()),
         large=tuple(np.flatnonzero(~some).tolist()),
     )
-
-
-def radius(chain: MarkovChain, epsilon: float) -> int | None:
-    """Return the least distance at which the max-influence is at most epsilon, on both sides.
-
-    Delta*(epsilon) of Theorem 2 of [massny2025]; None where no distance up to `MAX_STEPS` is
-    far enough. The chain must have one transition matrix and a stationary start.
-
-    >>> radius(MarkovChain([[.99, .01], [.8, .2]]), 1.0)
-    3
-    """
-    epsilon = check_epsilon(epsilon)
-    if not chain.homogeneous or not isinstance(chain.start, str):
-        raise InvalidInput(
-            "a radius that holds for every record needs one transition matrix and a stationary "
-            "start; use regions(chain, target, epsilon)"
-        )
-    value, other = ordered_pairs(chain.size)
-    law = chain.initial
-    possible = (law[value] > 0) & (law[other] > 0)
-    back = chain.reverse().transition
-    ahead, behind = np.eye(chain.size), np.eye(chain.size)
-    for distance in range(1, MAX_STEPS + 1):
-        ahead, behind = ahead @ chain.transition, behind @ back
-        tables = np.stack([ahead, behind])  # (directions, k, k)
-        # (directions, pairs, k)
-        ratios = log_ratio(tables[:, value[possible]], tables[:, other[possible]])
-        if np.where(np.isnan(ratios), 0.0, ratios).max(initial=0.0) <= epsilon:
-            return distance
-    return None
 
 
 def redaction_radius(mechanism: Redaction, target: int | None = None) -> tuple[int, int]:

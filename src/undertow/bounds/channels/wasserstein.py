@@ -33,13 +33,14 @@ __all__ = [
     "convolve",
     "count_distance",
     "enumerable",
+    "exchanged",
     "labelled_bounds",
     "marked",
-    "matched",
     "query_distance",
     "shifted",
     "slow_distance",
     "spread",
+    "w_infinity",
     "widened",
 ]
 
@@ -91,54 +92,59 @@ def labelled_bounds(law: Array, down: Ints, up: Ints) -> tuple[Ints, Ints] | Non
         for other in range(x):
             # place each cross pair so that its interval falls on [-down, up] of (x, other)
             offset = up[x, other] - up
-            ends = matched(law[x], law[other], offset)
-            if ends is None:
+            *ends, bands = exchanged(law[x], law[other], offset)
+            if any(bands.values()):  # a band of counts would widen what is beyond
                 return None
             new_down[x, other], new_up[x, other] = ends
             new_up[other, x], new_down[other, x] = ends
     return new_down, new_up
 
 
-def matched(first: Array, second: Array, offset: Ints) -> tuple[int, int] | None:
-    """Return (down, up) of two labelled log-laws (labels, j), matched label by label.
+def exchanged(
+    first: Array, second: Array, offset: Ints
+) -> tuple[int, int, dict[tuple[int, int], float]]:
+    """Return (down, up) of two labelled log-laws (labels, j) label by label, and bands of counts.
 
-    Where a label is likelier under ``first`` its surplus is moved, at one count, to a label that
-    is likelier under ``second``, at a count lower by ``offset[label, label']``.
+    A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
+    that are likelier under ``second``, at counts lower by ``offset[label, label']``. Each pair of
+    labels that exchange has the width of its bands: 0 where one count each has enough, inf where
+    none has.
     """
-    masses = [log_sum(law, axis=1) for law in (first, second)]  # (labels,) each
-    if not np.array_equal(np.isfinite(masses[0]), np.isfinite(masses[1])):
-        return None
-    here = np.flatnonzero(np.isfinite(masses[0]))
-    change = np.zeros(len(first))
-    change[here] = np.exp(masses[0][here]) - np.exp(masses[1][here])
-    gives, takes = np.maximum(change, 0.0), np.maximum(-change, 0.0)
+    masses = [np.exp(log_sum(law, axis=1)) for law in (first, second)]
+    here = np.flatnonzero(np.isfinite(first).any(axis=1) | np.isfinite(second).any(axis=1))
+    gives, takes = (np.maximum(masses[0] - masses[1], 0.0), np.maximum(masses[1] - masses[0], 0.0))
+    bands: dict[tuple[int, int], float] = {}
     first, second = first.copy(), second.copy()
     if gives.sum() > 0 and takes.sum() > 0:
-        # (counts,): what every label has there, under both
-        common = np.minimum(first[here], second[here]).min(axis=0)
-        centre = int(np.argmax(common))
-        share = takes / takes.sum()
-        for label in np.flatnonzero(gives):
-            if not _remove(first, int(label), centre, gives[label]):
-                return None
-            for goal in np.flatnonzero(takes):
-                place = centre - int(offset[label, goal])
-                amount = gives[label] * share[goal] * (takes.sum() / gives.sum())
-                if not _remove(second, int(goal), place, amount):
-                    return None
-    shifts = [spread(first[label], second[label], MARGIN) for label in here]
-    return max(down for down, _ in shifts), max(up for _, up in shifts)
+        # the count that all labels have most of, under both
+        centre = int(np.minimum(first[here], second[here]).min(axis=0).argmax())
+        for label, goal in product(np.flatnonzero(gives).tolist(), np.flatnonzero(takes).tolist()):
+            wide = _thinned(first[label], centre, gives[label] * takes[goal] / takes.sum())
+            place = centre - int(offset[label, goal])
+            wide += _thinned(second[goal], place, gives[label] * takes[goal] / gives.sum())
+            bands[label, goal] = wide
+    shifts = [(0, 0)]
+    for label in here.tolist():
+        if np.isfinite(first[label]).any() and np.isfinite(second[label]).any():
+            shifts.append(spread(first[label], second[label], MARGIN))
+        else:  # a label that one value alone has gives more than it can
+            bands[label, label] = math.inf
+    return max(down for down, _ in shifts), max(up for _, up in shifts), bands
 
 
-def _remove(law: Array, label: int, place: int, amount: float) -> bool:
-    """Take probability from one atom, at most half of it; return whether there was as much."""
-    if not 0 <= place < law.shape[1] or not np.isfinite(law[label, place]):
-        return False
-    ratio = amount / math.exp(law[label, place])
-    if ratio > 0.5:
-        return False
-    law[label, place] += math.log1p(-ratio)
-    return True
+def _thinned(law: Array, centre: int, amount: float) -> float:
+    """Take probability from a log-law, at most half of any count; return how far from a centre."""
+    if not 0 <= centre < len(law):
+        return math.inf
+    below = np.concatenate([[0.0], np.cumsum(np.exp(law))])
+    reach = np.arange(len(law))
+    lows, highs = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(law))
+    inside = below[highs] - below[lows]  # the probability of counts up to each distance
+    wide = int(np.searchsorted(inside, 2 * amount))
+    if wide >= len(law) or inside[wide] <= 0:
+        return math.inf
+    law[lows[wide] : highs[wide]] += math.log1p(-amount / inside[wide])
+    return float(wide)
 
 
 def marked(law: Array, marks: Bools) -> Array:
@@ -196,17 +202,19 @@ _CALL = 100_000
 
 
 @dataclass(slots=True)
-class _SparseSide:
+class _Side:
     """One side of a target, read outwards, with room for up to ``depth`` records.
 
-    ``laws[m]`` (k, m + 1) is Pr[count of m records = j | x] for the rooms m that are kept;
-    ``down`` and ``up`` (depth + 1, k, k) bound X - Y for each room. Where the side is cut the last
-    row holds for every room, and ``cuts[m]`` (k, k, m + 1) has the state at some rooms.
+    ``laws[m]`` (k, m + 1) is Pr[count of m records = j | x] for the rooms m that are kept, or its
+    logarithm (``logs``); ``down`` and ``up`` (depth + 1, k, k) bound X - Y for each room. Where the
+    side is cut the last row holds for every room, and ``cuts[m]`` (k, k, m + 1) has the state at
+    some rooms.
     """
 
     laws: dict[int, Array]
     down: Ints
     up: Ints
+    logs: bool
     cuts: dict[int, Array] = field(default_factory=dict)
     rooms: Ints = field(init=False)
 
@@ -230,12 +238,12 @@ class _SparseSide:
         """Return the labelled law at the depth of a side that is cut there, None elsewhere."""
         return self.cuts.get(room) if room == self.depth else None
 
-    def nearer(self, depth: int) -> "_SparseSide":
+    def nearer(self, depth: int) -> "_Side":
         """Return the side cut at a lesser depth; the rest keeps to the same bounds."""
         ends = np.array([self.down[: depth + 1], self.up[: depth + 1]])
         ends[:, -1] = self.down[-1], self.up[-1]
         laws = {room: law for room, law in self.laws.items() if room < depth}
-        return _SparseSide(laws, ends[0], ends[1], {depth: self.cuts[depth]})
+        return _Side(laws, ends[0], ends[1], self.logs, {depth: self.cuts[depth]})
 
 
 def slow_distance(
@@ -260,49 +268,53 @@ def slow_distance(
             depth, power = 2 * depth, power @ power
             continue
         most = length - 1 if whole and length is not None else depth
-        right = _sparse_side(forward, marks, most, cut=not whole)
-        left = right if alike else _sparse_side(backward, marks, most, cut=not whole)
+        right = _side(forward, marks, most, cut=not whole)
+        left = right if alike else _side(backward, marks, most, cut=not whole)
         if left is not None and right is not None:
             search = _BoxSearch(left, right, marks)
             wanted = [(int(x), int(other)) for x, other in pairs if x < other]
             if not whole:
                 search = search.nearest(wanted)
-            boxes = [*_boxes(records, length, search.left.depth, whole)]
-            return max(search.bound(x, other, boxes) for x, other in wanted)
+            return search.largest(wanted, records, length, whole)
         if whole:
             break
         depth, power = 2 * depth, power @ power
     return math.inf
 
 
-def _sparse_side(kernel: Array, marks: Bools, depth: int, *, cut: bool) -> _SparseSide | None:
-    """Return one side, or None if the depth does not suffice or a probability is too small."""
-    size, gap = len(kernel), max(1, depth // STORED)
+def _side(
+    kernel: Array, marks: Bools, depth: int, *, cut: bool, logs: bool = False
+) -> _Side | None:
+    """Return one side, or None if the depth does not suffice or a probability is too small.
+
+    With ``logs`` none is too small, and the laws of all rooms are kept.
+    """
+    size, gap = len(kernel), 1 if logs else max(1, depth // STORED)
     laws: dict[int, Array] = {}
     cuts: dict[int, Array] = {}
     ends = np.zeros((2, depth + 1, size, size), dtype=np.int64)  # (down or up, room, k, k)
     # (target's value, last state, count)
-    for room, law in enumerate(joint_counts(repeat(kernel, depth), marks)):
+    for room, law in enumerate(joint_counts(repeat(kernel, depth), marks, logs=logs)):
         if cut and room in (depth // 8, depth // 4, depth // 2, depth):
             cuts[room] = law
         if room % gap and room != depth:
             continue
-        laws[room] = law.sum(axis=1)
-        ends[:, room] = _separations(log(laws[room]))
-    if (law[law > 0] < FAINT).any():
+        laws[room] = log_sum(law, axis=1) if logs else law.sum(axis=1)
+        ends[:, room] = _separations(laws[room] if logs else log(laws[room]))
+    if not logs and (law[law > 0] < FAINT).any():
         return None
     kept = np.array(sorted(laws))
-    for room in range(depth):  # one record more or less: at most one further apart
+    for room in range(0 if logs else depth):  # one record more or less: at most one further apart
         far = np.abs(kept - room)
         near = kept[far <= gap]
         ends[:, room] = (ends[:, near] + np.abs(near - room)[:, None, None]).min(axis=1)
         ends[:, room][:, range(size), range(size)] = 0
     if cut:
-        bounds = _bounds_beyond(log(cuts[depth]), *ends.max(axis=1))
+        bounds = _bounds_beyond(law if logs else log(law), *ends.max(axis=1))
         if bounds is None:
             return None
         ends[:, -1] = bounds
-    return _SparseSide(laws, ends[0], ends[1], cuts)
+    return _Side(laws, ends[0], ends[1], logs, cuts)
 
 
 def _separations(logs: Array) -> Ints:
@@ -392,7 +404,7 @@ class _Box:
 class _BoxSearch:
     """The largest distance over boxes of windows, the most promising one split first."""
 
-    def __init__(self, left: _SparseSide, right: _SparseSide, marks: Bools) -> None:
+    def __init__(self, left: _Side, right: _Side, marks: Bools) -> None:
         self.left, self.right, self.marks = left, right, marks
         self.effort = EFFORT
 
@@ -408,6 +420,14 @@ class _BoxSearch:
             if largest <= deepest * (1 + NEARLY):
                 return nearer
         return self
+
+    def largest(
+        self, pairs: Sequence[tuple[int, int]], records: Sequence[int] | None, length: int | None,
+        whole: bool,
+    ) -> int:  # fmt: skip
+        """Return an upper end of the distance over pairs of values and all windows."""
+        boxes = [*_boxes(records, length, self.left.depth, whole)]
+        return max(self.bound(x, other, boxes) for x, other in pairs)
 
     def bound(self, x: int, other: int, boxes: Sequence[_Box]) -> int:
         """Return an upper end of the distance of two values of a target over all windows."""
@@ -462,61 +482,31 @@ class _BoxSearch:
         laws = []
         for state in (x, other):
             one, two = sides[0][state], sides[1][state]  # (label, count)
-            whole = np.array([np.convolve(first, second) for first in one for second in two])
-            laws.append(np.pad(whole, ((0, 0), (1, 0) if self.marks[state] else (0, 1))))
+            if self.left.logs:
+                both = convolve(one[:, None], two[None])  # (label, label, count)
+                both = both.reshape(-1, both.shape[-1])
+            else:
+                both = log(np.array([np.convolve(first, last) for first in one for last in two]))
+            laws.append(shifted(both, bool(self.marks[state])))
         labels = len(laws[0])
         self.effort -= _CALL + 2 * labels * (left + 1) * (right + 1)
         down = (downs[0][:, None, :, None] + downs[1][None, :, None, :]).reshape(labels, labels)
         up = (ups[0][:, None, :, None] + ups[1][None, :, None, :]).reshape(labels, labels)
-        return _matched(laws[0], laws[1], down, up)
+        # the distance is that of the two laws in either order, but a surplus may fit in one alone
+        value = _matched(laws[0], laws[1], down, up)
+        return _matched(laws[1], laws[0], up.T, down.T) if math.isinf(value) else value
 
 
 def _matched(first: Array, second: Array, down: Ints, up: Ints) -> float:
-    """Return the distance of two labelled laws of counts (labels, j), with the rest of the series.
+    """Return the distance of two labelled log-laws of counts (labels, j), with what follows.
 
-    A label that is likelier under ``first`` gives its surplus, from a band of counts, to labels
-    that are likelier under ``second``, at counts lower by an offset; what follows two labels z, z'
-    differs by an amount in [-down, up][z, z']. Where labels agree what follows is the same.
+    What follows two labels z, z' differs by an amount in [-down, up][z, z']; where labels agree it
+    is the same.
     """
-    masses = first.sum(axis=1), second.sum(axis=1)
-    here = np.flatnonzero((masses[0] > 0) | (masses[1] > 0))
-    gives, takes = (np.maximum(masses[0] - masses[1], 0.0), np.maximum(masses[1] - masses[0], 0.0))
-    worst = 0.0
-    if gives.sum() > 0 and takes.sum() > 0:
-        first, second = first.copy(), second.copy()
-        offset = (down - up) // 2  # centres [-down, up] around nought
-        # the count that all labels have most of, under both
-        centre = int(np.minimum(first[here], second[here]).min(axis=0).argmax())
-        share = takes / takes.sum()
-        for label in np.flatnonzero(gives):
-            for goal in np.flatnonzero(takes):
-                amount = gives[label] * share[goal]
-                wide = _thinned(first[label], centre, amount)
-                wide += _thinned(
-                    second[goal], centre - int(offset[label, goal]),
-                    amount * (takes.sum() / gives.sum()),
-                )  # fmt: skip
-                shift = int(offset[label, goal])
-                ends = down[label, goal] - shift, up[label, goal] + shift
-                worst = max(worst, float(max(ends)) + wide)
-    for label in here:
-        worst = max(worst, *spread(log(first[label]), log(second[label]), MARGIN))
-    return worst
-
-
-def _thinned(law: Array, centre: int, amount: float) -> float:
-    """Take probability from a law, at most half of any count; return how far from its centre."""
-    if not 0 <= centre < len(law):
-        return math.inf
-    below = np.concatenate([[0.0], np.cumsum(law)])
-    reach = np.arange(len(law))
-    lows, highs = np.maximum(centre - reach, 0), np.minimum(centre + reach + 1, len(law))
-    inside = below[highs] - below[lows]  # the probability of counts up to each distance
-    wide = int(np.searchsorted(inside, 2 * amount))
-    if wide >= len(law) or inside[wide] <= 0:
-        return math.inf
-    law[lows[wide] : highs[wide]] *= 1 - amount / inside[wide]
-    return float(wide)
+    offset = (down - up) // 2  # centres [-down, up] around nought
+    *ends, bands = exchanged(first, second, offset)
+    across = np.maximum(down - offset, up + offset)
+    return max(*map(float, ends), *(float(across[pair]) + wide for pair, wide in bands.items()))
 
 
 DIRECT = 128
@@ -542,22 +532,6 @@ class Distance:
 
     lower: int
     upper: int
-
-
-@dataclass(frozen=True, slots=True)
-class _LogSide:
-    """One side of a target, read outwards: laws of counts up to each depth, and their spread.
-
-    ``laws[m]`` (k, k, m + 1) is ln Pr[count of m records = j, last state = v | x]; ``down`` and
-    ``up`` (pairs of states) bound X - Y on this side for every length, ``open_down[m]`` and
-    ``open_up[m]`` for exactly m records.
-    """
-
-    laws: list[Array]
-    down: Ints
-    up: Ints
-    open_down: Ints
-    open_up: Ints
 
 
 def count_distance(
@@ -714,9 +688,14 @@ def _long(
     upper, depth, settled = math.inf, 16, False
     few = chain.length is not None or records is not None
     while depth <= MIXED_DEPTH and (chain.length is None or 2 * depth < chain.length):
-        left, right = (_log_side(kernel, marks, depth) for kernel in (backward, chain.transition))
+        left, right = (
+            _side(kernel, marks, depth, cut=True, logs=True)
+            for kernel in (backward, chain.transition)
+        )
         if left is not None and right is not None:
-            distance = _at_depth(left, right, marks, pairs, records, chain.length, depth)
+            wanted = [(int(x), int(other)) for x, other in pairs if x > other]
+            search = _BoxSearch(left, right, marks)
+            distance = search.largest(wanted, records, chain.length, whole=False)
             # twice as deep told no more, where all pairs of rooms are compared
             settled = not few and depth >= SETTLED and distance >= upper
             upper = min(upper, distance)
@@ -725,102 +704,6 @@ def _long(
             break
         depth *= 2
     return upper
-
-
-def _log_side(kernel: Array, marks: Bools, depth: int) -> _LogSide | None:
-    """Return one side with bounds for every length, or None if the depth does not suffice."""
-    size = len(kernel)
-    laws = [np.where(np.eye(size, dtype=bool), 0.0, -np.inf)[:, :, None]]
-    log_kernel = log(kernel)
-    for _ in range(depth):
-        # (x, v, count)
-        step = log_sum(laws[-1][:, :, None, :] + log_kernel[None, :, :, None], axis=1)
-        laws.append(marked(step, marks))
-    ends = np.stack([_separations(log_sum(law, axis=1)) for law in laws], axis=1)
-    bounds = _bounds_beyond(laws[depth], *ends.max(axis=1))
-    return None if bounds is None else _LogSide(laws, *bounds, *ends)
-
-
-def _at_depth(
-    left: _LogSide, right: _LogSide, marks: Bools, pairs: Ints, records: Sequence[int] | None,
-    length: int | None, depth: int,
-) -> float:  # fmt: skip
-    """Return an upper end over all windows, cut at ``depth`` where they are longer."""
-    worst = 0
-    for rooms in dict.fromkeys(_rooms(records, length, depth)):
-        for x, other in pairs[pairs[:, 0] >= pairs[:, 1]]:  # mirror images are as far apart
-            step = int(marks[x]) - int(marks[other])
-            cheap = _sum_of_sides(left, right, rooms, depth, x, other, step)
-            if cheap <= worst:
-                continue
-            distance = _window(left, right, rooms, depth, marks, x, other)
-            worst = max(worst, cheap if distance is None else min(cheap, distance))
-    return worst
-
-
-def _rooms(
-    records: Sequence[int] | None, length: int | None, depth: int
-) -> list[tuple[int, int]]:  # fmt: skip
-    """Return the windows to compare: records on either side, at most ``depth``, deepest first."""
-    if length is None:
-        sides = range(depth, -1, -1)
-        lefts = sides if records is None else sorted({min(r, depth) for r in records}, reverse=True)
-        return [(a, c) for a in lefts for c in sides]
-    if records is None:
-        ends = range(min(depth, length))
-        records = [length // 2, *ends, *(length - 1 - end for end in ends)]
-    return [(min(record, depth), min(length - 1 - record, depth)) for record in records]
-
-
-def _sum_of_sides(
-    left: _LogSide,
-    right: _LogSide,
-    rooms: tuple[int, int],
-    depth: int,
-    x: int,
-    other: int,
-    step: int,
-) -> int:
-    """Return the bound by the sides alone: their intervals add."""
-    down, up = -step, step
-    for side, room in ((left, rooms[0]), (right, rooms[1])):
-        cut = room >= depth
-        down += int(side.down[x, other] if cut else side.open_down[room, x, other])
-        up += int(side.up[x, other] if cut else side.open_up[room, x, other])
-    return max(down, up)
-
-
-def _window(
-    left: _LogSide,
-    right: _LogSide,
-    rooms: tuple[int, int],
-    depth: int,
-    marks: Bools,
-    x: int,
-    other: int,
-) -> int | None:
-    """Return the bound by matching the counts of a whole window, cut where a side is deep."""
-    sides, lowest, highest = [], [], []
-    for side, room in ((left, rooms[0]), (right, rooms[1])):
-        law = side.laws[room]
-        cut = room >= depth
-        sides.append(law if cut else log_sum(law, axis=1)[:, None, :])
-        zero = np.zeros((1, 1), dtype=np.int64)
-        lowest.append(side.down if cut else zero)
-        highest.append(side.up if cut else zero)
-    laws = []
-    for state in (x, other):
-        # (left label, right label, count)
-        joint = convolve(sides[0][state][:, None, :], sides[1][state][None, :, :])
-        laws.append(shifted(joint.reshape(-1, joint.shape[-1]), bool(marks[state])))
-    labels = len(laws[0])
-    # (labels, labels)
-    down = (lowest[0][:, None, :, None] + lowest[1][None, :, None, :]).reshape(labels, labels)
-    up = (highest[0][:, None, :, None] + highest[1][None, :, None, :]).reshape(labels, labels)
-    offset = (down - up) // 2  # centres [-down, up] around nought
-    cross = int(np.maximum(down - offset, up + offset).max()) if labels > 1 else 0
-    ends = matched(laws[0], laws[1], offset)
-    return None if ends is None else max(*ends, cross)
 
 
 MOST_SERIES = 16_384
@@ -878,7 +761,7 @@ def query_distance(
     for record in places:
         for x, other in indexed.tolist():
             if x < other and (record, x) in laws and (record, other) in laws:
-                worst = max(worst, _lipschitz_distance(laws[record, x], laws[record, other]))
+                worst = max(worst, w_infinity(laws[record, x], laws[record, other]))
     return worst
 
 
@@ -899,18 +782,24 @@ def _series(chain: MarkovChain, length: int) -> list[tuple[tuple[int, ...], Frac
     return series_laws
 
 
-def _lipschitz_distance(first: dict[float, Fraction], second: dict[float, Fraction]) -> float:
-    """Return W-infinity of two laws on the line, each up to a factor: match mass in order."""
-    totals = sum(first.values()), sum(second.values())
-    left = [(v, m * totals[1]) for v, m in sorted(first.items())]
-    right = [(v, m * totals[0]) for v, m in sorted(second.items())]
-    worst = 0.0
-    while left and right:
-        (a, mass), (b, other) = left[0], right[0]
+def w_infinity(one: dict[float, Fraction], two: dict[float, Fraction]) -> float:
+    """Return W-infinity of two laws on the line, each up to a factor: match mass in order.
+
+    >>> w_infinity({0: Fraction(1)}, {0: Fraction(1, 2), 3: Fraction(1, 2)})
+    3
+    """
+    # cross-multiplied: both laws then have the same mass
+    totals = sum(one.values()), sum(two.values())
+    left = [(value, mass * totals[1]) for value, mass in sorted(one.items())]
+    right = [(value, mass * totals[0]) for value, mass in sorted(two.items())]
+    worst: float = 0
+    i = j = 0
+    while i < len(left) and j < len(right):
+        (a, mass), (b, other) = left[i], right[j]
         worst = max(worst, abs(a - b))
         moved = min(mass, other)
-        left[0], right[0] = (a, mass - moved), (b, other - moved)
-        left, right = left[mass == moved :], right[other == moved :]
+        left[i], right[j] = (a, mass - moved), (b, other - moved)
+        i, j = i + (mass == moved), j + (other == moved)
     return worst
 
 

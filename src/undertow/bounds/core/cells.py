@@ -192,7 +192,7 @@ class _Course:
     @property
     def size(self) -> int:
         """The number of hidden states."""
-        return self.kernels.shape[1]
+        return int(self.kernels.shape[1])
 
     @property
     def phases(self) -> int:
@@ -368,7 +368,7 @@ class _Grid:
     def batch(self) -> int:
         """The number of cells that are carried together."""
         size, corners = self.course.size, 2 ** (self.course.most - 1)
-        return max(BATCH // (corners * size * math.comb(2 * size - 2, size - 1)), 1)
+        return max(BATCH // int(corners * size * math.comb(2 * size - 2, size - 1)), 1)
 
     def _add(self, symbol: int, phase: Places, low: Array, high: Array) -> None:
         """Make cells of the boxes that meet ranges (dims, n) at phases (n,)."""
@@ -390,7 +390,7 @@ class _Grid:
         most = (last - first).max(axis=1, initial=0)
         for steps in product(*(range(int(step) + 1) for step in most)):
             boxes = first + np.array(steps, dtype=np.intp)[:, None]
-            meets = (boxes <= last).all(axis=0)
+            meets: Flags = np.asarray((boxes <= last).all(axis=0))
             yield np.concatenate([phase[None, meets], boxes[:, meets]]), meets
 
     def cells(self, symbol: int, places: Places) -> Places:

@@ -248,17 +248,18 @@ def window_divergences(
     Longer sides are paid for: the upper end is that at epsilon - eta. With ``decide`` the ends
     need not meet, only leave that number outside.
     """
-    rows = np.arange(len(windows.laws)) if among is None else among
-    laws, others = windows.laws[rows], windows.others[rows]
-    # who knows the record at the reach stands for all longer sides, at a level lower by eta
-    levels = np.where(windows.edge[rows], epsilon - windows.eta, epsilon)
+    pairs = windows.pairs
+    rows = np.arange(len(pairs.laws)) if among is None else among
+    laws, others = pairs.laws[rows], pairs.others[rows]
+    # who knows the record at the reach stands for all longer sides, at a level lower by the slack
+    levels = epsilon - pairs.slack[rows]
     spend(60 * laws.size)
     # divergences fall with the level: at a lower one they are upper ends
     factor = np.exp(np.minimum(levels, _MOST_LEVEL))[:, None]
     bracket = divergences(laws - factor * others, laws + factor * others, sigma, decide)
     lower, at = bracket.lower, int(rows[bracket.where])
-    if windows.edge[at]:
-        law, other = windows.laws[[at]], math.exp(min(epsilon, _MOST_LEVEL)) * windows.others[[at]]
+    if pairs.slack[at]:
+        law, other = pairs.laws[[at]], math.exp(min(epsilon, _MOST_LEVEL)) * pairs.others[[at]]
         lower = divergences(law - other, law + other, sigma, decide).lower
     lower = lower if epsilon <= _MOST_LEVEL else 0.0
     return Divergences(lower, up(bracket.upper), at, rows[bracket.leaders])
@@ -269,7 +270,8 @@ def threshold(windows: CountWindows, window: int, sigma: float, epsilon: float) 
 
     Where the density ratio crosses e^epsilon, on the side of the larger gain.
     """
-    law, other = windows.laws[window], math.exp(min(epsilon, _MOST_LEVEL)) * windows.others[window]
+    law = windows.pairs.laws[window]
+    other = math.exp(min(epsilon, _MOST_LEVEL)) * windows.pairs.others[window]
     places = np.arange(len(law))
     y = np.linspace(-10 * sigma, len(law) + 10 * sigma, 20_001)
     gain = np.exp(-((y[:, None] - places) ** 2) / (2 * sigma**2)) @ (law - other)  # (y,)

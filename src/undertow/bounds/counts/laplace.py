@@ -9,13 +9,12 @@ import math
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import cache, partial
-from typing import Any, Protocol
 
 import numpy as np
-import numpy.typing as npt
 
 from undertow import progress
 from undertow.adversaries import Adversary, Against
+from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.exchange import exchange_leakage
 from undertow.bounds.levels.replay import replay_count
 from undertow.bounds.levels.sides import (
@@ -30,6 +29,7 @@ from undertow.bounds.levels.sides import (
     complete,
     deepest_steps,
     informed_targets,
+    log,
     nearest_known,
     ordered_pairs,
     positions,
@@ -40,7 +40,7 @@ from undertow.bounds.levels.sides import (
     witnessed,
 )
 from undertow.certificate import Leakage
-from undertow.models.chains import MarkovChain
+from undertow.models.chains import MarkovChain, reachable
 from undertow.numerics import GAP, ROUNDOFF, Array, down, log_ratio, log_sum, up
 from undertow.progress import metered, spend
 
@@ -51,13 +51,11 @@ __all__ = [
     "OptionSide",
     "PairWindows",
     "WindowSearch",
-    "Windows",
     "count_leakage",
     "drift",
     "informed_count",
     "period_of_cycles",
     "unbounded_pair",
-    "windows_of",
 ]
 
 
@@ -85,7 +83,7 @@ def unbounded_pair(
     >>> unbounded_pair(1.0, np.array([False, True]), frozen)
     (1, 0)
     """
-    reach = _reached(chain.transition)  # (from, to)
+    reach = reachable(chain.transition)  # (from, to)
     if reach.all():
         return None  # the same class lies ahead of and behind every value
     seen, _ = support_cycle(chain)
@@ -126,14 +124,6 @@ def _aperiodic(transition: Array, reach: Bools) -> bool:
         step = (step.astype(float) @ inside.astype(float)) > 0
     again = inside.any(axis=1)  # states that lie on a cycle
     return bool((step == together)[again].all())
-
-
-def _reached(transition: Array) -> Bools:
-    """Return which states can be reached from which, in any number of steps or none."""
-    reach = (transition > 0) | np.eye(len(transition), dtype=bool)
-    for _ in range(len(transition).bit_length()):
-        reach = (reach.astype(float) @ reach.astype(float)) > 0
-    return np.asarray(reach)
 
 
 def _radii(matrix: Array, reach: Bools) -> tuple[Array, Array]:
@@ -211,43 +201,15 @@ class Laws:
     likely: Array
 
 
-@dataclass(frozen=True, slots=True)
-class Windows:
-    """Likelihoods of all answers under the two values of a pair, (options, answers) each.
-
-    As numbers, and as logarithms where ``logs`` says so. ``work`` counts multiplications.
-    """
-
-    one: Array
-    two: Array
-    logs: bool
-    work: int
-
-    def extremes(self) -> tuple[Array, Ints, Array, Ints]:
-        """Return the largest log-ratio and its answer for either order of the pair, (options,)."""
-        # (options, answers)
-        ratio = self.one - self.two if self.logs else self.one / self.two
-        high, low = ratio.argmax(axis=1), ratio.argmin(axis=1)
-        at = np.arange(len(ratio))
-        most, least = ratio[at, high], ratio[at, low]
-        if not self.logs:
-            most, least = np.log(most), np.log(least)
-        return most, high, -least, low
-
-    def logarithms(self, options: Ints) -> tuple[Array, Array]:
-        """Return ln of the likelihoods of some options, (options, answers) each."""
-        one, two = self.one[options], self.two[options]
-        return (one, two) if self.logs else (np.log(one), np.log(two))
-
-
-def windows_of(
+def _likelihoods(
     laws: Laws, which: Ints, states: tuple[int, int], own: tuple[int, int], left: Ints, right: int,
     rate: float,
-) -> Windows:  # fmt: skip
-    """Return the likelihoods of the windows with the left options and one right option.
+) -> tuple[list[Array], bool, int]:  # fmt: skip
+    """Return the likelihoods of all answers of windows under two values, (options, answers) each.
 
-    Options are flat indices of (distance, column); ``own`` is what the target adds under either
-    value. Cost: options times left counts times answers.
+    With some left options and one right option, flat indices of (distance, column); ``own`` is
+    what the target adds under either value. Then whether they are logarithms, and the number of
+    multiplications: options times left counts times answers.
     """
     width, columns = laws.law.shape[-1], laws.law.shape[2]
     near, far = int(left.max()) // columns + 1, right // columns + 1
@@ -262,13 +224,13 @@ def windows_of(
     work = 2 * len(left) * near * answers
     spend(work + 40 * near * answers, 3)
     if min(float(product.min()) for product in products) >= FLOOR:
-        return Windows(products[0], products[1], logs=False, work=work)
-    logs = []
+        return products, False, work
     spend(LOGS * work)
-    for state, reach in zip(states, parts, strict=True):
-        law = laws.law[:, which[0], :, state].reshape(-1, width)[left, :near]
-        logs.append(_blend(law, reach))
-    return Windows(logs[0], logs[1], logs=True, work=LOGS * work)
+    logs = [
+        _blend(laws.law[:, which[0], :, state].reshape(-1, width)[left, :near], reach)
+        for state, reach in zip(states, parts, strict=True)
+    ]
+    return logs, True, LOGS * work
 
 
 def _reach(noisy: Array, near: int, shift: int, rate: float) -> Array:
@@ -335,32 +297,6 @@ class OptionSide:
     hint: float
 
 
-class Searching(Protocol):
-    """What the windows of a pair need of the search they belong to."""
-
-    laws: Laws
-    rows: Rows
-    value: Ints
-    other: Ints
-    counted: Bools
-    kind: npt.NDArray[Any]
-    together: npt.NDArray[Any]
-    scale: float
-    pad: float
-    top: float
-    effort: int
-
-    @property
-    def goal(self) -> float: ...
-    def side(self, row: int, side: int, pair: int) -> OptionSide: ...
-    def sum(
-        self, pair: int, left: Numbers, with_left: Numbers, right: Numbers, with_right: Numbers
-    ) -> Array: ...
-    def offer(
-        self, loss: float, row: int, pair: int, options: tuple[int, int], output: int
-    ) -> None: ...
-
-
 @dataclass(frozen=True, slots=True)
 class _Bounds:
     """Bounds of all windows of an ordered pair by the sums of their sides.
@@ -378,7 +314,7 @@ class _Bounds:
 class PairWindows:
     """The windows of one row and a pair of values, in either order."""
 
-    def __init__(self, search: Searching, row: int, pairs: tuple[int, int]) -> None:
+    def __init__(self, search: "WindowSearch", row: int, pairs: tuple[int, int]) -> None:
         self.search, self.row, self.pairs = search, row, pairs
         # [order][side]; the options are the same for both orders
         self.sides = [[search.side(row, side, pair) for side in (0, 1)] for pair in pairs]
@@ -473,24 +409,27 @@ class PairWindows:
         left, right = self.sides[0]
         states = int(search.value[self.pairs[0]]), int(search.other[self.pairs[0]])
         own = int(search.counted[states[0]]), int(search.counted[states[1]])
-        windows = windows_of(
+        both, logs, work = _likelihoods(
             search.laws, search.rows.which[self.row], states, own, left.options[rows],
             int(right.options[place]), 1.0 / search.scale,
         )  # fmt: skip
-        search.effort -= windows.work
-        most, high, back, low = windows.extremes()
-        allowed = self.allowed[rows, place]
-        for pair, losses, answers in ((self.pairs[0], most, high), (self.pairs[1], back, low)):
-            losses = np.where(allowed, losses, -np.inf)
+        search.effort -= work
+        ratio = both[0] - both[1] if logs else both[0] / both[1]  # (options, answers)
+        allowed, at = self.allowed[rows, place], np.arange(len(rows))
+        for pair, sign, answers in zip(
+            self.pairs, (1, -1), (ratio.argmax(axis=1), ratio.argmin(axis=1)), strict=True
+        ):
+            most = ratio[at, answers]
+            losses = np.where(allowed, sign * (most if logs else np.log(most)), -np.inf)
             best = int(losses.argmax())
             search.top = max(search.top, float(losses[best]) + 2 * search.pad)
             options = int(left.options[rows[best]]), int(right.options[place])
             search.offer(float(losses[best]), self.row, pair, options, int(answers[best]))
-        if self.edges[1][place]:
-            return windows.logarithms(np.arange(len(rows)))
-        logs = np.full(windows.one.shape, np.nan), np.full(windows.one.shape, np.nan)
-        logs[0][ends], logs[1][ends] = windows.logarithms(ends)
-        return logs
+        wanted = at if self.edges[1][place] else ends
+        result = np.full((2, *ratio.shape), np.nan)
+        for table, part in zip(result, both, strict=True):
+            table[wanted] = part[wanted] if logs else np.log(part[wanted])
+        return result[0], result[1]
 
     def _frontier(self, order: int, logs: list[Array], *sides: int) -> float:
         """Return the bound of all windows beyond the frontier of one side, or of both.
@@ -510,7 +449,7 @@ class PairWindows:
         spread = min(float(np.ptp(part, axis=0).max()) for part in (one, two)) + 2 * search.pad
         wave, hint = sum(part.wave for part in parts), sum(part.hint for part in parts)
         second = float(ratio.max()) + float(drift(wave, spread + hint))
-        return min(first, second) + 2 * search.pad
+        return float(min(first, second) + 2 * search.pad)
 
 
 EFFORT = 4_000_000_000
@@ -904,7 +843,10 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
     steps = min(choose_steps(chain, against), WINDOW)
     repeats = period_of_cycles(chain, marks) if endless else None
     if repeats is not None:
-        return _by_cycles(chain, marks, scale, against, repeats)
+        # whole rounds add the same to the count under both values: no side need be longer than one
+        search = _search(chain, marks, scale, against, repeats, whole=True)
+        search.run(lambda: math.inf)
+        return _conclude(search, chain, against, _upper(search, chain))
 
     @cache
     def ceiling() -> float:
@@ -960,18 +902,6 @@ def _by_levels(chain: MarkovChain, marks: Bools, scale: float, against: Against)
         if steps <= before or math.isinf(upper):
             return bracket
         last = searched(steps)
-
-
-def _by_cycles(
-    chain: MarkovChain, marks: Bools, scale: float, against: Against, repeats: int
-) -> Leakage:
-    """Return the leakage on a chain whose series repeat themselves.
-
-    Whole rounds add the same to the count under both values: no side need be longer than one.
-    """
-    search = _search(chain, marks, scale, against, repeats, whole=True)
-    search.run(lambda: math.inf)
-    return _conclude(search, chain, against, _upper(search, chain))
 
 
 def _search(
@@ -1093,30 +1023,19 @@ def _count_laws(side_laws: SideLaws, counted: Bools) -> Array:
     """Return ln Pr[count on a side | target value, option], (T + 1, B, k + 1, k, T + 1)."""
     steps, (count, size) = side_laws.steps, side_laws.weights.shape
     law = np.full((steps + 1, count, size + 1, size, steps + 1), -np.inf)
-    with np.errstate(divide="ignore"):
-        far = np.log(side_laws.weights)  # (B, k)
-        path = np.full((count, size, size, steps + 1), -np.inf)  # (which, last, target value, j)
-        path[..., 0] = np.log(side_laws.kernel(1)).transpose(0, 2, 1)
-        law[0, :, size, :, 0] = 0.0
-        for step in range(1, steps + 1):
-            spend(30 * path.size * size, 4)
-            law[step, :, :size] = path
-            # a counted last record raises the count: shift along j where the last state is counted
-            moved = path.copy()
-            moved[:, counted, :, 1:] = path[:, counted, :, :-1]
-            moved[:, counted, :, 0] = -np.inf
-            # the last record is summed out: (B, target value, j)
-            law[step, :, size] = log_sum(moved + far[:, :, None, None], axis=1)
-            if step < steps:
-                kernel = np.log(side_laws.kernel(step + 1))  # (B, last, next)
-                # (B, next, target value, j)
-                path = log_sum(moved[:, :, None] + kernel[:, :, :, None, None], axis=1)
-        # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
-        masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)  # (t, B, x)
-        totals = np.concatenate(
-            [side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2
-        )
-        law[1:] -= np.where(totals[1:] > 0, np.log(totals[1:]), 0.0)[..., None]
+    far = log(side_laws.weights)[:, None, :, None]
+    kernels = (side_laws.kernel(step) for step in range(1, steps + 1))
+    for step, joint in enumerate(joint_counts(kernels, counted, logs=True)):
+        spend(30 * joint.size * size, 4)
+        # open, the last record summed out: (B, target value, j)
+        law[step, :, size, :, : step + 1] = log_sum(joint + far, axis=2) if step else 0.0
+        for state in range(size if step else 0):  # known, and not counted itself
+            own = int(counted[state])
+            law[step, :, state, :, :step] = joint[:, :, state, own : step + own]
+    # condition on the option: divide by Q_t[x, v], or by the open mass; (t, which, column, x)
+    masses = np.einsum("tbxv,bv->tbx", side_laws.products, side_laws.weights)  # (t, B, x)
+    totals = np.concatenate([side_laws.products.transpose(0, 1, 3, 2), masses[:, :, None]], axis=2)
+    law[1:] -= np.where(totals[1:] > 0, log(totals[1:]), 0.0)[..., None]
     return law
 
 

@@ -19,6 +19,7 @@ from undertow.bounds.levels.sides import (
     Ints,
     complete,
     extremes,
+    log,
     ordered_pairs,
     start_error,
     witnessed,
@@ -26,23 +27,21 @@ from undertow.bounds.levels.sides import (
 from undertow.certificate import Witness
 from undertow.errors import NotSupported
 from undertow.models.chains import MarkovChain
-from undertow.numerics import ROUNDOFF, Array, log_ratio, pad_log, up
+from undertow.numerics import ROUNDOFF, Array, log_ratio, log_sum, pad_log, up
 from undertow.progress import spend
 
 __all__ = [
     "ENTRIES",
-    "ChainPairs",
     "CountPairs",
     "CountSide",
     "CountWindows",
-    "VaryingPairs",
-    "chain_pairs",
+    "chain_windows",
     "count_windows",
     "fading",
     "joint_counts",
     "side_options",
     "stack_pairs",
-    "varying_pairs",
+    "varying_windows",
     "window_laws",
     "window_reach",
 ]
@@ -98,14 +97,13 @@ class CountSide:
     """The options of one side: the law of its count for each value of the target.
 
     ``laws`` (options, k, counts), ``prior`` (options, k) the probability of what is known given the
-    target, ``span`` (options,) how many records the option needs, ``shut`` which end in a known
-    record, ``value`` that record's value (-1: open).
+    target, ``span`` (options,) how many records the option needs, ``value`` that of the known
+    record at its end (-1: none, the side is open).
     """
 
     laws: Array
     prior: Array
     span: Ints
-    shut: Bools
     value: Ints
 
 
@@ -164,21 +162,30 @@ def window_reach(
     return reach
 
 
-def joint_counts(kernels: Iterable[Array], counted: Bools) -> Iterator[Array]:
-    """Yield Pr[m-th record, count of the first m | target] for m = 0, 1, .., (k, k, m + 1).
+def joint_counts(
+    kernels: Iterable[Array], counted: Bools, *, logs: bool = False
+) -> Iterator[Array]:
+    """Yield Pr[m-th record, count of the first m | target] for m = 0, 1, .., (..., k, k, m + 1).
 
-    ``kernels`` lead from the target outwards, one for each record; axes (target, record, count).
+    ``kernels`` (..., k, k) lead from the target outwards, one for each record; the axes are those
+    of stacked kernels, target, record, count. With ``logs`` logarithms: improbable counts of long
+    sides are no floats.
 
     >>> [float(table.sum()) for table in joint_counts([np.eye(2)] * 2, np.array([False, True]))]
     [2.0, 2.0, 2.0]
     """
-    table = np.eye(len(counted))[:, :, None]
+    start = np.eye(len(counted))[:, :, None]
+    table = log(start) if logs else start
     yield table
     for kernel in kernels:
-        moved = np.einsum("xyj,yz->xzj", table, kernel)  # (target, next, count)
-        table = np.zeros((*moved.shape[:2], moved.shape[2] + 1))
-        table[:, counted, 1:] = moved[:, counted]
-        table[:, ~counted, :-1] = moved[:, ~counted]
+        if logs:
+            terms = table[..., None, :] + log(kernel)[..., None, :, :, None]
+            moved = log_sum(terms, axis=-3)  # (..., target, next, count)
+        else:
+            moved = np.einsum("...xyj,...yz->...xzj", table, kernel)
+        table = np.full((*moved.shape[:-1], moved.shape[-1] + 1), -np.inf if logs else 0.0)
+        table[..., counted, 1:] = moved[..., counted, :]
+        table[..., ~counted, :-1] = moved[..., ~counted, :]
         yield table
 
 
@@ -206,8 +213,7 @@ def side_options(
             prior.append(mass[:, v])
             span.append(step)
             value.append(v)
-    values = np.array(value)
-    return CountSide(np.stack(laws), np.stack(prior), np.array(span), values >= 0, values)
+    return CountSide(np.stack(laws), np.stack(prior), np.array(span), np.array(value))
 
 
 def window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: bool) -> Array:
@@ -222,44 +228,61 @@ def window_laws(left: CountSide, right: CountSide, options: Ints, x: int, own: b
     return values
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class CountWindows:
-    """All windows of a chain within a reach, and how much epsilon longer sides cost (``eta``).
+    """The windows of a chain as pairs of laws, and the attack that each of them stands for.
 
-    ``counted`` (k,) says which states are counted. ``laws`` and ``others`` (windows, counts) are
-    the laws of the count under the two values;
-    ``pair`` (windows, 2) these values, ``options`` (windows, 2) what is known on either side;
-    ``edge`` marks windows with a known record at the reach, beyond which there are others.
+    ``counted`` (k,) says which states are counted. ``places`` (windows, 7): the target, -1 where
+    its sides say which it is; its two values; and on each side, left first, the distance up to
+    which records are looked at and the value of the known one there (-1: none).
     """
 
     chain: MarkovChain
     counted: Bools
-    sides: tuple[CountSide, CountSide]
-    laws: Array
-    others: Array
-    pair: Ints
-    options: Ints
-    edge: Bools
-    eta: float
+    pairs: CountPairs
+    places: Ints
 
-    def witness(self, window: int, output: float) -> Witness:
-        """Return the attack on a window: wait for a count beyond ``output``."""
-        known: dict[int, int] = {}
-        left, right = (int(o) for o in self.options[window])
-        spans = [int(side.span[o]) for side, o in zip(self.sides, (left, right), strict=True)]
-        target = spans[0]
-        if self.sides[0].shut[left]:
-            known[0] = int(self.sides[0].value[left])
-        if self.sides[1].shut[right]:
-            known[target + spans[1]] = int(self.sides[1].value[right])
-        length = sum(spans) + 1
-        pair = (int(self.pair[window, 0]), int(self.pair[window, 1]))
-        total = self.chain.length
-        if total is not None and length < total:  # somewhere in the series, from its end
-            shift = total - length if not self.sides[1].shut[right] else 0
-            known = {record + shift: value for record, value in known.items()}
-            target, length = target + shift, total
-        return witnessed(self.chain, target, length, known, pair, output=round(output))
+    def witness(self, where: int, answer: float) -> Witness:
+        """Return the attack on a window: an answer, less the counts of known records."""
+        target, x, y, before, left, after, right = (int(part) for part in self.places[where])
+        length = self.chain.length or max(before + 1 + after, 2)
+        if target < 0:  # an open side on the right reaches to the end
+            target = length - 1 - after if right < 0 else before
+        ends = (target - before, left), (target + after, right)
+        known = {record: value for record, value in ends if value >= 0}
+        output = round(answer) - sum(bool(self.counted[value]) for value in known.values())
+        path = complete(self.chain, known, target, length)
+        return witnessed(self.chain, target, length, path, (x, y), output=output)
+
+
+def _pairs_of(
+    sides: Sequence[CountSide], options: Ints, counted: Bools, target: int = -1
+) -> Iterator[tuple[Array, Array, Ints]]:
+    """Yield the laws, the others and the places of windows, for each pair of values.
+
+    ``options`` (windows, 2) are those of the two sides; what is known can occur with either value.
+    """
+    for x, y in zip(*ordered_pairs(len(counted)), strict=True):
+        seen = [
+            (side.prior[options[:, i]][:, [x, y]] > 0).all(axis=1) for i, side in enumerate(sides)
+        ]
+        own = options[seen[0] & seen[1]]
+        laws, others = (
+            window_laws(sides[0], sides[1], own, int(v), bool(counted[v])) for v in (x, y)
+        )
+        ends = [part[own[:, i]] for i, side in enumerate(sides) for part in (side.span, side.value)]
+        yield laws, others, np.stack([*np.tile([[target], [x], [y]], len(own)), *ends], axis=1)
+
+
+def _joined(pieces: Iterable[tuple[Array, Array, Ints]]) -> tuple[Array, Array, Ints]:
+    """Return the laws, the others and the places of all pieces together."""
+    laws, others, places = zip(*pieces, strict=True)
+    return np.concatenate(laws), np.concatenate(others), np.concatenate(places)
+
+
+def _both(left: Ints, right: Ints) -> Ints:
+    """Return all pairs of options of two sides, (windows, 2)."""
+    return np.stack(np.meshgrid(left, right, indexing="ij"), axis=-1).reshape(-1, 2)
 
 
 def count_windows(
@@ -267,43 +290,30 @@ def count_windows(
 ) -> CountWindows:
     """Return all windows of a stationary chain with sides of at most ``reach`` records.
 
-    Without ``known`` those of an adversary who knows no record; windows with a known record at the
-    reach then stand for longer ones alone.
+    Windows with a known record at the reach stand for longer ones too, and are charged with what
+    those cost (`fading`). Without ``known`` the windows of an adversary who knows no record; those
+    with a known record at the reach then stand for longer ones alone.
     """
-    left, right = (
+    sides = left, right = tuple(
         side_options([kernel] * reach, counted, known, last=True) for kernel in kernels(chain)
     )
-    value, other = ordered_pairs(chain.size)
-    first, second = np.meshgrid(
-        np.arange(len(left.span)), np.arange(len(right.span)), indexing="ij"
-    )
-    options = np.stack([first.ravel(), second.ravel()], axis=1)  # (windows, 2)
+    options = _both(np.arange(len(left.span)), np.arange(len(right.span)))
     allowed = _fits(chain, left, right, options)
     if chain.size == 2:  # reversible: a window and its mirror image have one law
         allowed &= options[:, 0] <= options[:, 1]
     longer = chain.length is None or chain.length - 1 > reach
     if not known and not longer:
-        allowed &= ~left.shut[options[:, 0]] & ~right.shut[options[:, 1]]
-    options = options[allowed]
-    laws, others, pairs, chosen = [], [], [], []
-    for a, b in zip(value, other, strict=True):
-        possible = (
-            (left.prior[options[:, 0], a] > 0) & (left.prior[options[:, 0], b] > 0)
-            & (right.prior[options[:, 1], a] > 0) & (right.prior[options[:, 1], b] > 0)
-        )  # fmt: skip
-        own = options[possible]
-        laws.append(window_laws(left, right, own, int(a), bool(counted[a])))
-        others.append(window_laws(left, right, own, int(b), bool(counted[b])))
-        pairs.append(np.tile([a, b], (len(own), 1)))
-        chosen.append(own)
-    every = np.concatenate(chosen)
-    far = [(side.shut & (side.span == reach))[every[:, i]] for i, side in enumerate((left, right))]
-    edge = (far[0] | far[1]) & longer
-    eta = fading(chain, reach) if longer else 0.0
-    return CountWindows(
-        chain, counted, (left, right), np.concatenate(laws), np.concatenate(others),
-        np.concatenate(pairs), every, edge, eta,
-    )  # fmt: skip
+        allowed &= (left.value[options[:, 0]] < 0) & (right.value[options[:, 1]] < 0)
+    laws, others, places = _joined(_pairs_of(sides, options[allowed], counted))
+    edge = longer & ((places[:, [3, 5]] == reach) & (places[:, [4, 6]] >= 0)).any(axis=1)
+    slack = np.where(edge, fading(chain, reach) if longer else 0.0, 0.0)
+    real = np.full(len(slack), True) if known else ~edge
+    if chain.length is None:  # series of a single record are not meant, but bounded all the same
+        real = real & (places[:, 3] + places[:, 5] > 0)
+    # steps of both sides, a division for what is known, and the convolution of the sides
+    pad = 2 * pad_log(2 * reach + 4, chain.size) + 2 * pad_log(laws.shape[1] + 4, 1)
+    pairs = CountPairs(laws, others, slack, real, pad + start_error(chain))
+    return CountWindows(chain, counted, pairs, places)
 
 
 def _fits(chain: MarkovChain, left: CountSide, right: CountSide, options: Ints) -> Bools:
@@ -311,7 +321,7 @@ def _fits(chain: MarkovChain, left: CountSide, right: CountSide, options: Ints) 
     if chain.length is None:
         return np.ones(len(options), dtype=bool)
     needed = left.span[options[:, 0]] + right.span[options[:, 1]] + 1
-    open_ = ~left.shut[options[:, 0]] & ~right.shut[options[:, 1]]
+    open_ = (left.value[options[:, 0]] < 0) & (right.value[options[:, 1]] < 0)
     return np.asarray(np.where(open_, needed == chain.length, needed <= chain.length))
 
 
@@ -331,58 +341,23 @@ OPEN = 96
 """Most records of a series whose windows without known records are all enumerated."""
 
 
-class ChainPairs:
-    """The pairs of a chain, and the attack that each of them stands for."""
-
-    def __init__(self, chain: MarkovChain, windows: CountWindows, against: Against) -> None:
-        """Keep the windows with what rounding can have done to them."""
-        self.chain, self.windows = chain, windows
-        reach = int(max(side.span.max() for side in windows.sides))
-        counts = windows.laws.shape[1]
-        # steps of both sides, a division for what is known, and the convolution of the sides
-        pad = 2 * pad_log(2 * reach + 4, chain.size) + 2 * pad_log(counts + 4, 1)
-        slack = np.where(windows.edge, windows.eta, 0.0)
-        real = np.ones(len(slack), bool) if against == "any" else ~windows.edge
-        if (
-            chain.length is None
-        ):  # series of a single record are not meant, but bounded all the same
-            spans = [side.span[windows.options[:, i]] for i, side in enumerate(windows.sides)]
-            real = real & (spans[0] + spans[1] > 0)
-        self.pairs = CountPairs(windows.laws, windows.others, slack, real, pad + start_error(chain))
-
-    def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a window at an answer, less the counts of known records."""
-        windows, chain = self.windows, self.chain
-        attack = windows.witness(where, answer)
-        states = {record: chain.index(value) for record, value in attack.known}
-        left, right = (int(option) for option in windows.options[where])
-        nearest = [
-            int(side.value[option])
-            for side, option in zip(windows.sides, (left, right), strict=True)
-            if side.shut[option]
-        ]
-        own = sum(bool(windows.counted[state]) for state in nearest)
-        known = complete(chain, states, attack.target, attack.length)
-        pair = (int(windows.pair[where, 0]), int(windows.pair[where, 1]))
-        return witnessed(chain, attack.target, attack.length, known, pair, output=answer - own)
-
-
-def chain_pairs(
+def chain_windows(
     chain: MarkovChain, counted: tuple[bool, ...], against: Against, limit: float
-) -> ChainPairs:
+) -> CountWindows:
     """Return all windows of a stationary chain that visits all its states, or refuse.
 
     ``counted`` says which states are counted, ``limit`` how large a leakage is looked at: the
     longer sides may cost a small share of it.
     """
     ignorant = against == "ignorant"
-    return _pairs(chain, counted, _reach(chain, limit, ignorant), ignorant)
+    return _windows(chain, counted, _reach(chain, limit, ignorant), ignorant)
 
 
 @lru_cache(maxsize=2)
-def _pairs(chain: MarkovChain, counted: tuple[bool, ...], reach: int, ignorant: bool) -> ChainPairs:
-    windows = count_windows(chain, np.array(counted), reach, known=not ignorant)
-    return ChainPairs(chain, windows, "ignorant" if ignorant else "any")
+def _windows(
+    chain: MarkovChain, counted: tuple[bool, ...], reach: int, ignorant: bool
+) -> CountWindows:
+    return count_windows(chain, np.array(counted), reach, known=not ignorant)
 
 
 def _reach(chain: MarkovChain, limit: float, ignorant: bool) -> int:
@@ -395,70 +370,11 @@ def _reach(chain: MarkovChain, limit: float, ignorant: bool) -> int:
     return window_reach(chain, FADED * limit, COARSE * limit, entries, instead)
 
 
-class VaryingPairs:
-    """The pairs of a chain, position by position, and the attack that each of them stands for.
-
-    ``places`` (pairs, 7): the target, its two values, and on each side the distance of the known
-    record and its value, -1 where nothing is known.
-    """
-
-    def __init__(self, chain: MarkovChain, counted: tuple[bool, ...], ignorant: bool) -> None:
-        """Enumerate the windows of every target."""
-        self.chain, self.counted = chain, counted
-        records, marks = _length(chain), np.array(counted)
-        laws: list[Array] = []
-        others: list[Array] = []
-        places: list[Ints] = []
-        marginals = chain.marginals(records)
-        back = _backwards(chain, marginals)
-        for target in range(records):
-            steps = [back[t] for t in range(target - 1, -1, -1)]
-            ahead = [chain.step(t) for t in range(target, records - 1)]
-            left, right = (side_options(side, marks, not ignorant) for side in (steps, ahead))
-            options = _options(left, right)
-            for x, y in zip(*ordered_pairs(chain.size), strict=True):
-                if min(marginals[target, x], marginals[target, y]) == 0:
-                    continue
-                # (options,): what is known can occur with either value
-                seen = [
-                    (side.prior[options[:, i]][:, [x, y]] > 0).all(axis=1)
-                    for i, side in enumerate((left, right))
-                ]
-                own = options[seen[0] & seen[1]]
-                for tables, value in ((laws, x), (others, y)):
-                    law = window_laws(left, right, own, int(value), counted[value])
-                    # the sides' counts and the target's: padded to those of the whole series
-                    tables.append(np.pad(law, ((0, 0), (0, records + 3 - law.shape[1]))))
-                ends = [
-                    np.where(side.shut, entry, -1)[own[:, i]]
-                    for i, side in enumerate((left, right))
-                    for entry in (side.span, side.value)
-                ]
-                places.append(np.stack([*np.tile([[target], [x], [y]], len(own)), *ends], axis=1))
-        # both sides: a step, a division by marginals for each record, what is known, convolution
-        steps_pad = 4 * records * pad_log(records + 4, chain.size)
-        pad = 2 * pad_log(2 * records + 4, chain.size) + 2 * pad_log(records + 8, 1) + steps_pad
-        first, second = np.concatenate(laws), np.concatenate(others)
-        self.places: Ints = np.concatenate(places)
-        none = np.zeros(len(first))
-        self.pairs = CountPairs(first, second, none, none == 0, pad)
-
-    def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a window at an answer, less the counts of known records."""
-        target, x, y, *ends = (int(part) for part in self.places[where])
-        signs = ((-1, ends[0], ends[1]), (1, ends[2], ends[3]))
-        known = {target + sign * far: value for sign, far, value in signs if value >= 0}
-        own = sum(self.counted[value] for value in known.values())
-        records = _length(self.chain)
-        path = complete(self.chain, known, target, records)
-        return witnessed(self.chain, target, records, path, (x, y), output=answer - own)
-
-
-def varying_pairs(chain: MarkovChain, counted: tuple[bool, ...], ignorant: bool) -> VaryingPairs:
+def varying_windows(chain: MarkovChain, counted: tuple[bool, ...], ignorant: bool) -> CountWindows:
     """Return all windows of a chain of a stated length, or refuse one with too many of them.
 
     >>> chain = MarkovChain([[.9, .1], [.3, .7]], start=[1, 0], length=2)
-    >>> varying_pairs(chain, (False, True), False).pairs.laws.shape  # the second record alone
+    >>> varying_windows(chain, (False, True), False).pairs.laws.shape  # the second record alone
     (4, 5)
     """
     records = chain.length
@@ -473,15 +389,35 @@ def varying_pairs(chain: MarkovChain, counted: tuple[bool, ...], ignorant: bool)
             f"the windows of {records} records whose steps differ, or whose start is given, are "
             "too many to enumerate; use method='exact' or 'exchange'"
         )
-    return _varying_pairs(chain, counted, ignorant)
+    return _varying_windows(chain, counted, records, ignorant)
 
 
-_varying_pairs = lru_cache(maxsize=2)(VaryingPairs)
-
-
-def _length(chain: MarkovChain) -> int:
-    """Return the number of records, which is stated here."""
-    return chain.length or 0
+@lru_cache(maxsize=2)
+def _varying_windows(
+    chain: MarkovChain, counted: tuple[bool, ...], records: int, ignorant: bool
+) -> CountWindows:
+    """Return the windows of every target."""
+    marks, marginals = np.array(counted), chain.marginals(records)
+    back = _backwards(chain, marginals)
+    pieces: list[tuple[Array, Array, Ints]] = []
+    for target in range(records):
+        steps = [back[t] for t in range(target - 1, -1, -1)]
+        ahead = [chain.step(t) for t in range(target, records - 1)]
+        sides = tuple(side_options(side, marks, not ignorant) for side in (steps, ahead))
+        # open after fewer records than there are is no option of this target
+        options = _both(*(
+            np.flatnonzero((side.value >= 0) | (side.span == side.span.max())) for side in sides
+        ))  # fmt: skip
+        possible = marginals[target] > 0
+        for laws, others, places in _pairs_of(sides, options, marks, target):
+            rows = possible[places[:, 1:3]].all(axis=1)
+            pieces.append((laws[rows], others[rows], places[rows]))
+    laws, others, places = _joined(pieces)
+    # both sides: a step, a division by marginals for each record, what is known, convolution
+    steps_pad = 4 * records * pad_log(records + 4, chain.size)
+    pad = 2 * pad_log(2 * records + 4, chain.size) + 2 * pad_log(records + 8, 1) + steps_pad
+    none = np.zeros(len(laws))
+    return CountWindows(chain, marks, CountPairs(laws, others, none, none == 0, pad), places)
 
 
 def _backwards(chain: MarkovChain, marginals: Array) -> list[Array]:
@@ -493,15 +429,3 @@ def _backwards(chain: MarkovChain, marginals: Array) -> list[Array]:
         with np.errstate(divide="ignore", invalid="ignore"):
             kernels.append(np.where(after[:, None] > 0, joint.T / after[:, None], 0.0))
     return kernels
-
-
-def _options(left: CountSide, right: CountSide) -> Ints:
-    """Return the options of both sides together, (options, 2); open sides reach to the ends.
-
-    Open after fewer records than there are is no option of this target.
-    """
-    each = [
-        np.flatnonzero(side.shut | (side.span == side.span.max())) for side in (left, right)
-    ]  # fmt: skip
-    first, second = np.meshgrid(*each, indexing="ij")
-    return np.stack([first.ravel(), second.ravel()], axis=1)

@@ -6,8 +6,8 @@ plain sums over the records (docs, theory: noisy counts of windows).
 """
 
 import math
-from collections.abc import Collection, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import lru_cache, partial
 from typing import Literal
 
@@ -17,6 +17,7 @@ from undertow.adversaries import Adversary, Against
 from undertow.bounds.counts.laplace import informed_count
 from undertow.bounds.counts.laws import joint_counts
 from undertow.bounds.levels.exchange import exchange_leakage
+from undertow.bounds.levels.replay import replay_window
 from undertow.bounds.levels.sides import (
     Bools,
     Ints,
@@ -30,8 +31,7 @@ from undertow.bounds.levels.sides import (
 )
 from undertow.certificate import Leakage, Witness
 from undertow.models.chains import MarkovChain
-from undertow.numerics import GAP, Array, down, log_error, log_ratio, pad_log, up
-from undertow.queries import State
+from undertow.numerics import GAP, Array, log_error, log_ratio, pad_log, up
 
 __all__ = [
     "ANY_WINDOW",
@@ -43,7 +43,6 @@ __all__ = [
     "build_sides",
     "empty_side",
     "far_answers",
-    "replay_window",
     "window_leakage",
 ]
 
@@ -673,12 +672,6 @@ METHOD = "exact"
 CLOSE = 1e-6
 """Width of the interval, relative to its lower end, from which a costly second bound pays."""
 
-LONGEST = 512
-"""Longest window whose answers are all replayed; of longer ones the extremes (memory)."""
-
-_SAFE = 1e-250
-"""Least likelihood that a replay takes at its word: terms lost to underflow are far below."""
-
 
 def window_leakage(
     scale: float, counted: Bools, chain: MarkovChain, against: Against = "any"
@@ -750,101 +743,3 @@ def _witness(attack: WindowAttack, search: PieceSearch, chain: MarkovChain) -> W
     last = max([target, window[1] - 1, *known])
     values = search.value[attack.pair], search.other[attack.pair]
     return witnessed(chain, target, max(last + 1, 2), known, values, window=window)
-
-
-def replay_window(
-    witness: Witness, chain: MarkovChain, counted: Collection[State], scale: float
-) -> tuple[Witness, float]:
-    """Return the witness with its best answer filled in, and its loss, rounded down.
-
-    Pr[answer s | x] is proportional to E[exp(-|s - F| / scale)], F the count of the window. The
-    known records must lie outside the window; all others are summed out. The least and the
-    largest answer stand for all beyond them and are products over the records.
-
-    >>> chain = MarkovChain([[.9, .1], [.1, .9]])
-    >>> attack = Witness(0, 2, (), value=0, other=1, window=(0, 2))
-    >>> round(replay_window(attack, chain, [0], 1.0)[1], 6)
-    1.776137
-    """
-    first, end = witness.window or (0, witness.length)
-    marks = np.array([state in counted for state in chain.states])
-    tails = [(0, _far(witness, chain, (first, end), (0.0 - marks) / scale))]
-    tails.append((end - first, _far(witness, chain, (first, end), (marks - 1.0) / scale)))
-    if end - first <= LONGEST:
-        ratio = _near(witness, chain, (first, end), marks, scale)
-        tails.append((int(ratio.argmax()), float(ratio.max())))
-    output, loss = max(tails, key=lambda entry: entry[1])
-    # four sums of non-negative terms over the records, then over the answers with their noise
-    answers = min(end - first, LONGEST) + 1
-    sums = witness.length * (chain.size + 4) + 2 * answers + 2 * (answers + 1) / scale + 16
-    slack = log_error(4 * sums) + start_error(chain)
-    return replace(witness, output=output), down(loss, 8) - slack
-
-
-def _records(
-    witness: Witness, chain: MarkovChain, value: State, window: tuple[int, int]
-) -> Iterator[tuple[int, Bools]]:
-    """Yield the records that matter in their order, each with the states it may have."""
-    known = {record: chain.index(state) for record, state in witness.known}
-    known[witness.target] = chain.index(value)
-    for record in range(min([*known, window[0]]), max([*known, window[1] - 1]) + 1):
-        allowed = np.ones(chain.size, dtype=bool)
-        if record in known:
-            allowed = np.arange(chain.size) == known[record]
-        yield record, allowed
-
-
-def _near(
-    witness: Witness, chain: MarkovChain, window: tuple[int, int], marks: Bools, scale: float
-) -> Array:
-    """Return ln of the likelihood ratio of every answer, -inf where one would underflow."""
-    answers = np.arange(window[1] - window[0] + 1)
-    noise = np.exp(-np.abs(answers[:, None] - answers) / scale)  # (answer, count)
-    logs = []
-    for value in (witness.value, witness.other):
-        table = np.zeros((chain.size, len(answers)))  # Pr[state, count, what is known so far]
-        for place, (record, allowed) in enumerate(_records(witness, chain, value, window)):
-            if place:
-                table = chain.transition.T @ table
-            else:
-                table[:, 0] = chain.law(record)
-            # (state, count): forbidden states go, counted ones move up by one
-            table[~allowed] = 0.0
-            if window[0] <= record < window[1]:
-                table[marks] = np.roll(table[marks], 1, axis=1)
-        law = table.sum(axis=0)  # (count,)
-        likely = noise @ law  # (answer,)
-        with np.errstate(divide="ignore", invalid="ignore"):
-            safe = likely > _SAFE
-            logs.append(np.where(safe, np.log(likely) - np.log(law.sum()), np.nan))
-    ratio = logs[0] - logs[1]
-    return np.where(np.isnan(ratio), -np.inf, ratio)
-
-
-def _far(witness: Witness, chain: MarkovChain, window: tuple[int, int], tilt: Array) -> float:
-    """Return ln of the likelihood ratio of an answer that every counted record multiplies.
-
-    Scales are powers of two, taken out exactly. -inf where something possible would underflow.
-    """
-    total, powers, factor = 0.0, 0, np.exp(tilt)
-    for sign, value in ((1, witness.value), (-1, witness.other)):
-        for part, tilted in ((sign, True), (-sign, False)):
-            message, exponent = np.zeros(chain.size), 0  # (k,), times 2^exponent
-            possible = np.zeros(chain.size, dtype=bool)
-            for place, (record, allowed) in enumerate(_records(witness, chain, value, window)):
-                if place:
-                    message = message @ chain.transition
-                    possible = (possible.astype(float) @ (chain.transition > 0)) > 0
-                else:
-                    message = chain.law(record)
-                    possible = message > 0
-                message, possible = np.where(allowed, message, 0.0), possible & allowed
-                if tilted and window[0] <= record < window[1]:
-                    message = message * factor
-                power = int(np.frexp(message.max())[1])
-                message, exponent = np.ldexp(message, -power), exponent + power
-                if not possible.any() or message[possible].min() < _SAFE:
-                    return -math.inf
-            total += part * math.log(float(message.sum()))
-            powers += part * exponent
-    return total + powers * math.log(2)

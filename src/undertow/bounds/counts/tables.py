@@ -2,16 +2,15 @@
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Protocol
 
 import numpy as np
 
 from undertow.adversaries import Adversary, Against
-from undertow.bounds.counts.laws import CountPairs, chain_pairs, varying_pairs
+from undertow.bounds.counts.laws import CountPairs, CountWindows, chain_windows, varying_windows
 from undertow.bounds.levels.sides import Ints
-from undertow.bounds.networks.pairs import network_pairs, parts_of
+from undertow.bounds.networks.pairs import NetworkPairs, network_pairs, parts_of
 from undertow.bounds.protocol import Problem
-from undertow.certificate import Leakage, Witness
+from undertow.certificate import Leakage
 from undertow.errors import EffortSpent, NotSupported
 from undertow.mechanisms import TabulatedNoise
 from undertow.models.base import Model
@@ -93,14 +92,8 @@ def _log_ratios(pairs: CountPairs, table: Array) -> Iterator[tuple[slice, Array]
         yield part, np.log(one / two)
 
 
-class PairSource(Protocol):
-    """Pairs of laws, and the attack that each stands for."""
-
-    pairs: CountPairs
-
-    def witness(self, where: int, answer: int) -> Witness:
-        """Return the attack of a pair at an answer."""
-        ...
+PairSource = CountWindows | NetworkPairs
+"""Pairs of laws, and the attack that each stands for."""
 
 
 def pair_sources(
@@ -141,8 +134,8 @@ def _chain_source(
     if len(set(marks)) == 1:
         return None
     if reduced.homogeneous and isinstance(reduced.start, str):
-        return chain_pairs(reduced, marks, against, limit)
-    return varying_pairs(reduced, marks, against == "ignorant")
+        return chain_windows(reduced, marks, against, limit)
+    return varying_windows(reduced, marks, against == "ignorant")
 
 
 def table_leakage(

@@ -9,7 +9,6 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from functools import lru_cache
-from typing import TYPE_CHECKING
 
 import numpy as np
 
@@ -17,10 +16,13 @@ from undertow.adversaries import Adversary, Against, every_adversary
 from undertow.bounds.counts.gaussian import threshold, window_divergences
 from undertow.bounds.counts.laws import ENTRIES, CountWindows, count_windows, window_reach
 from undertow.bounds.curves.sweep import (
+    GaussianGrid,
     Polygon,
     concave_nodes,
     one_sided_value,
     polygon_of_lines,
+    sweep_epsilon,
+    tangent_lines,
 )
 from undertow.bounds.gaussian.leakages import Statistic, statistic_of
 from undertow.bounds.levels.sides import ordered_pairs, witnessed
@@ -44,9 +46,6 @@ from undertow.models.gaussian import MultivariateGaussian
 from undertow.numerics import ROUNDOFF, Array, divide_up, down, ndtr_error, up
 from undertow.progress import SPENT
 from undertow.queries import Linear
-
-if TYPE_CHECKING:
-    from undertow.bounds.curves.sweep import GaussianGrid
 
 __all__ = [
     "Exchanged",
@@ -350,9 +349,8 @@ def at_delta(
         return pure(PureDP(_pure_level(mechanism, curve), unit))
     if unit == "person":
         person = pure(PureDP(1.0, "person"))  # refuses a model whose records are persons
-        return replace(
-            person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=_own_points(curve)
-        )
+        own = closed_points(curve, lambda level: level)  # they hold for a whole person
+        return replace(person, lower=0.0, upper=curve.epsilon(delta), delta=delta, curve=own)
     rate = lru_cache(maxsize=256)(lambda level: pure(PureDP(level)).upper)
     answers = [closed_leakage(curve, rate, delta, against)]
     if isinstance(mechanism, PureDP | Scaled | TabulatedNoise):
@@ -411,11 +409,6 @@ def _exact(mechanism: Gaussian, model: Model, against: Against, delta: float) ->
     return []
 
 
-def _own_points(curve: Curve) -> tuple[tuple[float, float], ...]:
-    """Return the points of a curve itself, which hold for a whole person."""
-    return closed_points(curve, lambda level: level)
-
-
 def closed_leakage(curve: Curve, rate: Rate, delta: float, against: Against) -> Leakage:
     """Compute the leakage at a delta of every algorithm with a curve, by Theorem 1, on any model.
 
@@ -464,10 +457,8 @@ def sweepable(model: object, against: Against, curve: Curve | None = None) -> bo
     )
 
 
-def sweep_shape(curve: Curve) -> "Polygon | GaussianGrid":
+def sweep_shape(curve: Curve) -> Polygon | GaussianGrid:
     """Return a curve as the sweep reads it: an even grid for GDP, a polygon above it otherwise."""
-    from undertow.bounds.curves.sweep import GaussianGrid, polygon_of_lines, tangent_lines
-
     if isinstance(curve, GaussianCurve):
         return GaussianGrid.of(curve.mu)
     corners = curve.corners()
@@ -483,8 +474,6 @@ def sweep_leakage(
 
     ``known`` is an epsilon at which it was found to keep ``delta``, where nothing less is wanted.
     """
-    from undertow.bounds.curves.sweep import sweep_epsilon
-
     epsilon = known or sweep_epsilon(sweep_shape(curve), chain, delta, against)
     return _stated("sweep", 0.0, epsilon, delta, against, f"Theorems 3 to 5 ({_THEORY})")
 

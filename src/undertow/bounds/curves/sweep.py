@@ -48,7 +48,6 @@ __all__ = [
     "choose_windows",
     "closed_nodes",
     "concave_nodes",
-    "known_sided_value",
     "lifted",
     "one_sided_value",
     "option_values",
@@ -59,7 +58,6 @@ __all__ = [
     "sweep_delta",
     "sweep_epsilon",
     "tangent_lines",
-    "two_sided_delta",
 ]
 
 
@@ -1253,92 +1251,14 @@ def one_sided_value(curve: Curve, kernels: Sequence[Array], a: int, b: int, g: f
     >>> round(one_sided_value(polygon_of_lines([(1.0, 0.0)]), [P], 1, 0, math.e), 10)
     0.2666415997
     """
-    side = _side(kernels, a, b)
-    return _valued(curve, side, len(kernels), side.size, a, b, g)
-
-
-def known_sided_value(
-    curve: Curve, transition: Array, a: int, b: int, g: float, distance: int, value: int
-) -> float:
-    """Return the same for a homogeneous side whose record at ``distance`` is known.
-
-    Only that value's function of the plain sweep is needed, at g P^c(a, v) / P^c(b, v).
-
-    >>> from undertow.bounds.curves.sweep import polygon_of_lines
-    >>> P = np.array([[.882, .118], [.305, .695]])
-    >>> round(known_sided_value(polygon_of_lines([(1.0, 0.0)]), P, 1, 0, math.e, 3, 1), 10)
-    0.3110496374
-    """
-    distance = check_count(distance, "distance", 1)
-    side = _side([transition] * distance, a, b)
-    return _valued(curve, side, distance, check_count(value, "value", 0), a, b, g)
-
-
-def _side(kernels: Sequence[Array], a: int, b: int) -> SideKernels:
-    """Return the kernels of one side, for two different values of the target."""
     stack = tuple(np.asarray(kernel, dtype=np.float64) for kernel in kernels)
-    if not stack:
-        stack = (np.eye(max(a, b) + 1),)  # never used: the target stands alone
     if a == b:
         raise InvalidInput(f"two different values are compared, found {a} twice")
-    return SideKernels(stack)
-
-
-def _valued(
-    curve: Curve, side: SideKernels, distance: int, column: int, a: int, b: int, g: float
-) -> float:
-    """Return the value of one option of a side at slope g."""
-    options = side.options(np.array([distance]), np.array([column]), a, b)
-    if not len(options):
-        raise InvalidInput("the known value is impossible with one of the target's values")
-    nodes = curve.nodes(distance)
+    # without kernels the one given is never used: the target stands alone
+    side = SideKernels(stack or (np.eye(max(a, b) + 1),))
+    options = side.options(np.array([len(stack)]), np.array([side.size]), a, b)
+    nodes = curve.nodes(len(stack))
     value, _ = option_values(nodes, nodes.g, side, (a, b), options, g)
-    return min(up(float(value[0]) + nodes.slack * (1.0 + g)), 1.0)
-
-
-def two_sided_delta(
-    curve: Curve,
-    left_kernels: Sequence[Array],
-    right_kernels: Sequence[Array],
-    a: int,
-    b: int,
-    epsilon: float,
-) -> float:
-    """Return an upper bound of delta for a target between two sides of unknown records.
-
-    Theorem 4 in both orders of the sides; the smaller value. Rounded up.
-
-    >>> from undertow.bounds.curves.sweep import polygon_of_lines
-    >>> P = np.array([[.882, .118], [.305, .695]])
-    >>> round(two_sided_delta(polygon_of_lines([(1.0, 0.0)]), [P, P], [P, P], 1, 0, 1.0), 9)
-    0.438867852
-    """
-    sides = [(left_kernels, right_kernels)]
-    same = len(left_kernels) == len(right_kernels) and all(
-        np.array_equal(one, two) for one, two in zip(left_kernels, right_kernels, strict=True)
-    )
-    if not same:
-        sides.append((right_kernels, left_kernels))
-    return min(_composed(curve, inner, outer, a, b, epsilon) for outer, inner in sides)
-
-
-def _composed(
-    curve: Curve, inner: Sequence[Array], outer: Sequence[Array], a: int, b: int, epsilon: float
-) -> float:
-    """Return the bound with the curve of the target and its inner side at the start."""
-    first, second = _side(inner, a, b), _side(outer, a, b)
-    g = _slope(epsilon)
-    open_ = [
-        side.options(np.array([len(kernels)]), np.array([side.size]), a, b)
-        for side, kernels in ((first, inner), (second, outer))
-    ]
-    samples = Samples.begun(
-        curve.nodes(len(inner)), first, [(a, b)], curve.steepest, free=True
-    )  # fmt: skip
-    samples.refine(open_[:1], curve.tolerance)
-    lines = samples.lines(0, open_[0]).simplified(0.02 * curve.tolerance)
-    nodes = curve.nodes(len(outer), lines.kinks)
-    value, _ = option_values(nodes, lifted(nodes, lines), second, (a, b), open_[1], g)
     return min(up(float(value[0]) + nodes.slack * (1.0 + g)), 1.0)
 
 

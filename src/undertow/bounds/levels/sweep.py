@@ -1172,32 +1172,18 @@ def _contracted(rate: float, width: float) -> float:
     return min(up(2 * (wide - apart + curved) + 1e-15 * (1 + wide), 4), width)
 
 
-def _gains(epsilon: float, rate: float, length: int | None) -> Array:
-    """Return bounds on the gain of sides of 0 .. length - 1 records; of any, without a length."""
-    gain, gains = 0.0, [0.0]
-    steps = _STEPS if length is None else min(length - 1, _STEPS)
-    for _ in range(steps):
-        gain = max(_contracted(rate, up(epsilon + gain)), gain)
-        if gain == gains[-1]:
-            break
-        gains.append(gain)
-    if length is not None and len(gains) == length:
-        return np.array(gains)
-    ceiling = _ceiling(gain, epsilon, rate)
-    if length is None:
-        return np.array([ceiling])
-    whole = np.array([*gains, *[ceiling] * (length - len(gains))])
-    most = np.array([up(m * epsilon) for m in range(length)])
-    return np.asarray(np.minimum(whole, most))
+def _gains(epsilon: float, rate: float, length: int) -> Array:
+    """Return bounds on the gain of sides of 0 .. length - 1 records, (length,)."""
 
+    def longer(gain: float) -> float:
+        return _contracted(rate, up(epsilon + gain))
 
-def _ceiling(gain: float, epsilon: float, rate: float) -> float:
-    """Return a gain that one more record does not raise, found by widening; inf where none is."""
-    for widen in 1e-13 * 4.0 ** np.arange(24):
-        wide = gain + widen * max(1.0, gain)
-        if _contracted(rate, up(epsilon + wide)) <= wide:
-            return float(wide)
-    return math.inf
+    gains = [0.0]
+    while len(gains) < min(length, _STEPS) and longer(gains[-1]) > gains[-1]:
+        gains.append(longer(gains[-1]))
+    if len(gains) < length:
+        gains += [_settled(longer)] * (length - len(gains))
+    return np.minimum(gains, [up(m * epsilon) for m in range(length)])
 
 
 _FLOORS = (0.35, 0.5, 0.7, 0.85)

@@ -8,13 +8,13 @@ tau-DP algorithm says at most |N| tau + e(Q | i), with e the max-influence (Theo
 import math
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from fractions import Fraction
 from itertools import combinations, permutations
 from typing import Literal
 
 import numpy as np
 
 from undertow.bounds.channels.quilts import Score
+from undertow.bounds.channels.wasserstein import w_infinity
 from undertow.bounds.graphs import dependent, moral_neighbours, reachable
 from undertow.bounds.networks.counts import VANISHING, AnswerLattice, count_tally, exact_law, rarest
 from undertow.errors import MethodRefused, NotSupported
@@ -27,7 +27,6 @@ __all__ = [
     "max_influence",
     "network_distance",
     "network_quilt",
-    "w_infinity",
 ]
 
 
@@ -284,29 +283,9 @@ def _target_distance(
         if pairs is not None and frozenset(pair) not in pairs:
             continue
         one, two = (
-            {count + marks[state]: mass for count, mass in enumerate(laws[state]) if mass}
+            {float(count + marks[state]): mass for count, mass in enumerate(laws[state]) if mass}
             for state in pair
         )
         if one and two:
-            worst = max(worst, w_infinity(one, two))
-    return worst
-
-
-def w_infinity(one: dict[int, Fraction], two: dict[int, Fraction]) -> int:
-    """Return W-infinity of two laws on the line, each up to a factor: match mass in order.
-
-    >>> w_infinity({0: Fraction(1)}, {0: Fraction(1, 2), 3: Fraction(1, 2)})
-    3
-    """
-    # cross-multiplied: both laws then have the same mass
-    totals = sum(one.values()), sum(two.values())
-    left = [(value, mass * totals[1]) for value, mass in sorted(one.items())]
-    right = [(value, mass * totals[0]) for value, mass in sorted(two.items())]
-    worst = i = j = 0
-    while i < len(left) and j < len(right):
-        (a, mass), (b, other) = left[i], right[j]
-        worst = max(worst, abs(a - b))
-        moved = min(mass, other)
-        left[i], right[j] = (a, mass - moved), (b, other - moved)
-        i, j = i + (mass == moved), j + (other == moved)
+            worst = max(worst, int(w_infinity(one, two)))
     return worst

@@ -916,15 +916,10 @@ def _any(network: BayesianNetwork, tree: RootedTree) -> Leakage:
         shown.append(_ignorant(network, tree))
     best = max(shown, key=lambda leak: leak.lower)
     if network.length <= SMALL and best.lower < upper:
-        every = _all_known(network, tree)
+        every = [_fixed(network, tree, each) for each in every_adversary("any", network.length)]
         best = max([best, *every], key=lambda leak: leak.lower)
         upper = min(upper, max(leak.upper for leak in every))
     return _leakage(min(best.lower, upper), upper, "any", best.witness, network)
-
-
-def _all_known(network: BayesianNetwork, tree: RootedTree) -> list[Leakage]:
-    """Return the leakage to every adversary of a small tree."""
-    return [_fixed(network, tree, each) for each in every_adversary("any", network.length)]
 
 
 def _fixed(network: BayesianNetwork, tree: RootedTree, against: Adversary) -> Leakage:
