@@ -144,7 +144,7 @@ def boosted_trees(
     rows = np.flatnonzero(known & ~held)[-MOST_TRAINED:]
     judge = HistGradientBoostingClassifier(
         max_iter=100, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40,
-        l2_regularization=1.0, early_stopping=False, random_state=0,
+        l2_regularization=1.0, early_stopping=True, validation_fraction=0.15, random_state=0,
     )  # fmt: skip
     with threadpool_limits(1, "openmp"):  # threads that wait for a busy core wait for each other
         judge.fit(table[rows], read.codes[rows])
