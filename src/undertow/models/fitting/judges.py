@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow.errors import NotSupported
 from undertow.models.base import Model
 from undertow.models.fitting.checks import NAMES, Basis, Check, untested
 from undertow.models.fitting.hypotheses import sample, shown_p_value
@@ -259,7 +260,7 @@ def _simulated(
     """
     law = model.lowered()
     if law is None:
-        raise TypeError(f"a chain is needed, found {type(model).__name__}")
+        raise NotSupported(f"a chain is required, found a {type(model).__name__}")
     generator = np.random.default_rng(seed)
     starts, labels = np.cumsum(law.start)[None], np.zeros(read.codes.size, np.int64)
     kernels, first = law.kernels, np.zeros(len(read.ends), np.int64)
