@@ -51,7 +51,7 @@ def test_the_score_of_an_order_is_that_of_its_frozen_counts():
 def test_standard_errors_are_those_of_blocks():
     read = unbroken([0, 1] * 1000)
     parts = auto.split(read)
-    assert (parts.held.sum(), parts.words) == (600, "the last 30% of each series")
+    assert (parts.held.sum(), parts.words) == (600, "the last 30% of the records")
     assert not parts.held[:1400].any()
     assert np.unique(parts.blocks[parts.held]).size == auto.BLOCKS == 24
     costs = np.random.default_rng(1).gamma(1.0, 1.0, 2000)
@@ -61,16 +61,27 @@ def test_standard_errors_are_those_of_blocks():
     assert error == pytest.approx(blocks.std(ddof=1) / math.sqrt(24))
 
 
+def test_the_end_of_each_person_is_held_out():
+    times = [datetime.datetime(2025, 1, 6) + datetime.timedelta(hours=hour) for hour in range(40)]
+    rows = {"id": ["a"] * 20 + ["b"] * 20, "ts": times, "x": [0, 1] * 20}
+    frame = pl.DataFrame(rows).filter(pl.int_range(40) != 4)  # a gap makes two series of a's
+    read = unbroken(ut.Data(frame, person="id", time="ts", value="x", every="1h", gaps="split"))
+    assert np.diff(read.ends, prepend=0).tolist() == [4, 15, 20]
+    parts = auto.split(read)
+    assert parts.words == "the last 30% of each person"
+    assert np.flatnonzero(parts.held).tolist() == [*range(14, 19), *range(33, 39)]
+
+
 def test_some_of_several_persons_are_held_out_as_a_whole():
-    sample = [STAY.simulate(100 + seed, seed=seed) for seed in range(10)]
+    sample = [STAY.simulate(100 + seed, seed=seed) for seed in range(20)]
     parts = auto.split(unbroken(sample))
     read = unbroken(sample)
-    assert parts.words == "3 of 10 persons"
-    assert {tuple(set(parts.held[read.series == one].tolist())) for one in range(10)} == {
+    assert parts.words == "6 of 20 persons"
+    assert {tuple(set(parts.held[read.series == one].tolist())) for one in range(20)} == {
         (True,), (False,)
     }  # fmt: skip
     chain = ut.fit(sample, public=True)
-    assert "3 of 10 persons" in str(chain.alternatives)
+    assert "6 of 20 persons" in str(chain.alternatives)
     held = [one for number, one in enumerate(sample) if parts.held[read.series == number][0]]
     rest = [one for number, one in enumerate(sample) if not parts.held[read.series == number][0]]
     trained = ut.MarkovChain.fit(rest, prior=0.5, public=True)
@@ -104,9 +115,13 @@ def test_the_kind_of_the_truth_is_chosen(truth, chosen):
         *(f"order{order}" for order in range(1, 5)), *(f"hidden{count}" for count in (2, 3, 4))
     }  # fmt: skip
     assert table.to_polars()["name"].to_list() == [case.name for case in table]
+    assert table[chosen] in table.near
+    assert table.best in table.near
+    assert min(case.parameters for case in table.near) == table[chosen].parameters
     for case in table:
-        near = case.score <= table.best.score + case.apart
-        assert not (near and case.parameters < table[chosen].parameters)
+        assert (case.score <= table.best.score + case.apart) == (case in table.near)
+    models = ut.ModelSet([case.model for case in table.near])
+    assert models.states == chain.states
 
 
 DAILY = ut.HiddenChain.periodic(

@@ -66,10 +66,10 @@ MOST_RUNS = 256
 """Runs of records that an order may have (cost)."""
 
 HELD_OUT = 0.3
-"""Share of the persons, or of each series, that candidates are scored on."""
+"""Share of the persons, or of the records of each, that candidates are scored on."""
 
-SEVERAL = 5
-"""Persons from which on some of them are held out as a whole."""
+SEVERAL = 20
+"""Persons from which on some of them are held out as a whole; six have a standard error."""
 
 BLOCKS = 24
 """Blocks of time over which standard errors are taken."""
@@ -105,24 +105,27 @@ class Split:
 
 
 def split(read: Unbroken) -> Split:
-    """Return which records are held out: those of some persons, or the end of each series.
+    """Return which records are held out: those of some persons, or the end of each person's.
 
     >>> parts = split(unbroken([0, 1] * 100))
     >>> parts.held.sum(), parts.words
-    (np.int64(60), 'the last 30% of each series')
+    (np.int64(60), 'the last 30% of the records')
     """
     series = read.series
     persons = series if read.persons is None else read.persons[series]
     names, people = np.unique(persons, return_inverse=True)
     if names.size >= SEVERAL:
         order = np.random.default_rng(0).permutation(names.size)  # not by what the records say
-        chosen = order[: max(2, round(HELD_OUT * names.size))]
+        chosen = order[: round(HELD_OUT * names.size)]
         return Split(np.isin(people, chosen), people, f"{chosen.size} of {names.size} persons")
-    lengths = np.diff(read.ends, prepend=0)[series]
-    held = read.places >= np.ceil((1 - HELD_OUT) * lengths)
+    changes = np.flatnonzero(np.diff(people, prepend=-1))  # a person's series follow each other
+    lengths = np.diff(np.append(changes, people.size))
+    own = np.arange(people.size) - np.repeat(changes, lengths)
+    held = own >= np.ceil((1 - HELD_OUT) * np.repeat(lengths, lengths))
     number = np.cumsum(held) - 1
     blocks = np.maximum(number, 0) * BLOCKS // max(int(held.sum()), 1)
-    return Split(held, blocks, f"the last {100 * HELD_OUT:.0f}% of each series")
+    share = f"the last {100 * HELD_OUT:.0f}% of"
+    return Split(held, blocks, f"{share} {'the records' if changes.size == 1 else 'each person'}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +199,12 @@ class Alternatives(ResultTable):
     def best(self) -> Alternative:
         """The candidate with the least score."""
         return min(self.cases, key=lambda case: case.score)
+
+    @property
+    def near(self) -> tuple[Alternative, ...]:
+        """The candidates within one standard error of the best, which may leak very differently."""
+        least = self.best.score
+        return tuple(case for case in self.cases if case.score <= least + case.apart)
 
     def words(self) -> str:
         """Describe the choice in a sentence."""
@@ -376,7 +385,8 @@ def fit(
     Candidates are chains of order one to four, and hidden chains of two to four hidden states for
     each symbol, each also with a kernel for each part of the day, hour or weekday where the clock
     of a `undertow.Data` gives one. They are fitted without a part of the records, the last 30% of
-    each series, or some persons where there are five or more, and scored on it in bits a record;
+    each person's, or some persons where there are twenty or more, and scored on it in bits a
+    record;
     the simplest within one standard error of the best is fitted to all records. Its kernels over
     hidden states are mixed with 1e-4 of the uniform one, and it says so.
 
@@ -463,12 +473,11 @@ def _compared(
     if parts is not None:
         base = costs[best.name]
         cases = [replace(case, apart=parts.mean(costs[case.name] - base)[1]) for case in cases]
-    near = [case for case in cases if case.score <= best.score + case.apart]
-    chosen = min(near, key=lambda case: (case.parameters, case.score))
     held_out = "all records" if parts is None else parts.words
     records = fitter.read.codes.size
-    table = Alternatives(tuple(cases), chosen.name, held_out, records, complete)
-    return table, costs.get(chosen.name)
+    table = Alternatives(tuple(cases), best.name, held_out, records, complete)
+    chosen = min(table.near, key=lambda case: (case.parameters, case.score)).name
+    return replace(table, chosen=chosen), costs.get(chosen)
 
 
 def _planned(fitter: _Fitter) -> int:

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from undertow.errors import NotSupported
 from undertow.models.base import Model
 from undertow.models.fitting.checks import NAMES, Basis, Check, untested
 from undertow.models.fitting.hypotheses import sample, shown_p_value
@@ -144,7 +145,7 @@ def boosted_trees(
     rows = np.flatnonzero(known & ~held)[-MOST_TRAINED:]
     judge = HistGradientBoostingClassifier(
         max_iter=100, learning_rate=0.1, max_leaf_nodes=15, min_samples_leaf=40,
-        l2_regularization=1.0, early_stopping=False, random_state=0,
+        l2_regularization=1.0, early_stopping=True, validation_fraction=0.15, random_state=0,
     )  # fmt: skip
     with threadpool_limits(1, "openmp"):  # threads that wait for a busy core wait for each other
         judge.fit(table[rows], read.codes[rows])
@@ -259,7 +260,7 @@ def _simulated(
     """
     law = model.lowered()
     if law is None:
-        raise TypeError(f"a chain is needed, found {type(model).__name__}")
+        raise NotSupported(f"a chain is required, found a {type(model).__name__}")
     generator = np.random.default_rng(seed)
     starts, labels = np.cumsum(law.start)[None], np.zeros(read.codes.size, np.int64)
     kernels, first = law.kernels, np.zeros(len(read.ends), np.int64)
