@@ -14,6 +14,7 @@ from scipy.optimize import linprog
 
 from tests.oracles import windows
 from undertow.errors import InvalidInput
+from undertow.models.lowered import LoweredLaw
 from undertow.testing.enumeration import (
     LargestLeak,
     Pattern,
@@ -21,6 +22,7 @@ from undertow.testing.enumeration import (
     chain_joint,
     extreme_factors,
     hidden_joint,
+    law_program,
     likelihood_leakage,
     likelihood_program,
     mechanism_leakage,
@@ -332,3 +334,67 @@ def test_windows_by_two_enumerations(k, n, against):
     assert counted.leakage == pytest.approx(expected, abs=1e-12)
     level = likelihood_leakage(joint, 0.7, against, window=2)
     assert level.leakage == pytest.approx(windows.window_leak(joint, 0.7, 2, against), abs=1e-8)
+
+
+# --- lowered laws ---------------------------------------------------------------------------------
+
+
+def cycle(rng, size, phases):
+    """A cycle of kernels on five hidden states, symbols in any order, any start."""
+    kernels = np.array([random_matrix(rng, size) for _ in range(phases)])
+    symbols = np.append(rng.permutation(3), rng.integers(3, size=size - 3))
+    return LoweredLaw(kernels, symbols, rng.dirichlet(np.ones(size)))
+
+
+@pytest.mark.parametrize("phases", [1, 2, 3])
+@pytest.mark.parametrize("window", [1, 2])
+def test_programs_of_lowered_laws_are_those_of_the_joint_table(phases, window):
+    rng = np.random.default_rng([phases, window])
+    law, limits = cycle(rng, 5, phases), random_metric(rng, 3)
+    for phase in range(phases):
+        steps = np.array([law.kernel(phase + t) for t in range(3)])
+        joint = hidden_joint(law.law(phase), steps, law.symbols.tolist())
+        cases = list(patterns(joint, window=window))
+        for index in rng.choice(len(cases), 4, replace=False):
+            exact = likelihood_program(joint, limits, cases[index])
+            leak = law_program(law, limits, cases[index], 4, phase)
+            assert leak == pytest.approx(exact, abs=2e-9)
+
+
+def test_factors_that_are_seen_bound_the_program_from_below():
+    rng = np.random.default_rng(3)
+    law, limits = cycle(rng, 5, 2), random_metric(rng, 3)
+    case = pattern(2, ((5, 1),))
+    steps = [law.kernel(1 + t) for t in range(5)]
+    joint = hidden_joint(law.law(1), steps, law.symbols.tolist())
+    attack, factors = product_attack(joint, limits, case)
+    values = [
+        law_program(law, limits, case, 6, 1, {t: factors[t] for t in seen})
+        for seen in ((), (0,), (0, 1), (0, 1, 3), (0, 1, 3, 4))
+    ]
+    assert (np.diff(values) <= 1e-8).all()
+    assert values[-1] == pytest.approx(attack, abs=1e-9)
+
+
+def test_known_records_make_long_series_short():
+    law = LoweredLaw(A[None], np.array(SYMBOLS), stationary(A))
+    known = tuple(t for t in range(60) if t not in (29, 30, 31))
+    case = Pattern((30,), known, tuple(t % 3 % 2 for t in known), (1,), (0,))
+    reversal = Pattern((29,), tuple(59 - t for t in known[::-1]), case.values[::-1], (1,), (0,))
+    forwards = law_program(law, 1.0, case, 60)
+    turned = law_program(law.reversed(), 1.0, reversal, 60)
+    assert 0.5 < forwards == pytest.approx(turned, abs=1e-8)
+
+
+@pytest.mark.parametrize(
+    ("case", "seen", "message"),
+    [
+        (Pattern((1,), (0,), (0,), (1,), (0,)), {0: [1, 2]}, "neither secret nor known"),
+        (Pattern((1,), (3,), (0,), (1,), (0,)), {}, "distinct and in"),
+        (Pattern((1,), (0,), (1,), (1,), (0,)), {}, "possible"),
+    ],
+)
+def test_impossible_patterns_of_lowered_laws_are_refused(case, seen, message):
+    law = LoweredLaw(np.array([[[0.5, 0.5], [0.0, 1.0]]]), np.arange(2), np.array([0.5, 0.5]))
+    with pytest.raises(InvalidInput, match=message):
+        law_program(law, 1.0, case, 3, 0, seen)

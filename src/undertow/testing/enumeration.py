@@ -6,7 +6,7 @@ algorithms that it checks. Used by tests and by the recomputed papers. Results a
 """
 
 import math
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache, reduce
 from itertools import combinations, permutations, product
@@ -18,6 +18,7 @@ from scipy.optimize import linprog
 from scipy.sparse import csr_array
 
 from undertow.errors import InvalidInput, UndertowError
+from undertow.models.lowered import LoweredLaw
 
 FloatArray: TypeAlias = npt.NDArray[np.float64]
 Against: TypeAlias = Literal["any", "ignorant", "informed"] | tuple[int, tuple[int, ...]]
@@ -333,7 +334,20 @@ def likelihood_program(
     >>> round(likelihood_program(twins, 0.5, Pattern((0,), (), (), (1,), (0,))), 9)
     1.0
     """
-    top, bottom, theta = _conditional(joint, limits, case)
+    return ratio_program(*_conditional(joint, limits, case))
+
+
+def ratio_program(top: FloatArray, bottom: FloatArray, theta: FloatArray) -> float:
+    """Return the largest ln of (top phi) / (bottom phi) over all likelihoods within limits.
+
+    `top` and `bottom` are masses on the values of r records, shape (k,) * r, and `theta` (r, k, k)
+    the closed limits of each record (`record_limits`). One linear program with k^r unknowns; the
+    value is attained, and within CERTIFIED_GAP of the dual bound.
+
+    >>> theta = record_limits([[0.0, 2.0], [0.5, 0.0]], records=1, states=2)
+    >>> round(ratio_program(np.array([1.0, 0.0]), np.array([0.0, 1.0]), theta), 9)
+    2.0
+    """
     if top.size > PROGRAM_LIMIT:
         raise InvalidInput(
             f"the linear program has {len(top)}^{top.ndim} unknowns; at most {PROGRAM_LIMIT} are "
@@ -376,6 +390,94 @@ def likelihood_program(
         f"the linear program was solved only to within {bound - attained:.3g}; "
         f"{CERTIFIED_GAP:g} is required; lower the limits or take fewer records"
     )
+
+
+def law_tables(
+    law: LoweredLaw,
+    case: Pattern,
+    records: int,
+    phase: int = 0,
+    seen: Mapping[int, npt.ArrayLike] | None = None,
+) -> tuple[FloatArray, FloatArray]:
+    """Return the laws of secret and open records of a long series, given either history.
+
+    The series has `records` records, the first at `phase` of the cycle of kernels, where the hidden
+    state has the law that `start` at phase 0 leads to. `seen` has a factor (k,) for some of the
+    unknown records: they are summed out, weighed by it, and only the other unknown records are
+    open. The tables have an axis for each secret and then for each open record; both are in
+    proportion to Pr[. | x_K, x] and Pr[. | x_K, x'], with the same factor. Known and seen records
+    cost nothing but time, so that series may be long: cost records k^open M^2.
+
+    >>> law = LoweredLaw(np.array([[[0.9, 0.1], [0.1, 0.9]]]), np.arange(2), np.full(2, 0.5))
+    >>> top, bottom = law_tables(law, Pattern((1,), (0,), (1,), (1,), (0,)), 3)
+    >>> top.round(3).tolist(), bottom.round(3).tolist()
+    ([[0.0, 0.0], [0.1, 0.9]], [[0.9, 0.1], [0.0, 0.0]])
+    """
+    factors = dict(seen or {})
+    _check_records(records, (*case.secret, *case.known))
+    k, kernels = int(max(law.symbols)) + 1, np.asarray(law.kernels, dtype=np.float64)
+    symbols, start = np.asarray(law.symbols), np.asarray(law.start, dtype=np.float64)
+    for step in kernels[: phase % len(kernels)]:
+        start = start @ step
+    unknown = _unknown(records, case.secret, case.known)
+    if not set(factors) <= set(unknown):
+        raise InvalidInput("records that are seen must be neither secret nor known")
+    opened = [t for t in unknown if t not in factors]
+    _refuse_large(k ** len(opened) * start.size, f"{k}^{len(opened)} values of open records")
+
+    def masses(history: tuple[int, ...], plain: bool) -> tuple[FloatArray, float]:
+        """Return masses by values of the open records (`plain`: their sum), and ln of the scale."""
+        fixed = dict(zip((*case.known, *case.secret), (*case.values, *history), strict=True))
+        message, logs = start, 0.0
+        for t in range(records):
+            if t:
+                message = message @ kernels[(phase + t - 1) % len(kernels)]
+            if t in fixed:
+                message = message * (symbols == fixed[t])
+            elif t in factors and not plain:
+                message = message * np.asarray(factors[t], dtype=np.float64)[symbols]
+            elif t not in factors and not plain:
+                message = message[..., None, :] * (symbols == np.arange(k)[:, None])
+            largest = float(message.max())
+            if not largest > 0:
+                raise InvalidInput("x and other must both be possible given the known values")
+            message, logs = message / largest, logs + math.log(largest)
+        return message.sum(axis=-1), logs
+
+    tables, scales = [], []
+    for history in (case.value, case.other):
+        (table, above), (mass, below) = masses(history, False), masses(history, True)
+        tables.append(table / float(mass))
+        scales.append(above - below)
+    size = (k,) * (len(case.secret) + len(opened))
+    top, bottom = np.zeros((2, *size))
+    top[case.value] = tables[0] * math.exp(scales[0] - max(scales))
+    bottom[case.other] = tables[1] * math.exp(scales[1] - max(scales))
+    return top, bottom
+
+
+def law_program(
+    law: LoweredLaw,
+    limits: npt.ArrayLike,
+    case: Pattern,
+    records: int,
+    phase: int = 0,
+    seen: Mapping[int, npt.ArrayLike] | None = None,
+) -> float:
+    """Return the largest log-ratio of two histories over all likelihoods, for a lowered law.
+
+    `likelihood_program` without the joint table: any start phase, any number of records as long as
+    few are unknown. With `seen` it is the largest over the likelihoods that have these factors at
+    these records, if they are within limits a lower end of the largest over all.
+
+    >>> law = LoweredLaw(np.array([[[0.9, 0.1], [0.1, 0.9]]]), np.arange(2), np.full(2, 0.5))
+    >>> case = Pattern((2,), (0, 4), (1, 1), (1,), (0,))
+    >>> joint = hidden_joint(law.start, law.kernels[0], [0, 1], 5)
+    >>> abs(law_program(law, 0.7, case, 5) - likelihood_program(joint, 0.7, case)) < 1e-9
+    True
+    """
+    top, bottom = law_tables(law, case, records, phase, seen)
+    return ratio_program(top, bottom, record_limits(limits, top.ndim, top.shape[0]))
 
 
 def product_attack(
