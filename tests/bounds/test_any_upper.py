@@ -20,7 +20,7 @@ import pytest
 
 import undertow as ut
 from tests.engine.laws import P3, SYMBOLS, A, B
-from tests.grids import each
+from tests.grids import each, pairwise
 from tests.oracles import products
 from undertow.bounds.core.cells import any_upper
 from undertow.errors import NotSupported, UndertowError
@@ -102,7 +102,7 @@ SHOWN = ((0, 1), (0, 1, 1), (0, 0, 1, 1), (0, 0, 1, 2), (0, 1, 0, 1), (0, 1, 2),
          (0, 0, 0, 1, 1, 1))  # fmt: skip
 PHASES = (1, 2, 3)
 LEVELS = (0.02, 0.1, 0.3, 1.0, 2.0, 5.0)
-METRICS = ("line", "flips", "directed", "target only", "tiny and large")
+METRICS = ("line", "flips", "directed", "two alike", "tiny and large")
 
 
 def limits_of(kind, rng, size):
@@ -116,9 +116,9 @@ def limits_of(kind, rng, size):
         table = np.where(np.less.outer(np.arange(size), np.arange(size)), low, high)
     elif kind == "directed":
         table = rng.uniform(0.1, 2.0, (size, size))
-    elif kind == "target only":  # one value is told apart from no other
+    elif kind == "two alike":  # two values that are not told apart, as far as there are more
         table = np.full((size, size), 1.0)
-        table[0, -1] = table[-1, 0] = 0.0
+        table[0, -1] = table[-1, 0] = 0.0 if size > 2 else 1.0
     else:
         table = np.exp(rng.uniform(math.log(1e-3), math.log(3.0), (size, size)))
     return record_limits(table, 1, size)[0]
@@ -133,11 +133,15 @@ class Case:
     phases: int
     kind: Any
 
+    def __str__(self) -> str:
+        """The parts of the case."""
+        shown = "".join(map(str, self.symbols))
+        return f"{self.family.__name__} {shown} {self.phases} {self.kind}"
+
     @property
     def rng(self) -> np.random.Generator:
         """A generator that depends on all parts of the case."""
-        name = f"{self.family.__name__} {self.symbols} {self.phases} {self.kind}"
-        return np.random.default_rng(zlib.crc32(name.encode()))
+        return np.random.default_rng(zlib.crc32(str(self).encode()))
 
     def draw(self) -> tuple[LoweredLaw, Floats]:
         """Draw the law in its periodic law, and the limits."""
@@ -167,7 +171,8 @@ def judge(law, limits, rng, records=(4, 5), programs=2, depth=40) -> Attained:
         if number > value[pair]:
             value[pair], words[pair] = number, f"{number!r}: {how}"
 
-    for (one, two), found in products.worst(law, limits, rng, depth).items():
+    opened = 4 if size == 2 else 3  # 32 or 81 unknowns
+    for (one, two), found in products.worst(law, limits, rng, depth, opened=opened).items():
         enter((one[0], two[0]), found.value, found.attack)
     for count in records:
         patterns = {}
@@ -190,8 +195,15 @@ def judge(law, limits, rng, records=(4, 5), programs=2, depth=40) -> Attained:
 
 @lru_cache(maxsize=4096)
 def truth(case: Case) -> Attained:
+    """What is attained in a case; long series where hidden states last."""
     law, limits = case.draw()
-    return judge(law, limits, case.rng)
+    return judge(law, limits, case.rng, depth=100 if case.family in (sticky, regimes) else 40)
+
+
+@lru_cache(maxsize=4096)
+def bound(case: Case) -> Floats:
+    """The bound that is judged."""
+    return any_upper(*case.draw())
 
 
 def violations(upper: Floats, attained: Attained) -> list[str]:
@@ -225,31 +237,54 @@ def held(law, limits, attained, upper=None):
 # --- laws by the hundred --------------------------------------------------------------------------
 
 
-@each(("family", "symbols", "phases", "kind"), FAMILIES, SHOWN, PHASES, (*LEVELS, *METRICS), few=22)
-def test_no_attack_exceeds_the_bound(family, symbols, phases, kind):
-    """In each case all patterns of four and five records, and long series, at every phase."""
-    case = Case(family, symbols, phases, kind)
-    held(*case.draw(), truth(case))
-
-
-TIGHT = tuple(
-    Case(family, symbols, phases, level)
-    for number, (symbols, phases, level) in enumerate(
-        [((0, 1), 1, 1.0), ((0, 1), 2, 0.1), ((0, 1, 1), 1, 1.0), ((0, 1, 1), 2, 0.3),
-         ((0, 0, 1, 1), 1, 0.1), ((0, 0, 1, 1), 1, 1.0), ((0, 0, 1, 1), 1, 2.0),
-         ((0, 0, 1, 1), 2, 1.0), ((0, 1, 0, 1), 1, 0.3), ((0, 1, 2), 1, 1.0)]
-    )
-    for family in ((rising, sticky) if number % 2 else (rising, mixing))
+GATE = (
+    Case(mixing, (0, 1), 1, 0.02), Case(mixing, (0, 0, 1, 1, 2), 2, 1.0),
+    Case(mixing, (0, 0, 0, 1, 1, 1), 1, "flips"), Case(mixing, (0, 1, 2), 1, "tiny and large"),
+    Case(free, (0, 1), 3, "directed"), Case(free, (0, 1, 1), 2, 0.1),
+    Case(free, (0, 0, 1, 2), 1, "line"), Case(free, (0, 1, 0, 1), 3, "flips"),
+    Case(hostile, (0, 1), 2, 5.0), Case(hostile, (0, 1, 1), 1, 2.0),
+    Case(hostile, (0, 0, 1, 1), 3, 0.3), Case(hostile, (0, 1, 2), 1, "two alike"),
+    Case(sticky, (0, 1, 1), 1, "flips"), Case(certain, (0, 1), 3, 2.0),
+    Case(regimes, (0, 1, 2), 2, 5.0), Case(rising, (0, 1, 2), 2, 0.3),
+    Case(rising, (0, 1, 0, 1), 1, "tiny and large"), Case(rising, (0, 0, 1, 1), 2, 1.0),
 )  # fmt: skip
-"""Laws whose upper ends the theory finds near the truth."""
+"""Every family, all symbols, numbers of phases and kinds of limits; the soak has all of them."""
 
-MEDIAN, WORST = 1.05, 1.5
+REST = [
+    case
+    for case in itertools.starmap(
+        Case, itertools.product(FAMILIES, SHOWN, PHASES, (*LEVELS, *METRICS))
+    )
+    if case not in GATE
+]
+
+
+@pytest.mark.parametrize(
+    "case", [*GATE, *(pytest.param(case, marks=pytest.mark.soak) for case in REST)], ids=str
+)
+def test_no_attack_exceeds_the_bound(case):
+    """In each case all patterns of four and five records, and long series, at every phase."""
+    held(*case.draw(), truth(case), bound(case))
+
+
+TIGHT = (
+    Case(rising, (0, 1), 1, 1.0), Case(mixing, (0, 1), 1, 0.3), Case(sticky, (0, 1), 2, 0.1),
+    Case(rising, (0, 1, 1), 1, 1.0), Case(mixing, (0, 1, 1), 1, 1.0),
+    Case(rising, (0, 1, 1), 2, 0.3), Case(rising, (0, 0, 1, 1), 1, 0.1),
+    Case(mixing, (0, 0, 1, 1), 1, 0.1), Case(rising, (0, 0, 1, 1), 1, 1.0),
+    Case(rising, (0, 0, 1, 1), 1, 2.0), Case(mixing, (0, 0, 1, 1), 1, 2.0),
+    Case(rising, (0, 0, 1, 1), 2, 1.0), Case(rising, (0, 1, 0, 1), 1, 0.3),
+    Case(rising, (0, 1, 2), 1, 1.0),
+)  # fmt: skip
+"""Attractive laws, short memories, chains of order one: upper ends near the truth."""
+
+MEDIAN, WORST = 1.02, 1.2
 """How far above what is attained an upper end of these laws is: in the middle, and at most."""
 
 
 def test_the_bound_is_of_use():
     """On attractive laws, short memories and regimes that last the median stays near 1."""
-    ratios = {case: held(*case.draw(), truth(case)) for case in TIGHT}
+    ratios = {case: held(*case.draw(), truth(case), bound(case)) for case in TIGHT}
     assert np.median(list(ratios.values())) <= MEDIAN, sorted(ratios.values())
     assert max(ratios.values()) <= WORST, max(ratios.items(), key=lambda each: each[1])
 
@@ -301,16 +336,14 @@ def unweighed(law, limits):
 PLAIN = tuple(case for case in TIGHT if case.phases == 1)
 DIRECTED = tuple(Case(rising, shown, 1, "flips") for shown in ((0, 1), (0, 1, 1), (0, 0, 1, 1)))
 CYCLES = tuple(Case(sticky, (0, 1), phases, level) for phases in (2, 3) for level in (0.1, 0.3))
-THREES = tuple(
-    Case(family, (0, 1), 3, level) for family in (sticky, certain, hostile) for level in (0.3, 1.0)
-)
+THREES = tuple(Case(family, (0, 1), 3, 1.0) for family in (free, certain, hostile))
 
 
 @pytest.mark.parametrize(
     ("twin", "cases", "least"),
     [
         (less, PLAIN, 8), (turned, DIRECTED, 2), (unphased, CYCLES, 1), (shuffled, THREES, 1),
-        (one_sided, PLAIN, 10), (short, PLAIN, 6), (unweighed, PLAIN, 8),
+        (one_sided, PLAIN, 10), (short, PLAIN, 3), (unweighed, PLAIN, 8),
     ],
     ids=["less", "turned", "unphased", "shuffled", "one side", "short", "unweighed"],
 )  # fmt: skip
@@ -364,7 +397,7 @@ FITTED = {
 
 
 @pytest.mark.parametrize("name", FITTED)
-@pytest.mark.parametrize("level", [0.1, 1.0])
+@pytest.mark.parametrize("level", [pytest.param(0.1, marks=pytest.mark.soak), 1.0])
 def test_fits_of_real_records(name, level):
     matrix, printed = FITTED[name]
     kernel = np.array(matrix) / np.sum(matrix, axis=1, keepdims=True)
@@ -387,15 +420,14 @@ def test_independent_records_leak_their_limits(kind):
     limits = limits_of(kind, rng, 3)
     upper = any_upper(law, limits)
     assert (limits <= upper).all()
-    np.testing.assert_allclose(upper, limits, rtol=1e-3, atol=1e-6)
+    np.testing.assert_allclose(upper, limits, rtol=1e-3, atol=2e-3)
 
 
-@pytest.mark.parametrize("seed", range(4))
-@pytest.mark.parametrize("level", [0.1, 1.0])
+@each(("seed", "level"), range(4), (0.1, 1.0, 3.0))
 def test_copies_of_hidden_states_are_the_same_chain(seed, level):
     """A chain of order one, exact by the exchange recursion, plain and with its states doubled."""
-    rng = np.random.default_rng([seed, 7])
-    matrix = sticky(rng, (0, 1)) if seed % 2 else hostile(rng, (0, 1, 2)[: 2 + seed // 2])
+    rng = np.random.default_rng([seed, 8])
+    matrix = (free, rising, hostile, mixing)[seed](rng, (0, 1, 2)[: 2 + seed // 2])
     exact = ut.leakage(ut.PureDP(level), ut.MarkovChain(matrix))
     size = len(matrix)
     limits = record_limits(level, 1, size)[0]
@@ -406,7 +438,7 @@ def test_copies_of_hidden_states_are_the_same_chain(seed, level):
     assert exact.lower <= double.max() <= 1.05 * exact.upper
 
 
-@pytest.mark.parametrize("shown", [(0, 1, 1), (0, 0, 1, 1), (0, 0, 1, 2)], ids=str)
+@each(("shown",), [(0, 1, 1), (0, 0, 1, 1), (0, 0, 1, 2)], few=2)
 def test_descriptions_of_one_law_have_bounds_above_one_truth(shown):
     """Turned in time, hidden states in another order, the cycle from another phase or twice."""
     case = Case(free, shown, 2, 0.3)
@@ -422,7 +454,7 @@ def test_descriptions_of_one_law_have_bounds_above_one_truth(shown):
     first = any_upper(law, limits)
     for other in others:
         upper = any_upper(other, limits)
-        held(other, limits, truth(case), upper)
+        held(other, limits, truth(case), upper)  # one truth
         np.testing.assert_allclose(upper, first, rtol=0.05)
 
 
@@ -455,10 +487,11 @@ def test_series_that_start_elsewhere_are_refused_or_bounded(start):
 # --- extremes -------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("level", [1e-9, 1e-6, 1e-3, 30.0, 100.0, 600.0])
-@pytest.mark.parametrize("least", [1e-12, 1e-8, 1e-4, 0.2])
-@pytest.mark.parametrize("shown", [(0, 1), (0, 1, 1), (0, 0, 1, 1)], ids=str)
-def test_extremes_are_bounded_or_refused(level, least, shown):
+@each(
+    ("shown", "level", "least"), [(0, 1), (0, 1, 1), (0, 0, 1, 1)],
+    (1e-6, 100.0, 30.0, 600.0, 10.0, 1e-3, 1e-9), (0.2, 1e-4, 1e-12, 1e-8), few=5,
+)  # fmt: skip
+def test_extremes_are_bounded_or_refused(shown, level, least):
     """Never nan, never below: finite, infinite, or a typed refusal."""
     rng = np.random.default_rng([round(-math.log10(least)), round(level), len(shown)])
     size = len(shown)
@@ -548,9 +581,7 @@ def seen(chain, mechanism, witness):
     shown = [chain.states.index(symbol) for symbol in chain.symbols]
     law = LoweredLaw(np.asarray(chain.transition)[None], np.array(shown), stationary(chain))
     attack, own = attack_of(chain, mechanism, witness)
-    free_limits = np.full((len(chain.states),) * 2, 1e9) * (1 - np.eye(len(chain.states)))
-    total = products.replay(law, free_limits, attack)
-    return total - products.own_limits(free_limits, attack.histories) + own
+    return own + products.revealed(law, attack)
 
 
 def stationary(chain):
@@ -581,7 +612,7 @@ AGAINST = {
 }  # fmt: skip
 
 
-@each(("name", "chain", "level", "who"), MECHANISMS, CHAINS, (0.1, 1.0, 3.0), AGAINST, few=24)
+@pairwise(("name", "chain", "level", "who"), MECHANISMS, CHAINS, (0.1, 1.0), AGAINST)
 def test_public_ends_are_attained_and_hold(name, chain, level, who):
     """``lower`` is replayed from its witness; ``upper`` is finite and never below an attack."""
     model, mechanism, against = CHAINS[chain], MECHANISMS[name](level), AGAINST[who]
@@ -611,8 +642,7 @@ def public_limits(name, level):
     return record_limits(level, 1, 2)[0]
 
 
-@pytest.mark.parametrize("level", [0.1, 1.0])
-@pytest.mark.parametrize("chain", ["A", "turns"])
+@each(("chain", "level"), ("A", "turns"), (0.1, 1.0))
 def test_windows_hold(chain, level):
     """Two records in a row as the secret: short programs, and attacks on long series."""
     model = CHAINS[chain]

@@ -83,7 +83,15 @@ def periodic(kernels: Any, symbols: Sequence[int]) -> LoweredLaw:
 
 
 def replay(law: LoweredLaw, limits: Floats, attack: Attack) -> float:
-    """What an attack reveals: sums over all paths, in logarithms, in plain loops."""
+    """What an attack within limits reveals, the secret's own limits included."""
+    for factor in attack.factors.values():
+        apart = np.log(factor)[:, None] - np.log(factor)
+        assert (apart <= limits + 1e-9).all(), "the likelihood is beyond the limits"
+    return own_limits(limits, attack.histories) + revealed(law, attack)
+
+
+def revealed(law: LoweredLaw, attack: Attack) -> float:
+    """What other records than the secret reveal: all paths, in logarithms, in plain loops."""
 
     def log_sum(terms: Sequence[float]) -> float:
         top = max(terms)
@@ -115,10 +123,7 @@ def replay(law: LoweredLaw, limits: Floats, attack: Attack) -> float:
         return log_sum(message)
 
     one, two = (evidence(u, True) - evidence(u, False) for u in attack.histories)
-    for factor in attack.factors.values():
-        apart = np.log(factor)[:, None] - np.log(factor)
-        assert (apart <= limits + 1e-9).all(), "the likelihood is beyond the limits"
-    return own_limits(limits, attack.histories) + one - two
+    return one - two
 
 
 def ascend(law: LoweredLaw, limits: Floats, attack: Attack, sweeps: int = 4) -> Attack:
@@ -305,16 +310,16 @@ def beam(
             [law.kernels[t % phases].T for t in range(last + depths[1] - 1, last - 1, -1)],
             [np.ones(size) / size] * (depths[1] + 1), law.symbols, rays, box, width,
         )  # fmt: skip
-        revealed = {}
+        shown = {}
         for history in lived:
             path = np.diag(masks[history[0]])
             for t, value in enumerate(history[1:]):
                 path = path @ law.kernels[(phase + t) % phases] * masks[value]
             with np.errstate(divide="ignore", invalid="ignore"):
                 seen = np.log(left[-1].seen @ path @ right[-1].seen.T)
-                revealed[history] = seen - np.log(left[-1].plain @ path @ right[-1].plain.T)
+                shown[history] = seen - np.log(left[-1].plain @ path @ right[-1].plain.T)
         for pair in itertools.permutations(lived, 2):
-            gain = revealed[pair[0]] - revealed[pair[1]]
+            gain = shown[pair[0]] - shown[pair[1]]
             gain = np.where(np.isfinite(gain), gain, -math.inf)
             i, j = np.unravel_index(int(gain.argmax()), gain.shape)
             value = float(gain[i, j]) + own_limits(limits, pair)
@@ -399,9 +404,9 @@ def short_patterns(
             with np.errstate(divide="ignore"):
                 logs.append(np.moveaxis(np.log(message.sum(axis=-1)), target, 0))
         with np.errstate(invalid="ignore"):
-            revealed = logs[0] - logs[1]  # (value of the target, views of the others)
+            ratios = logs[0] - logs[1]  # (value of the target, views of the others)
         for a, b in itertools.permutations(range(values), 2):
-            gain = revealed[a] - revealed[b] + limits[a, b]
+            gain = ratios[a] - ratios[b] + limits[a, b]
             gain = np.where(np.isfinite(gain), gain, -math.inf)
             for axis in range(records - 1):  # known values stand for themselves, factors for one
                 known, unknown = np.split(gain, [values], axis=axis)

@@ -378,7 +378,9 @@ def ratio_program(top: FloatArray, bottom: FloatArray, theta: FloatArray) -> flo
             # into the cone, one record after the other: the smallest of e^theta(v, v') phi(v')
             raised = np.exp(table) * np.moveaxis(phi, axis, -1)[..., None, :]
             phi = np.moveaxis(raised.min(axis=-1), -1, axis)
-        attained = max(attained, math.log(float((top * phi).sum() / (bottom * phi).sum())))
+        evidence = float((top * phi).sum()), float((bottom * phi).sum())
+        if min(evidence) > 0:  # not where the solver's tolerance is larger than phi
+            attained = max(attained, math.log(evidence[0]) - math.log(evidence[1]))
         rate = -EQUALITY_WEIGHT * float(solution.eqlin.marginals[0]) * gain.max()
         # what the dual lacks, charged at the most that phi floor can be
         prices = np.minimum(solution.ineqlin.marginals, 0.0) * gain.max()
