@@ -25,7 +25,13 @@ from tests.oracles import products
 from undertow.bounds.core.cells import any_upper
 from undertow.errors import NotSupported, UndertowError
 from undertow.models.lowered import LoweredLaw
-from undertow.testing.enumeration import law_program, record_limits
+from undertow.testing.enumeration import (
+    Pattern,
+    hidden_joint,
+    law_program,
+    patterns,
+    record_limits,
+)
 
 Floats = npt.NDArray[np.float64]
 
@@ -175,14 +181,14 @@ def judge(law, limits, rng, records=(4, 5), programs=2, depth=40) -> Attained:
     for (one, two), found in products.worst(law, limits, rng, depth, opened=opened).items():
         enter((one[0], two[0]), found.value, found.attack)
     for count in records:
-        patterns = {}
+        ranked = {}
         for number, phase, case in products.short_patterns(law, limits, count):
             pair = case.value[0], case.other[0]
             enter(pair, number, f"products, phase {phase}, {count} records, {case}")
-            patterns.setdefault(pair, []).append((number, phase, case))
-        if len(law.symbols) == size or size ** (count - 1) > 100:
+            ranked.setdefault(pair, []).append((number, phase, case))
+        if len(law.symbols) == size <= 3 or size**count > 300:
             continue  # products are exact on order one (Theorem E1); the program would be large
-        for pair, listed in patterns.items():
+        for pair, listed in ranked.items():
             listed.sort(key=lambda entry: -entry[0])
             drawn = rng.choice(len(listed), min(programs, len(listed)), replace=False)
             for number, phase, case in [*listed[:programs], *(listed[i] for i in drawn)]:
@@ -245,7 +251,7 @@ GATE = (
     Case(hostile, (0, 1), 2, 5.0), Case(hostile, (0, 1, 1), 1, 2.0),
     Case(hostile, (0, 0, 1, 1), 3, 0.3), Case(hostile, (0, 1, 2), 1, "two alike"),
     Case(sticky, (0, 1, 1), 1, "flips"), Case(certain, (0, 1), 3, 2.0),
-    Case(regimes, (0, 1, 2), 2, 5.0), Case(rising, (0, 1, 2), 2, 0.3),
+    Case(regimes, (0, 1, 1), 1, 5.0), Case(rising, (0, 1, 2), 2, 0.3),
     Case(rising, (0, 1, 0, 1), 1, "tiny and large"), Case(rising, (0, 0, 1, 1), 2, 1.0),
 )  # fmt: skip
 """Every family, all symbols, numbers of phases and kinds of limits; the soak has all of them."""
@@ -410,10 +416,38 @@ def test_fits_of_real_records(name, level):
     assert upper.max() <= 1.03 * printed[level][1]
 
 
+def test_metric_limits_of_four_values():
+    """Where products are not enough (E1): the program over two records, in a cycle of kernels."""
+    first = [[0.14, 0.09, 0.64, 0.13], [0.003, 0.333, 0.663, 0.001],
+             [0.02, 0.48, 0.26, 0.24], [0.42, 0.39, 0.17, 0.02]]  # fmt: skip
+    second = [[0.26, 0.15, 0.32, 0.27], [0.19, 0.06, 0.6, 0.15],
+              [0.38, 0.47, 0.01, 0.14], [0.001, 0.001, 0.001, 0.997]]  # fmt: skip
+    kernels = [np.array(table) / np.sum(table, axis=1, keepdims=True) for table in (first, second)]
+    law = products.periodic(kernels, range(4))
+    limits = np.zeros((4, 4))
+    limits[0, 1:], limits[1, 2:], limits[2, 3] = (2.46, 2.15, 1.68), (0.68, 1.29), 1.79
+    limits += limits.T
+    upper = any_upper(law, limits)
+    for one, two in itertools.permutations(range(4), 2):
+        case = Pattern((0,), (), (), (one,), (two,))
+        exact = law_program(law, limits, case, 3)
+        assert exact <= upper[one, two] + FLOATS
+        attained = law_program(law, limits, case, 4)
+        assert exact - FLOATS <= attained <= upper[one, two] + FLOATS
+    found = products.worst(law, limits, np.random.default_rng(0), 20, opened=0, tries=0)
+    assert all(each.value <= upper[a[0], b[0]] + FLOATS for (a, b), each in found.items())
+
+
 # --- relations that hold exactly ------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("kind", [0.1, 2.0, "directed"])
+UNSETTLED = pytest.mark.xfail(
+    raises=NotSupported, strict=True, reason="no bound settles where records tell nothing"
+)
+"""Refusals of laws that leak no more than their limits; a bound that settles shows as a failure."""
+
+
+@pytest.mark.parametrize("kind", [pytest.param(0.1, marks=UNSETTLED), 2.0, "directed"])
 def test_independent_records_leak_their_limits(kind):
     rng = np.random.default_rng(5)
     law = products.periodic(np.tile(rng.dirichlet(np.ones(5)), (2, 5, 1)), (0, 0, 1, 1, 2))
@@ -512,9 +546,9 @@ def test_extremes_are_bounded_or_refused(shown, level, least):
     assert (upper >= limits).all()
 
 
-@pytest.mark.parametrize("level", [1e-6, 100.0])
+@pytest.mark.parametrize("level", [1e-6, 10.0])
 def test_extreme_levels_of_ordinary_laws_are_bounded_tightly(level):
-    """About in proportion to small levels; at large ones no more than the records can tell."""
+    """About in proportion to small levels; at large ones little more than the level."""
     law = products.periodic([B], SYMBOLS)
     limits = record_limits(level, 1, 2)[0]
     found = products.worst(law, limits, np.random.default_rng(1), opened=0)
@@ -522,6 +556,7 @@ def test_extreme_levels_of_ordinary_laws_are_bounded_tightly(level):
     assert attained * (1 - 1e-8) <= any_upper(law, limits).max() <= 1.05 * attained
 
 
+@UNSETTLED
 def test_no_limits_leak_nothing():
     law, _ = Case(free, (0, 0, 1, 1), 2, 0.3).draw()
     assert (any_upper(law, np.zeros((2, 2))) <= 1e-9).all()
@@ -576,18 +611,10 @@ def attack_of(chain, mechanism, witness):
     return products.Attack(0, witness.length, witness.target, (one, two), known, factors), own
 
 
-def seen(chain, mechanism, witness):
+def seen(law, chain, mechanism, witness):
     """What the attack of a witness reveals, by one's own forward pass."""
-    shown = [chain.states.index(symbol) for symbol in chain.symbols]
-    law = LoweredLaw(np.asarray(chain.transition)[None], np.array(shown), stationary(chain))
     attack, own = attack_of(chain, mechanism, witness)
     return own + products.revealed(law, attack)
-
-
-def stationary(chain):
-    matrix = np.asarray(chain.transition)
-    equations = np.vstack([matrix.T - np.eye(len(matrix)), np.ones(len(matrix))])
-    return np.linalg.lstsq(equations, np.append(np.zeros(len(matrix)), 1.0), rcond=None)[0]
 
 
 MECHANISMS = {
@@ -598,15 +625,21 @@ MECHANISMS = {
     "count": lambda level: ut.Laplace(ut.Count(1), scale=1 / level),
     "metric": lambda level: ut.MetricDP(level),
 }
+REGIMES = np.array([[0.6, 0.2, 0.15, 0.05], [0.05, 0.85, 0.05, 0.05], [0.3, 0.2, 0.45, 0.05],
+                    [0.1, 0.05, 0.05, 0.8]])  # fmt: skip
+TURNS = (0, 1, 0, 1)
 CHAINS = {
-    "A": ut.HiddenChain(A, SYMBOLS),
-    "A, 12 records": ut.HiddenChain(A, SYMBOLS, length=12),
-    "turns": ut.HiddenChain(A, (0, 1, 0, 1)),
-    "activity": ut.HiddenChain(
-        [[0.627, 0.014, 0.201, 0.158], [0.014, 0.958, 0.027, 0.001], [0.341, 0.187, 0.469, 0.003],
-         [0.176, 0.001, 0.001, 0.822]], SYMBOLS,
+    "A": (ut.HiddenChain(A, SYMBOLS), products.periodic([A], SYMBOLS)),
+    "A, 12 records": (ut.HiddenChain(A, SYMBOLS, length=12), products.periodic([A], SYMBOLS)),
+    "turns": (ut.HiddenChain(A, TURNS), products.periodic([A], TURNS)),
+    "regimes": (ut.HiddenChain(REGIMES, SYMBOLS), products.periodic([REGIMES], SYMBOLS)),
+    "cycle": (ut.HiddenChain.periodic([A, B], SYMBOLS), products.periodic([A, B], SYMBOLS)),
+    "cycle, 40 records": (
+        ut.HiddenChain.periodic([B, A], SYMBOLS, length=40), products.periodic([B, A], SYMBOLS),
     ),
 }  # fmt: skip
+"""Models of the public surface, and their laws as the judge has them."""
+
 AGAINST = {
     "any": "any", "ignorant": "ignorant", "one": ut.Adversary(5, [2, 7]), "first": ut.Adversary(0),
 }  # fmt: skip
@@ -615,10 +648,10 @@ AGAINST = {
 @pairwise(("name", "chain", "level", "who"), MECHANISMS, CHAINS, (0.1, 1.0), AGAINST)
 def test_public_ends_are_attained_and_hold(name, chain, level, who):
     """``lower`` is replayed from its witness; ``upper`` is finite and never below an attack."""
-    model, mechanism, against = CHAINS[chain], MECHANISMS[name](level), AGAINST[who]
+    (model, law), mechanism, against = CHAINS[chain], MECHANISMS[name](level), AGAINST[who]
     leak = ut.leakage(mechanism, model, against)
     assert 0 < leak.lower <= leak.upper < math.inf
-    assert seen(model, mechanism, leak.witness) == pytest.approx(leak.lower, abs=1e-8)
+    assert seen(law, model, mechanism, leak.witness) == pytest.approx(leak.lower, abs=1e-8)
     if isinstance(against, ut.Adversary):
         assert leak.witness.target == against.target
         assert {t for t, _ in leak.witness.known} == set(against.known)
@@ -627,8 +660,6 @@ def test_public_ends_are_attained_and_hold(name, chain, level, who):
     if who == "any" and model.length is None:
         assert leak.upper <= 1.6 * leak.lower
         limits = public_limits(name, level)
-        shown = [model.states.index(symbol) for symbol in model.symbols]
-        law = products.periodic([model.transition], shown)
         attained = judge(law, limits, np.random.default_rng(1), records=(4,)).value.max()
         assert attained * (1 - FLOATS) <= leak.upper
         assert leak.lower >= 0.9 * attained
@@ -642,21 +673,37 @@ def public_limits(name, level):
     return record_limits(level, 1, 2)[0]
 
 
-@each(("chain", "level"), ("A", "turns"), (0.1, 1.0))
+@each(("chain", "level"), ("A", "turns", "cycle"), (0.1, 1.0))
 def test_windows_hold(chain, level):
-    """Two records in a row as the secret: short programs, and attacks on long series."""
-    model = CHAINS[chain]
-    law = products.periodic(model.transition[None], [model.states.index(s) for s in model.symbols])
+    """Two records in a row as the secret: attacks on long series, the next records left free."""
+    model, law = CHAINS[chain]
     limits = record_limits(level, 1, 2)[0]
     leak = ut.leakage(ut.PureDP(level), model, secret=ut.Window(2))
     rng = np.random.default_rng(0)
     found = products.worst(law, limits, rng, window=2, opened=3)
     attained = max(each_found.value for each_found in found.values())
     assert attained * (1 - FLOATS) <= leak.upper <= 1.5 * attained
-    assert 0 < leak.lower <= leak.upper
-    assert seen(model, ut.PureDP(level), leak.witness) == pytest.approx(leak.lower, abs=1e-8)
+    assert 0 <= leak.lower <= leak.upper
+    if leak.lower > 0:
+        total = seen(law, model, ut.PureDP(level), leak.witness)
+        assert total == pytest.approx(leak.lower, abs=1e-8)
     one = ut.leakage(ut.PureDP(level), model)
     assert leak.upper >= one.lower  # a window contains its records
+
+
+@pytest.mark.parametrize("window", [1, 2, 3])
+def test_short_windows_by_programs(window):
+    """All histories of short series of a cycle, every phase: one program each."""
+    _, law = CHAINS["cycle"]
+    model = ut.HiddenChain.periodic([A, B], SYMBOLS)
+    leak = ut.leakage(ut.PureDP(0.5), model, secret=ut.Window(window))
+    rng, limits = np.random.default_rng(window), record_limits(0.5, 1, 2)[0]
+    for phase in (0, 1):
+        steps = [law.kernel(phase + t) for t in range(4)]
+        joint = hidden_joint(law.law(phase), steps, SYMBOLS)
+        cases = list(patterns(joint, "any", window))
+        for index in rng.choice(len(cases), 40, replace=False):
+            assert law_program(law, limits, cases[index], 5, phase) <= leak.upper + FLOATS
 
 
 @pytest.mark.parametrize("phases", [2, 3])
@@ -687,9 +734,10 @@ def test_hidden_chains_of_three_values():
         (ut.PureDP(0.5), record_limits(0.5, 1, 3)[0]),
     ]:
         leak = ut.leakage(mechanism, model)
-        attained = judge(law, limits, rng, records=(4,)).value.max()
-        assert attained * (1 - FLOATS) <= leak.upper < 2.0 * attained
-        assert seen(model, mechanism, leak.witness) == pytest.approx(leak.lower, abs=1e-8)
+        found = products.worst(law, limits, rng, depth=20, opened=2, tries=0)
+        attained = max(each_found.value for each_found in found.values())
+        assert attained * (1 - FLOATS) <= leak.upper < 1.3 * attained
+        assert seen(law, model, mechanism, leak.witness) == pytest.approx(leak.lower, abs=1e-8)
 
 
 def test_order_two_is_a_hidden_chain():
@@ -697,8 +745,9 @@ def test_order_two_is_a_hidden_chain():
     model = ut.HiddenChain.of_order([[[0.8, 0.2], [0.4, 0.6]], [[0.6, 0.4], [0.2, 0.8]]])
     with suppress(NotSupported):
         leak = ut.leakage(ut.PureDP(0.5), model)
-        assert seen(model, ut.PureDP(0.5), leak.witness) == pytest.approx(leak.lower, abs=1e-8)
-        law = products.periodic(model.transition[None], model.shown)
+        law = LoweredLaw(model.transition[None], model.shown, model.initial)
+        total = seen(law, model, ut.PureDP(0.5), leak.witness)
+        assert total == pytest.approx(leak.lower, abs=1e-8)
         found = products.beam(law, record_limits(0.5, 1, 2)[0])
         assert max(value for value, _ in found.values()) <= leak.upper * (1 + FLOATS)
 
