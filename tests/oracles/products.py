@@ -313,8 +313,8 @@ def beam(
         shown = {}
         for history in lived:
             path = np.diag(masks[history[0]])
-            for t, value in enumerate(history[1:]):
-                path = path @ law.kernels[(phase + t) % phases] * masks[value]
+            for t, symbol in enumerate(history[1:]):
+                path = path @ law.kernels[(phase + t) % phases] * masks[symbol]
             with np.errstate(divide="ignore", invalid="ignore"):
                 seen = np.log(left[-1].seen @ path @ right[-1].seen.T)
                 shown[history] = seen - np.log(left[-1].plain @ path @ right[-1].plain.T)
@@ -409,12 +409,12 @@ def short_patterns(
             gain = ratios[a] - ratios[b] + limits[a, b]
             gain = np.where(np.isfinite(gain), gain, -math.inf)
             for axis in range(records - 1):  # known values stand for themselves, factors for one
-                known, unknown = np.split(gain, [values], axis=axis)
-                gain = np.concatenate([known, unknown.max(axis=axis, keepdims=True)], axis=axis)
+                fixed, rest = np.split(gain, [values], axis=axis)
+                gain = np.concatenate([fixed, rest.max(axis=axis, keepdims=True)], axis=axis)
             others = [t for t in range(records) if t != target]
             for place in itertools.product(range(values + 1), repeat=records - 1):
                 if gain[place] > -math.inf:
                     facts = [(t, v) for t, v in zip(others, place, strict=True) if v < values]
                     known = tuple(t for t, _ in facts)
-                    shown = tuple(v for _, v in facts)
-                    yield float(gain[place]), phase, Pattern((target,), known, shown, (a,), (b,))
+                    case = Pattern((target,), known, tuple(v for _, v in facts), (a,), (b,))
+                    yield float(gain[place]), phase, case
