@@ -9,6 +9,7 @@ target. A bound below any of it is wrong; twins that are wrong on purpose are ca
 import itertools
 import math
 import zlib
+from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
 from functools import lru_cache
@@ -178,10 +179,10 @@ def judge(law, limits, rng, records=(4, 5), programs=2, depth=40) -> Attained:
             value[pair], words[pair] = number, f"{number!r}: {how}"
 
     opened = 4 if size == 2 else 3  # 32 or 81 unknowns
-    for (one, two), found in products.worst(law, limits, rng, depth, opened=opened).items():
-        enter((one[0], two[0]), found.value, found.attack)
+    for (one, two), attacks in products.worst(law, limits, rng, depth, opened=opened).items():
+        enter((one[0], two[0]), attacks.value, attacks.attack)
     for count in records:
-        ranked = {}
+        ranked: dict[tuple[int, int], list[Any]] = {}
         for number, phase, case in products.short_patterns(law, limits, count):
             pair = case.value[0], case.other[0]
             enter(pair, number, f"products, phase {phase}, {count} records, {case}")
@@ -270,7 +271,8 @@ REST = [
 )
 def test_no_attack_exceeds_the_bound(case):
     """In each case all patterns of four and five records, and long series, at every phase."""
-    held(*case.draw(), truth(case), bound(case))
+    law, limits = case.draw()
+    held(law, limits, truth(case), bound(case))
 
 
 TIGHT = (
@@ -434,8 +436,8 @@ def test_metric_limits_of_four_values():
         assert exact <= upper[one, two] + FLOATS
         attained = law_program(law, limits, case, 4)
         assert exact - FLOATS <= attained <= upper[one, two] + FLOATS
-    found = products.worst(law, limits, np.random.default_rng(0), 20, opened=0, tries=0)
-    assert all(each.value <= upper[a[0], b[0]] + FLOATS for (a, b), each in found.items())
+    attacks = products.worst(law, limits, np.random.default_rng(0), 20, opened=0, tries=0)
+    assert all(each.value <= upper[a[0], b[0]] + FLOATS for (a, b), each in attacks.items())
 
 
 # --- relations that hold exactly ------------------------------------------------------------------
@@ -537,10 +539,10 @@ def test_extremes_are_bounded_or_refused(shown, level, least):
         upper = any_upper(law, limits)
     except UndertowError:
         return
-    found = products.worst(law, limits, rng, depth=30, opened=0)
+    attacks = products.worst(law, limits, rng, depth=30, opened=0)
     value = np.zeros((2, 2))
-    for (one, two), each_found in found.items():
-        value[one[0], two[0]] = each_found.value
+    for (one, two), entry in attacks.items():
+        value[one[0], two[0]] = entry.value
     assert not np.isnan(upper).any()
     assert (upper >= value - 1e-11 * np.maximum(min(1.0, level), value)).all(), (upper, value)
     assert (upper >= limits).all()
@@ -551,8 +553,8 @@ def test_extreme_levels_of_ordinary_laws_are_bounded_tightly(level):
     """About in proportion to small levels; at large ones little more than the level."""
     law = products.periodic([B], SYMBOLS)
     limits = record_limits(level, 1, 2)[0]
-    found = products.worst(law, limits, np.random.default_rng(1), opened=0)
-    attained = max(each_found.value for each_found in found.values())
+    attacks = products.worst(law, limits, np.random.default_rng(1), opened=0)
+    attained = max(entry.value for entry in attacks.values())
     assert attained * (1 - 1e-8) <= any_upper(law, limits).max() <= 1.05 * attained
 
 
@@ -617,7 +619,7 @@ def seen(law, chain, mechanism, witness):
     return own + products.revealed(law, attack)
 
 
-MECHANISMS = {
+MECHANISMS: dict[str, Callable[[float], Any]] = {
     "level": lambda level: ut.PureDP(level),
     "flips": lambda level: ut.RandomizedResponse.binary(
         1 / (1 + math.exp(level)), 0.8 / (1 + math.exp(level))
@@ -628,7 +630,7 @@ MECHANISMS = {
 REGIMES = np.array([[0.6, 0.2, 0.15, 0.05], [0.05, 0.85, 0.05, 0.05], [0.3, 0.2, 0.45, 0.05],
                     [0.1, 0.05, 0.05, 0.8]])  # fmt: skip
 TURNS = (0, 1, 0, 1)
-CHAINS = {
+CHAINS: dict[str, tuple[Any, LoweredLaw]] = {
     "A": (ut.HiddenChain(A, SYMBOLS), products.periodic([A], SYMBOLS)),
     "A, 12 records": (ut.HiddenChain(A, SYMBOLS, length=12), products.periodic([A], SYMBOLS)),
     "turns": (ut.HiddenChain(A, TURNS), products.periodic([A], TURNS)),
@@ -640,7 +642,7 @@ CHAINS = {
 }  # fmt: skip
 """Models of the public surface, and their laws as the judge has them."""
 
-AGAINST = {
+AGAINST: dict[str, Any] = {
     "any": "any", "ignorant": "ignorant", "one": ut.Adversary(5, [2, 7]), "first": ut.Adversary(0),
 }  # fmt: skip
 
@@ -680,8 +682,8 @@ def test_windows_hold(chain, level):
     limits = record_limits(level, 1, 2)[0]
     leak = ut.leakage(ut.PureDP(level), model, secret=ut.Window(2))
     rng = np.random.default_rng(0)
-    found = products.worst(law, limits, rng, window=2, opened=3)
-    attained = max(each_found.value for each_found in found.values())
+    attacks = products.worst(law, limits, rng, window=2, opened=3)
+    attained = max(entry.value for entry in attacks.values())
     assert attained * (1 - FLOATS) <= leak.upper <= 1.5 * attained
     assert 0 <= leak.lower <= leak.upper
     if leak.lower > 0:
@@ -728,14 +730,15 @@ def test_hidden_chains_of_three_values():
     law = products.periodic(model.transition[None], symbols)
     apart = np.abs(np.subtract.outer(np.arange(3.0), np.arange(3.0)))
     counted = (np.arange(3) == 1).astype(float)
-    for mechanism, limits in [
+    mechanisms: list[tuple[Any, Floats]] = [
         (ut.MetricDP(0.5), 0.5 * apart),
         (ut.Laplace(ut.Count(1), scale=2.0), 0.5 * np.abs(np.subtract.outer(counted, counted))),
         (ut.PureDP(0.5), record_limits(0.5, 1, 3)[0]),
-    ]:
+    ]
+    for mechanism, limits in mechanisms:
         leak = ut.leakage(mechanism, model)
-        found = products.worst(law, limits, rng, depth=20, opened=2, tries=0)
-        attained = max(each_found.value for each_found in found.values())
+        attacks = products.worst(law, limits, rng, depth=20, opened=2, tries=0)
+        attained = max(entry.value for entry in attacks.values())
         assert attained * (1 - FLOATS) <= leak.upper < 1.3 * attained
         assert seen(law, model, mechanism, leak.witness) == pytest.approx(leak.lower, abs=1e-8)
 
@@ -748,8 +751,8 @@ def test_order_two_is_a_hidden_chain():
         law = LoweredLaw(model.transition[None], model.shown, model.initial)
         total = seen(law, model, ut.PureDP(0.5), leak.witness)
         assert total == pytest.approx(leak.lower, abs=1e-8)
-        found = products.beam(law, record_limits(0.5, 1, 2)[0])
-        assert max(value for value, _ in found.values()) <= leak.upper * (1 + FLOATS)
+        attacks = products.beam(law, record_limits(0.5, 1, 2)[0])
+        assert max(value for value, _ in attacks.values()) <= leak.upper * (1 + FLOATS)
 
 
 def test_patterns_are_all_patterns():

@@ -64,7 +64,7 @@ def marginals(law: LoweredLaw) -> list[Floats]:
     return laws
 
 
-def periodic(kernels: Any, symbols: Sequence[int]) -> LoweredLaw:
+def periodic(kernels: Any, symbols: npt.ArrayLike | Sequence[int]) -> LoweredLaw:
     """A cycle of positive kernels in its periodic law, by powers of the whole cycle."""
     table = np.asarray(kernels, dtype=float)
     day = np.linalg.multi_dot([*table, np.eye(table.shape[1])]) if len(table) > 1 else table[0]

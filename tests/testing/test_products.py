@@ -31,9 +31,9 @@ def limits_of(level, size):
 def test_numbers_of_the_theory(kernels, symbols, level, attained, upper):
     """docs, theory-engine: E8 and E15; exact for P3, the envelopes for B."""
     law = products.periodic(kernels, symbols)
-    found = products.worst(law, limits_of(level, law.states), np.random.default_rng(0))
-    assert attained <= max(each.value for each in found.values()) <= upper
-    for pair, each in found.items():
+    attacks = products.worst(law, limits_of(level, law.states), np.random.default_rng(0))
+    assert attained <= max(each.value for each in attacks.values()) <= upper
+    for pair, each in attacks.items():
         assert each.attack.histories == pair
         total = products.replay(law, limits_of(level, law.states), each.attack)
         assert total <= each.value <= total + 0.02
@@ -58,7 +58,7 @@ def test_beams_find_the_best_product_of_short_series(seed):
     rng = np.random.default_rng(seed)
     law = random_law(rng, 1 + seed % 3)
     limits = record_limits(rng.uniform(0.1, 2.0, (2, 2)), 1, 2)[0]
-    best = {}
+    best: dict[products.Histories, float] = {}
     for value, _, case in products.short_patterns(law, limits, 5):
         if case.secret == (2,):
             pair = case.value, case.other
