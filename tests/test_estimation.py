@@ -317,7 +317,9 @@ def test_a_redaction_that_shows_nothing_is_refused():
             call([None] * 3, plan)
 
 
-@pytest.mark.parametrize("query", [True, 3, [], object(), ut.PureDP(1.0)], ids=repr)
+@pytest.mark.parametrize(
+    "query", [True, 3, [], object(), ut.PureDP(1.0)], ids=["bool", "int", "list", "object", "level"]
+)
 def test_what_is_no_query_is_refused(query):
     plan = ut.calibrate(ut.Series(), ut.MarkovChain([[0.9, 0.1], [0.3, 0.7]]), limit=2.0)
     with pytest.raises(InvalidInput, match="query must be a Count, a Histogram or 'transitions'"):

@@ -17,7 +17,7 @@ from undertow.bounds.core.cells import WIDTH, CellBounds, Cells, Lead
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.play import Attack, play
 from undertow.bounds.memory.envelopes import envelopes_bound
-from undertow.bounds.one_adversary import attack_witness
+from undertow.bounds.one_adversary import attack_witness, window_attack
 from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage
 from undertow.errors import Contradiction, EffortSpent, InvalidInput, NotSupported
@@ -99,7 +99,11 @@ class AnyAdversary:
         bounds, finished = _refined(model, law, metric)
         upper = _upper(bounds, metric, problem)
         lower, witness = 0.0, None
-        if window == 1:
+        if window > 1 and isinstance(problem.mechanism, PureDP) and law.phases == 1:
+            lower, witness = window_attack(
+                problem.mechanism.epsilon, model, problem.against, window
+            )
+        elif window == 1:
             attack, seen = _best_attack(problem, law, bounds, upper)
             if attack is not None and attack.value.lower > 0:
                 lower = attack.value.lower
@@ -178,7 +182,7 @@ def _window_upper(bounds: CellBounds, metric: Array, model: Model, records: int)
             pairs = [[table[np.ix_(a, b)].max() for b in inside] for a in inside]
             ends.append(float((np.array(pairs) + metric).max()))
         best = max(best, sum(ends) + (records - 2) * float(metric.max()))
-    return best * (1 + 8 * np.finfo(float).eps)
+    return float(best * (1 + 8 * np.finfo(float).eps))
 
 
 def _best_attack(

@@ -33,7 +33,7 @@ Known = tuple[tuple[int, int], ...]
 WIDTH = 0.1
 """Width of a box, in logarithms of quotients (cost; wider boxes, wider bounds)."""
 
-SETTLED = 1e-3
+SETTLED = 3e-4
 """Spread of the logarithm of a plain message from which a gap is bounded as endless (cost)."""
 
 CAPS = (2, 8, 0)
@@ -57,6 +57,14 @@ BATCH = 4_000_000
 RAISES = (1e-5, 1e-4, 1e-3, 1e-2)
 """What limits are raised by to find bounds that a further step does not raise, relative; each
 after the last one failed."""
+
+ROOM = 256 * STEP
+"""What a step adds to such bounds beside, relative to max(1, bound): a few hundred roundings, where
+limits do not matter."""
+
+LEAST = 1e-6
+"""Largest limit below which bounds are those of limits scaled up to it (upper side): roundings of
+long gaps would outweigh smaller ones."""
 
 TURNS = 64
 """Steps after which endless bounds are tried (cost)."""
@@ -120,9 +128,9 @@ class Lead:
 class CellBounds:
     """Upper ends for some limits, and patterns of known records that come near them.
 
-    ``upper`` (k, k): whoever knows any records; ``ignorant`` (k, k): who knows none; ``window``
-    (k, k): the limits of one record, with the bounds of hidden states of both sides, largest over
-    all states of both values, for windows of records. ``leads`` has the largest end first.
+    ``upper`` (k, k): whoever knows any records; ``ignorant`` (k, k): who knows none; ``sides``
+    (phases, m, m): the largest bounds of hidden states on the left and on the right, by the phase
+    of the target. ``leads`` has the largest end first.
     """
 
     upper: Array
@@ -159,6 +167,10 @@ class Cells:
                 "limits of one record this large are not bounded against whoever knows any "
                 "records; name one Adversary"
             )
+        if not limits.any():
+            nothing = np.zeros((law.phases, law.size, law.size))
+            return CellBounds(np.zeros_like(limits), np.zeros_like(limits), (nothing, nothing), ())
+        limits = limits * max(LEAST / limits.max(), 1.0)
         diff = limits[np.ix_(law.symbols, law.symbols)]
         pairs = [(a, b) for a in range(law.states) for b in range(a + 1, law.states)]
         left, right = (_Elements(_Bounds(grid, diff), pairs) for grid in (self.left, self.right))
@@ -280,6 +292,7 @@ class _Front:
         kernels = np.moveaxis(course.kernels[self.phase], 0, -1)  # (m, m, n)
         if course.phases == 1:
             kernels = kernels[..., :1]
+        spend(float(self.message.size * course.size * 4))
         weights = kernels * self.message[:, None]
         message = weights.sum(axis=2)
         self.message = message / message.max(axis=1, keepdims=True)
@@ -559,6 +572,7 @@ def _endless(course: _Course, diff: Array, eta: float, floor: Array | None = Non
     (1), (2)); scaling bounds would prove nothing. At least ``floor``.
     """
     phases, size = course.phases, course.size
+    apart = 1 - np.eye(size)
 
     def inner(limits: Array, phase: int, bounds: Array) -> Array:
         """Return the bounds at a record from those at the next one outwards."""
@@ -572,7 +586,8 @@ def _endless(course: _Course, diff: Array, eta: float, floor: Array | None = Non
         for turn in range(LONGEST // phases + 2):
             before = bounds.copy()
             for phase in reversed(range(phases)):
-                bounds[phase] = np.maximum(bounds[phase], inner(diff * (1 + raise_), phase, bounds))
+                further = inner(diff * (1 + raise_), phase, bounds)
+                bounds[phase] = np.maximum(bounds[phase], further + ROOM * (1 + further) * apart)
             still = bool(np.abs(bounds - before).max() <= STILL * max(1.0, bounds.max()))
             if still or turn % (TURNS // phases + 1) == 0:
                 held = (inner(diff, phase, bounds) <= bounds[phase] for phase in range(phases))
