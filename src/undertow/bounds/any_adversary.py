@@ -168,7 +168,7 @@ def _window_upper(bounds: CellBounds, metric: Array, model: Model, records: int)
     """Return the upper end for a window, by the worst hidden states at both of its ends.
 
     The sum of the limits of its records, and the largest bounds of the states of its first and of
-    its last record (docs, theory-engine: E7, without weights).
+    its last record: the worst weights of the window's join (docs, theory-engine: E7).
     """
     law = model.lowered()
     if law is None:

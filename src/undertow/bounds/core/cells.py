@@ -2,7 +2,8 @@
 
 At a known record only the quotients of the plain message inside its symbol matter. Boxes of them
 (cells) carry bounds D that hold for every pattern of known records beyond; gaps of unknown records
-lead from cell to cell until nothing grows (docs, theory-engine: E5, and E15 for cycles of kernels).
+lead from cell to cell until nothing grows (docs, theory-engine: E5), also with cycles of
+kernels (docs, theory-engine: E15).
 """
 
 import math

@@ -1,7 +1,8 @@
 """Fits that choose among chains: orders, hidden states and public contexts, by predictive score.
 
 A candidate is fitted to one part of the records and scored on the rest, which it has not seen; the
-simplest within one standard error of the best is chosen and fitted to all records. `undertow.fit`.
+simplest within one standard error of the best is chosen, of those whose leakage is bounded, and
+fitted to all records. `undertow.fit`.
 """
 
 import math
@@ -34,6 +35,7 @@ from undertow.models.fitting.judges import judged
 from undertow.models.fitting.scores import bits
 from undertow.models.fitting.series import CONTEXTS, Cycle, Unbroken, cycles, unbroken
 from undertow.models.hidden import FLOOR, HiddenChain, PeriodicHiddenChain, run_kernel
+from undertow.models.second_order import SecondOrderChain
 from undertow.models.validation import warn_fitted
 from undertow.numerics import Array, Seed, check_flag
 from undertow.queries import State
@@ -128,6 +130,11 @@ def split(read: Unbroken) -> Split:
     return Split(held, blocks, f"{share} {'the records' if changes.size == 1 else 'each person'}")
 
 
+MOST_BOUNDED = (6, 4)
+"""Hidden states, without and with a public context, up to which the fit counts on bounds of the
+leakage (cost: see docs, limits)."""
+
+
 @dataclass(frozen=True, slots=True)
 class Alternative:
     """A candidate of a fit: the model fitted to all records, and what it was judged by.
@@ -148,6 +155,15 @@ class Alternative:
     parameters: int
     memory: float
 
+    @property
+    def bounded(self) -> bool:
+        """Whether leakages to those who know any records are bounded on it in reasonable time."""
+        law = self.model.lowered()
+        if law is None or law.plain or isinstance(self.model, SecondOrderChain):
+            return law is not None
+        few = law.size <= MOST_BOUNDED[law.phases > 1]
+        return few and bool((law.kernels > 0).all())
+
     def to_dict(self) -> dict[str, Any]:
         """Return a JSON-ready description without the model."""
         return {
@@ -158,6 +174,7 @@ class Alternative:
             "bic": self.bic,
             "parameters": self.parameters,
             "memory": self.memory,
+            "bounded": self.bounded,
         }
 
 
@@ -210,7 +227,12 @@ class Alternatives(ResultTable):
         """Describe the choice in a sentence."""
         best, chosen = self.best, self[self.chosen]
         text = f"{chosen.name} predicts {self.held_out} in {chosen.score:.4g} bits a record"
-        if best is not chosen:
+        if chosen not in self.near:
+            text += (
+                f"; {best.name} predicts better ({best.score:.4g}), but what it leaks is not "
+                "bounded in reasonable time"
+            )
+        elif best is not chosen:
             text += (
                 f", within one standard error ({chosen.apart:.2g}) of the best, {best.name} "
                 f"({best.score:.4g}), and is simpler"
@@ -386,9 +408,9 @@ def fit(
     each symbol, each also with a kernel for each part of the day, hour or weekday where the clock
     of a `undertow.Data` gives one. They are fitted without a part of the records, the last 30% of
     each person's, or some persons where there are twenty or more, and scored on it in bits a
-    record;
-    the simplest within one standard error of the best is fitted to all records. Its kernels over
-    hidden states are mixed with 1e-4 of the uniform one, and it says so.
+    record; the simplest within one standard error of the best is fitted to all records, of those
+    whose leakage is bounded in reasonable time. Its kernels over hidden states are mixed with 1e-4
+    of the uniform one, and it says so.
 
     The model has ``checks``, ``alternatives`` (every candidate with its fit), ``simulate(n, seed)``
     and ``score(data)``. Warns with `DisclosureWarning` unless the records are ``public``. An
@@ -469,15 +491,22 @@ def _compared(
         if not cases:
             raise
         complete = False
-    best = min(cases, key=lambda case: case.score)
+    # a model without bounds makes no plan: the choice is among those with them
+    open_ = [case for case in cases if case.bounded] or cases
+    leader = min(open_, key=lambda case: case.score)
+    near = [leader]
     if parts is not None:
-        base = costs[best.name]
+        lead = costs[leader.name]
+        near = [
+            case for case in open_
+            if case.score <= leader.score + parts.mean(costs[case.name] - lead)[1]
+        ]  # fmt: skip
+        base = costs[min(cases, key=lambda case: case.score).name]
         cases = [replace(case, apart=parts.mean(costs[case.name] - base)[1]) for case in cases]
+    chosen = min(near, key=lambda case: (case.parameters, case.score)).name
     held_out = "all records" if parts is None else parts.words
-    records = fitter.read.codes.size
-    table = Alternatives(tuple(cases), best.name, held_out, records, complete)
-    chosen = min(table.near, key=lambda case: (case.parameters, case.score)).name
-    return replace(table, chosen=chosen), costs.get(chosen)
+    table = Alternatives(tuple(cases), chosen, held_out, fitter.read.codes.size, complete)
+    return table, costs.get(chosen)
 
 
 def _planned(fitter: _Fitter) -> int:
