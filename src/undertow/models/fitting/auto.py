@@ -386,9 +386,8 @@ def fit(
     each symbol, each also with a kernel for each part of the day, hour or weekday where the clock
     of a `undertow.Data` gives one. They are fitted without a part of the records, the last 30% of
     each person's, or some persons where there are twenty or more, and scored on it in bits a
-    record;
-    the simplest within one standard error of the best is fitted to all records. Its kernels over
-    hidden states are mixed with 1e-4 of the uniform one, and it says so.
+    record; the simplest within one standard error of the best is fitted to all records. Its kernels
+    over hidden states are mixed with 1e-4 of the uniform one, and it says so.
 
     The model has ``checks``, ``alternatives`` (every candidate with its fit), ``simulate(n, seed)``
     and ``score(data)``. Warns with `DisclosureWarning` unless the records are ``public``. An
