@@ -95,4 +95,4 @@ def test_a_twin_of_the_activity_record():
     truth = TWIN.score(fresh)
     assert truth < scores["hidden2 by part of day"] < truth + 0.01
     assert scores["hidden2 by part of day"] < scores["hidden2"] - 0.005
-    assert scores["hidden2"] < scores["order1"] - 0.01
+    assert scores["hidden2"] < scores["order1"] - 0.003

@@ -50,9 +50,6 @@ def bits(model: Model, read: Unbroken) -> Array:
                 f"of the data has {longest}; score series of at most its length"
             )
         labels = np.minimum(read.places, law.phases - 1)
-        kernels = law.kernels[: int(labels.max()) + 1]
-    elif labels is not None:
-        kernels = kernels[: int(labels.max()) + 1]
     passes = Passes(codes, read.ends, law.symbols, labels, classes)
     with np.errstate(divide="ignore"):
         return -np.log2(passes.scales(start[: passes.classes], kernels[: passes.labels]))
