@@ -1,6 +1,5 @@
 """Problems, provers and their registry: who is asked, and what is made of the answers."""
 
-import math
 from dataclasses import dataclass, replace
 
 import pytest
@@ -174,7 +173,7 @@ def test_no_short_series_leaks_more_than_its_records(mechanism, against):
         leak = ut.leakage(mechanism, model, against)
         assert 0.5 < leak.lower <= leak.upper <= 2.0 * (1 + 1e-12)
     endless = ut.leakage(mechanism, ut.HiddenChain(FREE, (0, 0, 1, 1)), against)
-    assert endless.upper == math.inf
+    assert 1.1 < endless.lower <= endless.upper < 1.12
 
 
 def test_an_explicit_adversary_is_bounded_by_all_provers():

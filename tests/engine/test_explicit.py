@@ -255,9 +255,10 @@ def every(start, against, others):
 
 
 def test_the_refusal_of_a_hidden_window_names_what_works(tmp_path):
+    """Who knows all others is not bounded on series of any length, one attacker is."""
     model = hidden(A, SYMBOLS, 4).model.endless()
     with pytest.raises(NotSupported) as refusal:
-        ut.leakage(ut.PureDP(0.5), model, secret=ut.Window(3))
+        ut.leakage(ut.PureDP(0.5), model, "informed", secret=ut.Window(3))
     named = re.search(
         r"against=Adversary\((\d+), known=\[(\d+)\]\), or (--.*)$", str(refusal.value)
     )

@@ -109,7 +109,7 @@ def test_noise_is_proved_or_said_to_be_needed(table):
         assert leak.lower > 1.0  # less noise is exceeded by an attack
         if high is not None:
             assert ut.leakage(ut.PureDP(1 / high), _asked(case), "ignorant").upper <= 1.0 + 1e-9
-            assert low <= high <= 1.001 * low
+            assert low <= high <= 1.005 * low
     assert table["order 2"].certified
     assert "at least" in str(table) or table["order 3"].certified
 
@@ -161,6 +161,6 @@ def test_activity_has_the_orders_that_were_measured():
     assert low[:4] == pytest.approx([4.00, 5.67, 7.54, 9.27], abs=0.01)
     assert 12 < low[4] < 13.5
     assert 11 < low[5] < 13.5
-    assert [case.certified for case in table] == [True, True, False, False, False, True]
+    assert [case.certified for case in table] == [True, True, False, False, True, True]
     assert table.best.name == "2 hidden per state"
     assert table.plannable.name == "2 hidden, attractive"

@@ -74,7 +74,7 @@ class OrderCase:
 
     @property
     def plans(self) -> bool:
-        """Whether plans can be made with the model against any adversary."""
+        """Whether plans against any adversary take seconds: where bounds are narrow and quick."""
         return self.attractive if self.hidden else self.order < 3
 
     @property
@@ -147,7 +147,7 @@ class OrderTable(ResultTable):
 
     @property
     def plannable(self) -> OrderCase:
-        """The case with the least BIC among those that plans can be made with.
+        """The case with the least BIC among those that plans are made with in seconds.
 
         Orders one and two, and hidden chains that were fitted among attractive ones.
         """

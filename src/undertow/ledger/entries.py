@@ -14,7 +14,7 @@ from json import loads
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from undertow.certificate import canonical
+from undertow.certificate import Leakage, canonical
 from undertow.curves import check_delta
 from undertow.data.scopes import Scope, as_scope, check_name
 from undertow.errors import InvalidInput, LedgerConflict, LedgerDamaged, NotSupported
@@ -144,7 +144,7 @@ def request(
             "an entry is a 'release' with a DP level or a 'redaction' with a leakage; leakages of "
             "releases are not added, they do not compose"
         )
-    if isinstance(level, Curved):
+    if isinstance(level, Curved | Leakage):
         if amounts:
             raise InvalidInput("a guarantee says all of its numbers; pass no mu, rho or delta")
         level, amounts = amounts_of(level)

@@ -50,8 +50,8 @@ def rays(distance: Array) -> Array:
     One ray for each multiset of n - 1 upper states: its entries are tropical minors.
 
     >>> rays(np.zeros((2, 2, 1)) + np.array([[0.0, 1.0], [2.0, 0.0]])[..., None])[:, :, 0].round(4)
-    array([[1.    , 0.3679],
-           [0.1353, 1.    ]])
+    array([[2.7183, 1.    ],
+           [1.    , 7.3891]])
     """
     size = distance.shape[0]
     with np.errstate(over="ignore"):
@@ -68,7 +68,7 @@ def between(distance: Array) -> tuple[Array, Array]:
 
     >>> above, below = between(np.array([[[1.0]], [[2.0]]]))
     >>> above[:, :, 0].round(4).tolist(), below[:, :, 0].tolist()
-    ([[1.0, 2.7183]], [[0.3679]])
+    ([[2.7183, 7.3891]], [[1.0]])
     """
     p, q, count = distance.shape
     square = np.zeros((p + q, p + q, count))

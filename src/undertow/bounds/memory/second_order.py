@@ -480,7 +480,9 @@ def window_leakage(level: float, model: SecondOrderChain, against: Against, wind
         single = level * (1 - np.eye(model.size))
         sides = (PairSide(one.transition).limit(single) for one in (model, model.reverse()))
         most = min(most, up(own + sum(float(side.max()) for side in sides), 4))
-    lower, witness = window_attack(level, model, against, window)
+    lower, witness = 0.0, None
+    if not isinstance(against, Adversary):  # who knows records has attacks of their own
+        lower, witness = window_attack(level, model, against, window)
     return _leakage(lower, most, against, witness)
 
 
