@@ -59,7 +59,7 @@ def test_finer_cells_bound_more_sharply_and_never_cross():
 def test_a_little_effort_gives_the_bound_of_coarse_cells():
     rest = [[0.62, 0.02, 0.2, 0.16], [0.01, 0.95, 0.03, 0.01]]
     chain = ut.HiddenChain([*rest, [0.28, 0.3, 0.4, 0.02], [0.1, 0.01, 0.1, 0.79]], SYMBOLS)
-    quick = ut.leakage(ut.PureDP(0.7), chain, effort=0.02)
+    quick = ut.leakage(ut.PureDP(0.7), chain, effort=0.03)
     full = ut.leakage(ut.PureDP(0.7), chain)
     assert quick.unfinished
     assert full.upper <= quick.upper < math.inf
@@ -113,3 +113,9 @@ def test_another_start_than_the_stationary_law_is_refused():
 def test_limits_too_large_for_products_are_refused():
     with pytest.raises(NotSupported, match="this large"):
         any_upper(ut.HiddenChain(FREE, SYMBOLS).lowered(), uniform(300.0))
+
+
+def test_limits_below_all_floats_are_limits():
+    law = ut.HiddenChain(FREE, SYMBOLS).lowered()
+    least = any_upper(law, np.array([[0, 1e-320], [0, 0]]))
+    assert 0 < least[0, 1] < 1e-4

@@ -6,15 +6,12 @@ impossible transitions and states that are never reached.
 """
 
 import itertools
-import json
 import math
-import re
 
 import numpy as np
 import pytest
 
 import undertow as ut
-from tests.cli.calls import call_json
 from tests.contracts.table import certified
 from tests.engine.laws import (
     P3,
@@ -254,22 +251,15 @@ def every(start, against, others):
             yield ut.Adversary(start, known)
 
 
-def test_the_refusal_of_a_hidden_window_names_what_works(tmp_path):
-    """Who knows all others is not bounded on series of any length, one attacker is."""
-    model = hidden(A, SYMBOLS, 4).model.endless()
-    with pytest.raises(NotSupported) as refusal:
-        ut.leakage(ut.PureDP(0.5), model, "informed", secret=ut.Window(3))
-    named = re.search(
-        r"against=Adversary\((\d+), known=\[(\d+)\]\), or (--.*)$", str(refusal.value)
-    )
-    assert named is not None
-    who = ut.Adversary(int(named[1]), [int(named[2])])
-    upper = ut.leakage(ut.PureDP(0.5), model, who, secret=ut.Window(3)).upper
-    assert 0 < upper < math.inf
-    path = tmp_path / "hidden.json"
-    path.write_text(json.dumps(model.to_dict()))
-    options = ("--model", path, "--epsilon", 0.5, "--secret", 3, *named[3].split())
-    assert call_json("leakage", *options)["upper"] == upper
+def test_a_window_of_a_chain_with_zeros_is_bounded_where_the_refusal_says():
+    zeros = [[0.5, 0.5, 0, 0], [0.2, 0.3, 0.5, 0], [0, 0.3, 0.3, 0.4], [0, 0, 0.6, 0.4]]
+    model = ut.HiddenChain(zeros, SYMBOLS)
+    with pytest.raises(NotSupported, match=r"mixed\(1e-4\)"):
+        ut.leakage(ut.PureDP(0.5), model, secret=ut.Window(3))
+    everyone = ut.leakage(ut.PureDP(0.5), model.mixed(1e-2), secret=ut.Window(3)).upper
+    who = ut.Adversary(5, [2])
+    upper = ut.leakage(ut.PureDP(0.5), model.mixed(1e-2), who, secret=ut.Window(3)).upper
+    assert 0 < upper <= everyone < math.inf
     plan = ut.calibrate(ut.Count(1), model, limit=1.0, against=who, secret=ut.Window(3))
     assert plan.leakage.proves(1.0)
 

@@ -142,6 +142,10 @@ def _refined(model: Model, law: LoweredLaw, metric: Array) -> tuple[CellBounds, 
             if best is None:
                 raise
             return best, False
+        except NotSupported:  # more boxes than there may be
+            if best is None:
+                raise
+            return best, True
     if best is None:
         raise NotSupported("no cells are known for this chain")
     return best, True

@@ -43,7 +43,7 @@ CAPS = (2, 8, 0)
 PHASES_AT_ONCE = 32
 """Phases of a cycle whose cells are carried together at most (cost)."""
 
-LONGEST = 20_000
+LONGEST = 5_000
 """Records after which a gap must have settled (cost)."""
 
 GROWTH = 1e-4
@@ -51,6 +51,21 @@ GROWTH = 1e-4
 
 MOST_BOXES = 4_000_000
 """Boxes of a symbol at most, over all phases (memory)."""
+
+LARGEST_SPREAD = 30.0
+"""Largest logarithm of a quotient of transitions into one hidden state (cost; bounds of rarer ones
+are finite and useless)."""
+
+MOST_CELLS = 60_000
+"""Cells of a side at most (cost: some 20,000 for 288 phases)."""
+
+SORTED = 200.0
+"""Work of a box that is looked up, in multiplications."""
+
+WIDE = (
+    "the hidden states of one value are too many, or differ too much, for the cells of their "
+    "messages; use fewer hidden states, or mix the kernel with a uniform one, chain.mixed(1e-4)"
+)
 
 BATCH = 4_000_000
 """Numbers of a table of quotients that are held at once (memory)."""
@@ -64,8 +79,8 @@ ROOM = 256 * STEP
 limits do not matter."""
 
 LEAST = 1e-6
-"""Largest limit below which bounds are those of limits scaled up to it (upper side): roundings of
-long gaps would outweigh smaller ones."""
+"""Largest limit below which bounds are those of this limit (upper side): roundings of long gaps
+would outweigh smaller ones."""
 
 TURNS = 64
 """Steps after which endless bounds are tried (cost)."""
@@ -171,7 +186,8 @@ class Cells:
         if not limits.any():
             nothing = np.zeros((law.phases, law.size, law.size))
             return CellBounds(np.zeros_like(limits), np.zeros_like(limits), (nothing, nothing), ())
-        limits = limits * max(LEAST / limits.max(), 1.0)
+        if limits.max() < LEAST:
+            limits = np.where(limits > 0, LEAST, 0.0)
         diff = limits[np.ix_(law.symbols, law.symbols)]
         pairs = [(a, b) for a in range(law.states) for b in range(a + 1, law.states)]
         left, right = (_Elements(_Bounds(grid, diff), pairs) for grid in (self.left, self.right))
@@ -247,7 +263,7 @@ def _courses(law: LoweredLaw) -> tuple[_Course, _Course, Array, float]:
     for kernel in kernels[:-1]:
         marginals.append(marginals[-1] @ kernel)
     error = 16 * size**2 * STEP + (2 * size + 1) * (phases + 1) * (KERNEL_ERROR + size * STEP)
-    if (np.abs(np.log(law.start / marginals[0])) > 8 * error + 1e-9).any():
+    if (np.abs(np.log(law.start / marginals[0])) > 8 * error + 1e-12).any():
         raise NotSupported(
             "bounds against whoever knows any records need a series that starts in its stationary "
             "law (with public contexts: in the periodic law)"
@@ -343,13 +359,12 @@ class _Grid:
         self.course, self.width = course, width
         logs = np.log(course.kernels)
         spread = float((logs.max(axis=1) - logs.min(axis=1)).max())
+        if spread > LARGEST_SPREAD:
+            raise NotSupported(WIDE)
         self.reach = math.ceil((spread + 2 * SETTLED) / width) + 2
         dims = [len(states) - 1 for states in course.members]
         if course.phases * (2 * self.reach) ** max(dims) > MOST_BOXES:
-            raise NotSupported(
-                "the hidden states of one value are too many, or differ too much, for the cells "
-                "of their messages; use fewer hidden states, or mix the kernel with a uniform one"
-            )
+            raise NotSupported(WIDE)
         shape = (2 * self.reach,)
         self.numbers = [np.full((course.phases, *shape * d), -1, dtype=np.int32) for d in dims]
         self.phase = self.symbol = np.zeros(0, dtype=np.intp)
@@ -388,6 +403,7 @@ class _Grid:
         """Make cells of the boxes that meet ranges (dims, n) at phases (n,)."""
         numbers = self.numbers[symbol]
         for places, _ in self.boxes(phase, low, high):
+            spend(SORTED * places.size)
             new = np.unique(places[:, numbers[tuple(places)] < 0], axis=1)
             count = new.shape[1]
             numbers[tuple(new)] = len(self) + np.arange(count)
@@ -396,6 +412,8 @@ class _Grid:
             self.corner = np.concatenate([self.corner, corner])
             self.symbol = np.append(self.symbol, np.full(count, symbol))
             self.phase = np.append(self.phase, new[0])
+            if len(self) > MOST_CELLS:
+                raise NotSupported(WIDE)
 
     def boxes(self, phase: Places, low: Array, high: Array) -> Iterator[tuple[Places, Flags]]:
         """Yield phases and boxes (1 + dims, n') that meet ranges, and which of the n they meet."""
@@ -853,7 +871,9 @@ class _Join:
         logs = np.log((means[0].max(axis=0) / means[1].min(axis=0)).max(axis=0))
         size = self.cells.law.size
         slack = 4 * (self.cells.error + ray_error(size) + 8 * (size + 4) * LIBM)
-        slack += 4 * LIBM * float(np.abs(law).max() + np.abs(low).max(initial=0.0))
+        span = max(np.abs(low).max(initial=0.0), np.abs(high).max(initial=0.0))
+        slack += 4 * LIBM * float(np.abs(law).max() + span)
+        logs = np.where(np.isnan(logs), math.inf, logs)  # products that overflow bound nothing
         return np.asarray(np.maximum(logs + slack + (1 + np.abs(logs)) * LIBM, 0.0))
 
 
