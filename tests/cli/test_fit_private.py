@@ -32,7 +32,7 @@ def study(made, tmp_path, monkeypatch):
 
 
 def test_learn_plan_and_release(study):
-    first = call("fit", *ACTIVE, "--private", 0.06, *ACCOUNT, "--narrow", "--output", "region.json")
+    first = call("fit", *ACTIVE, "--private", 0.09, *ACCOUNT, "--narrow", "--output", "region.json")
     assert first.exit_code == 0, first.stderr
     assert "disclosure" not in first.stderr  # it is none
     assert "account     under the region now" in first.stdout
@@ -48,10 +48,10 @@ def test_learn_plan_and_release(study):
     assert "not for an attacker who is unsure which of them is" in report
     ledger = ut.Ledger("year.db", "w25")
     assert ledger.leakage().proves(1.0)
-    again = call("fit", *ACTIVE, "--private", 0.06, *ACCOUNT, "--json")
+    again = call("fit", *ACTIVE, "--private", 0.09, *ACCOUNT, "--json")
     assert (
         strict(again.stdout)["noisy_counts"]
-        == strict(call("fit", *ACTIVE, "--private", 0.06, *ACCOUNT, "--json").stdout)[
+        == strict(call("fit", *ACTIVE, "--private", 0.09, *ACCOUNT, "--json").stdout)[
             "noisy_counts"
         ]
     )
