@@ -17,11 +17,11 @@ from undertow.bounds.core.cells import WIDTH, CellBounds, Cells, Lead
 from undertow.bounds.core.limits import limits
 from undertow.bounds.core.play import Attack, play
 from undertow.bounds.memory.envelopes import envelopes_bound
-from undertow.bounds.one_adversary import attack_witness, window_attack
+from undertow.bounds.one_adversary import attack_witness, enters_by_limits, window_attack
 from undertow.bounds.protocol import Problem
 from undertow.certificate import Leakage
-from undertow.errors import Contradiction, EffortSpent, InvalidInput, NotSupported
-from undertow.mechanisms import Levelled, PureDP, TabulatedNoise
+from undertow.errors import Contradiction, EffortSpent, NotSupported
+from undertow.mechanisms import Levelled, PureDP
 from undertow.models.base import Model
 from undertow.models.hidden import HiddenChain
 from undertow.models.lowered import LoweredLaw
@@ -65,18 +65,10 @@ class AnyAdversary:
 
     def supports(self, problem: Problem) -> bool:
         """Tell whether the adversary knows any records or none, and the mechanism has limits."""
-        if problem.against not in ("any", "ignorant") or problem.delta or problem.about_persons:
+        if problem.against not in ("any", "ignorant") or not enters_by_limits(problem):
             return False
-        level = isinstance(problem.mechanism, TabulatedNoise)  # its limits are those of its level
-        level = level or (problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP))
         law = problem.model.lowered()
-        if level or problem.about_parts or law is None or law.plain:
-            return False
-        try:
-            limits(problem.mechanism, tuple(problem.model.states), problem.model.length)
-        except (NotSupported, InvalidInput):
-            return False
-        return True
+        return law is not None and not law.plain
 
     def prove(self, problem: Problem) -> Leakage:
         """Return a certified leakage: the smallest upper end that the effort allows, an attack.

@@ -32,7 +32,14 @@ from undertow.numerics import Array
 from undertow.queries import State
 from undertow.secrets import Window
 
-__all__ = ["ONE_ADVERSARY", "OneAdversary", "attack_witness", "upper_end", "window_attack"]
+__all__ = [
+    "ONE_ADVERSARY",
+    "OneAdversary",
+    "attack_witness",
+    "enters_by_limits",
+    "upper_end",
+    "window_attack",
+]
 
 MOST_PAIRS = 4096
 """Pairs of histories of a window, times values of the known records, that are all tried (cost)."""
@@ -60,6 +67,21 @@ Case = tuple[float, tuple[int, ...], tuple[int, ...], tuple[int, int]]
 """An upper end, two histories, and the numbers of the cases of both sides."""
 
 
+def enters_by_limits(problem: Problem) -> bool:
+    """Tell whether a pure leakage on a chain is bounded through the limits of the mechanism."""
+    if problem.delta or problem.about_persons or problem.about_parts:
+        return False
+    level = isinstance(problem.mechanism, TabulatedNoise)  # its limits are those of its level
+    level = level or (problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP))
+    if level or problem.model.lowered() is None:
+        return False
+    try:
+        limits(problem.mechanism, tuple(problem.model.states), problem.model.length)
+    except (NotSupported, InvalidInput):
+        return False
+    return True
+
+
 @dataclass(frozen=True, slots=True)
 class OneAdversary:
     """Leakages to one `Adversary` on a chain of any kind."""
@@ -68,17 +90,7 @@ class OneAdversary:
 
     def supports(self, problem: Problem) -> bool:
         """Tell whether the adversary is explicit, the model a chain and the mechanism pure."""
-        if not isinstance(problem.against, Adversary) or problem.delta or problem.about_persons:
-            return False
-        level = isinstance(problem.mechanism, TabulatedNoise)  # its limits are those of its level
-        level = level or (problem.secret.window > 1 and not isinstance(problem.mechanism, PureDP))
-        if level or problem.about_parts or problem.model.lowered() is None:
-            return False
-        try:
-            limits(problem.mechanism, tuple(problem.model.states), problem.model.length)
-        except (NotSupported, InvalidInput):
-            return False
-        return True
+        return isinstance(problem.against, Adversary) and enters_by_limits(problem)
 
     def prove(self, problem: Problem) -> Leakage:
         """Return a certified leakage: the best attack, and the smallest of the upper ends.
