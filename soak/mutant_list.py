@@ -864,8 +864,8 @@ MUTANTS: list[tuple[str, str, str, str]] = [
     ),
     (
         "undertow/bounds/core/steps.py",
-        "return np.asarray(value <= 1)",
-        "return np.asarray(value >= 1)",
+        "good = value <= 0",
+        "good = value >= 0",
         ENGINE,
     ),
     (
