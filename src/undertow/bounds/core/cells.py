@@ -47,7 +47,7 @@ LONGEST = 5_000
 """Records after which a gap must have settled (cost)."""
 
 GROWTH = 1e-4
-"""What a bound of a cell is raised by beside what it must hold, relative (cost, width)."""
+"""Relative margin above the required value when a cell's bound is raised (cost, width)."""
 
 MOST_BOXES = 4_000_000
 """Boxes of a symbol at most, over all phases (memory)."""
@@ -71,12 +71,12 @@ BATCH = 4_000_000
 """Numbers of a table of quotients that are held at once (memory)."""
 
 RAISES = (1e-5, 1e-4, 1e-3, 1e-2)
-"""What limits are raised by to find bounds that a further step does not raise, relative; each
-after the last one failed."""
+"""Relative increases of the limits in the search for bounds that no further step raises; each after
+the last one failed."""
 
 ROOM = 256 * STEP
-"""What a step adds to such bounds beside, relative to max(1, bound): a few hundred roundings, where
-limits do not matter."""
+"""Margin of each step in that search, relative to 1 + bound: a few hundred roundings, for chains on
+which the limits do not matter."""
 
 LEAST = 1e-6
 """Largest limit below which bounds are those of this limit (upper side): roundings of long gaps
@@ -95,7 +95,7 @@ COARSER = 4
 """Doublings of the bins with which the join begins (cost)."""
 
 CLOSE = 5e-5
-"""What pairs of bins may add to the largest value without being refined, relative (cost)."""
+"""Relative excess over the largest value up to which pairs of bins are not refined (cost)."""
 
 PAIRS_AT_ONCE = 100_000
 """Pairs of bins that are joined at once (memory)."""
@@ -681,7 +681,7 @@ class _Bins:
 
 
 class _Elements:
-    """What a side may bring to a target: bins by phase and pair, and what raised each cell.
+    """Elements of a side at the target: bins by phase and pair, and the gap that raised each cell.
 
     ``most`` (phases, m, m) are the largest bounds of all elements.
     """
