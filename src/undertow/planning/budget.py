@@ -14,7 +14,7 @@ from undertow.bounds.engine import at_most, leakage, whole_secret
 from undertow.bounds.levels.exchange import scout
 from undertow.bounds.levels.replay import replay_pure_dp
 from undertow.bounds.levels.sweep import closed_budget
-from undertow.bounds.memory.envelopes import regime_guide
+from undertow.bounds.memory.envelopes import regime_guide, regime_kernel
 from undertow.bounds.memory.two_states import pattern_guide
 from undertow.certificate import Leakage, Witness
 from undertow.curves import ConcentratedCurve, GaussianCurve, check_delta
@@ -23,6 +23,7 @@ from undertow.mechanisms import PureDP
 from undertow.models.base import Model, stands_for
 from undertow.models.chains import MarkovChain
 from undertow.models.classes import ChainBox
+from undertow.models.hidden import HiddenChain
 from undertow.models.sets import AnyModel
 from undertow.numerics import check_epsilon, up
 from undertow.planning.acceptance import LITTLE, Trial, admit, price_level
@@ -443,9 +444,16 @@ def _mixed(model: AnyModel) -> bool:
 
 
 def _in_cells(model: AnyModel) -> bool:
-    """Return whether a chain with hidden states is among the models."""
-    laws = (each.lowered() for each in model.members())
-    return any(law is not None and not law.plain for law in laws)
+    """Return whether bounds of a member come from cells of messages."""
+    return any(map(_cellular, model.members()))
+
+
+def _cellular(model: AnyModel) -> bool:
+    """Return whether a model has hidden states, positive transitions and no sharper bounds."""
+    law = model.lowered()
+    if law is None or law.plain or not (law.kernels > 0).all():
+        return False
+    return not isinstance(model, HiddenChain) or regime_kernel(model) is None
 
 
 def _crossing(guide: Guide, level: float, limit: float, precision: float) -> float:

@@ -240,8 +240,8 @@ METHOD = "hidden"
 ASSUMED = "the records follow the stated hidden chain, stationary"
 
 NO_BOUND = (
-    "no upper end is known: the law is not attractive, as far as can be checked, or has more than "
-    "two hidden states for a symbol; what is said is what an attack attains"
+    "no upper end is known: the law is not attractive, as far as can be checked, and cells of "
+    "messages do not bound it; what is said is what an attack attains"
 )
 
 CHECKED = "the law of the records is attractive, which was checked"
